@@ -24,8 +24,8 @@ DgsAsap, DgsAcap, Zorilla, Metascheduler, Asap, Backfill.
 Mapping of independent tasks: map_tasks, TaskMapping, expected_times, BRAUN_CLASSES; map_arrivals, affinity,
 Affinity.  Throughput of a master and its workers: optimal_throughput, Throughput.
 
-Your own schedulers: NodeScheduler, NodeProgram, Message, array, BoardScheduler; Scheduler, Policy, Run,
-Outcome, Applications; register.
+Your own schedulers: NodeScheduler, NodeProgram, Message, array, Fifo, Heap, IntMap, IntSet, BoardScheduler;
+Scheduler, Policy, Run, Outcome, Applications; register.
 
 Errors and warnings: GridSimError, ScenarioError, SchedulerError, TraceFormatError, CompileError,
 InvariantViolation; ModelWarning, TraceWarning, CheckpointWarning, PluginWarning.
@@ -42,7 +42,7 @@ from typing import Any
 
 import lazy_loader
 
-#: Public modules, which are also imported at their first use.
+#: Public modules, which are imported when they are first used.
 _MODULES = ("plots", "testing", "theory", "traces")
 
 _attribute, _, __all__ = lazy_loader.attach_stub(__name__, __file__)

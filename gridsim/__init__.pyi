@@ -245,6 +245,18 @@ from .scheduling.contract import Policy as Policy
 from .scheduling.contract import Run as Run
 from .scheduling.contract import Scheduler as Scheduler
 from .scheduling.nodes.adapter import (
+    Fifo as Fifo,
+)
+from .scheduling.nodes.adapter import (
+    Heap as Heap,
+)
+from .scheduling.nodes.adapter import (
+    IntMap as IntMap,
+)
+from .scheduling.nodes.adapter import (
+    IntSet as IntSet,
+)
+from .scheduling.nodes.adapter import (
     Message as Message,
 )
 from .scheduling.nodes.adapter import (

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-#: Largest number of characters of a message; a longer one is cut in the middle, between two words.
+#: Largest number of characters of an error message; in a longer one, words in the middle are left out.
 MAX_MESSAGE_LENGTH = 2000
 
 
 def printable(text: str) -> str:
-    """Return `text` with unprintable characters spelt out, as in ``\\x1b``; line breaks stay."""
+    """Return `text` with unprintable characters escaped, as in ``\\x1b``; line breaks are kept."""
     if text.isprintable():
         return text
     return "".join(
@@ -40,7 +40,7 @@ def one_line(text: str) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Return the text of an error; if ``str()`` of the error raises, return that reason instead."""
+    """Return the text of an error, or the reason why ``str()`` of the error fails."""
     try:
         return str(error)
     except (Exception, SystemExit) as failure:  # the `__str__` of a foreign error may raise anything

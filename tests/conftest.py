@@ -1,4 +1,4 @@
-"""What tests share: real traces, the profile of Hypothesis, a small scheduler, a clean environment."""
+"""Fixtures shared by tests: real traces, the profile of Hypothesis, a small scheduler, clean environment."""
 
 import gc
 import os

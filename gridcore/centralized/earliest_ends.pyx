@@ -29,9 +29,9 @@ def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks
     Returns int64[machines], the number of tasks bound to each machine.  A machine without new tasks keeps its
     `free_at`.
 
-    A machine runs its tasks in order, so each task ends one duration after the one before, and the tasks take the
-    `n_tasks` earliest of these ends over all machines.  The ends up to an instant with at most `n_tasks` ends before it
-    are used together, and the rest by a heap.  Time O(machines * log(machines)) for any number of tasks.
+    A machine runs its tasks one after another, so its next tasks would end at equal intervals.  Of these ends, the
+    `n_tasks` earliest over all machines are taken: most of them in bulk, up to a computed instant, and the rest with a
+    heap.  Time O(machines * log(machines)) for any number of tasks.
 
     Parameters
     ----------
@@ -100,22 +100,22 @@ def bind_earliest(free_at: Integers, speed: ArrayLike, double task_size, n_tasks
 
 cdef long long bind_bulk(const long long[::1] at, const long long* length, long long[::1] out,
                          long long tasks, long long now) noexcept nogil:
-    """Bind tasks to all ends up to some instant, at most `tasks` of them; return how many tasks are bound.
+    """Bind all tasks that would end up to some instant, at most `tasks`; return the number of tasks bound.
 
-    The instant is the one at which the machines would have completed `tasks` if tasks were divisible.  It is
-    computed by Newton steps on a convex function, from above.  If the result is too inexact, no task is bound.
-    Returns -1 if the last end is certainly after the last instant.
+    The instant is the one at which the machines would have completed `tasks` divisible tasks.  Newton steps on a
+    convex function approach it from above.  If the result is too inexact, no task is bound.
+    Returns -1 if the last task would certainly end after the last instant.
     """
     cdef Py_ssize_t n = at.shape[0], u, step
     cdef double rate = 0.0, done = 0.0, start, latest = <double> now, instant, gap, goal = <double> tasks
     cdef long long limit = _MAX_FLOAT_INSTANT, base, count = 0
     if tasks > 1048576:
-        # float64 cannot count so many tasks exactly: stay a little below, and bind the rest one by one
+        # rounding errors could bind too many tasks: aim a little lower, and bind the rest one by one
         goal -= goal * 4e-12
     for u in range(n):
         base = at[u] if at[u] > now else now
         if length[u] == 0:
-            # a machine with durations of 0 ns takes all remaining tasks as soon as it is free
+            # a machine on which tasks take 0 ns gets all remaining tasks as soon as it is free
             limit = min(limit, base - 1)
             continue
         start = <double> (at[u] if at[u] > now else now)
@@ -156,7 +156,7 @@ cdef long long bind_bulk(const long long[::1] at, const long long* length, long 
 
 cdef bint bind_rest(const long long[::1] at, const long long* length, Entry* heap, long long[::1] out,
                      long long tasks, long long now) noexcept nogil:
-    """Bind `tasks` tasks to the next ends one by one; return False if one is after the last instant."""
+    """Bind `tasks` tasks one by one, earliest end first; return False if one would end after the last instant."""
     cdef Py_ssize_t n = at.shape[0], u
     cdef long long base
     for u in range(n):
@@ -179,9 +179,9 @@ cdef bint bind_rest(const long long[::1] at, const long long* length, Entry* hea
 
 
 cdef class EarliestEnds:
-    """An index of the machines that would end a task first.
+    """An index that finds the machine that would end a task first.
 
-    Machines of one speed are of one kind.  Each kind has a heap of its busy machines, by the instants at which they
+    Machines of equal speed form a kind.  Each kind has a heap of its busy machines, by the instants at which they
     are free, and a heap of its idle machines, by id.  Binding a task takes O(kinds + log(machines)), while
     `bind_earliest` examines every machine even for few tasks.
 
@@ -196,7 +196,7 @@ cdef class EarliestEnds:
         If an argument is invalid.
     """
 
-    cdef bint occupied                      # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                       # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, kinds
     cdef readonly long long now
     cdef const double[::1] speed            # by kind
@@ -224,7 +224,7 @@ cdef class EarliestEnds:
         free(self.busy)
 
     def restart(self, free_at: Integers, up: ArrayLike, long long now) -> None:
-        """Set when each machine is free, and which machines are up; only these get tasks.
+        """Set when each machine is free and which machines are up; machines that are down get no tasks.
 
         Parameters
         ----------
@@ -240,7 +240,7 @@ cdef class EarliestEnds:
         ValueError
             If an argument is out of range.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] at = writable(free_at, "free_at")
         cdef const unsigned char[::1] is_up = np.ascontiguousarray(up, np.bool_).view(np.uint8)
         cdef Py_ssize_t u, k
@@ -267,7 +267,7 @@ cdef class EarliestEnds:
                     else:
                         entry.at = 0
                         self.idle[self.first[k] + self.n_idle[k]] = entry
-                        self.n_idle[k] += 1  # in ascending order, which is a heap
+                        self.n_idle[k] += 1  # ids ascend, and a sorted array is a heap
             for k in range(self.kinds):
                 heap_make(self.busy + self.first[k], self.n_busy[k])
 
@@ -279,13 +279,13 @@ cdef class EarliestEnds:
         Parameters
         ----------
         free_at
-            int64[machines], ns, as after the last call; changed in place.
+            int64[machines], ns, as the last call left it; changed in place.
         task_size
             Mflop > 0.
         n_tasks
             Number of tasks, >= 0 and < 2**31.
         now
-            ns; not before that of the last call.
+            ns; not before `now` of the last call.
 
         Raises
         ------
@@ -294,7 +294,7 @@ cdef class EarliestEnds:
         OverflowError
             If a task would end after the last instant.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef long long[::1] at = writable(free_at, "free_at")
         cdef Py_ssize_t k, j, best, count
         cdef long long end, least, length

@@ -27,17 +27,17 @@ cdef enum:
     MIN_MIN, MAX_MIN, SUFFERAGE
 
 
-cdef struct Item:
-    double at
+cdef struct MachineEntry:
+    double time                                # ready time or completion time, s
     int machine
-    int column                                 # the column of etc with the machine's times
+    int column                                 # the column of `etc` that holds the machine's times
 
 
-cdef struct Columns:                           # the machines of each column
-    Item* machines                             # for column c a heap by ready time, from begin[c] to begin[c + 1]
+cdef struct Columns:                           # the machines of each column, and the first to be ready
+    MachineEntry* machines                     # a heap by ready time per column c: begin[c] .. begin[c + 1] - 1
     Py_ssize_t* begin
-    double* first_ready                        # by column: when its first machine is ready; infinite if it has none
-    double* second_ready                       # by column: when its second machine is ready
+    double* first_ready                        # by column: ready time of its first machine; infinite if it has none
+    double* second_ready                       # by column: ready time of its second machine
     int* first_machine                         # by column: its first machine
 
 
@@ -69,7 +69,7 @@ cdef double[::1] ready_times(object values, Py_ssize_t machines, str counterpart
         raise TypeError(f"ready must be a float64 array, which is changed in place, got {getattr(values, 'dtype', type(values).__name__)}")
     if values.ndim != 1:
         raise ValueError(f"ready must have one dimension, got {values.ndim}")
-    if not values.flags.carray:  # aligned, too
+    if not values.flags.carray:  # contiguous, writable and aligned
         raise ValueError("ready must be contiguous, aligned and writable, since it is changed in place")
     cdef double[::1] ready = values
     check_lengths(machines, ready.shape[0], counterpart, "ready")
@@ -94,38 +94,38 @@ cdef long long total_of(const long long[::1] counts, Py_ssize_t rows, Py_ssize_t
 
 # --- heaps of machines ----------------------------------------------------------------------------
 
-cdef inline bint precedes(Item a, Item b) noexcept nogil:
-    return a.at < b.at or (a.at == b.at and a.machine < b.machine)
+cdef inline bint precedes(MachineEntry a, MachineEntry b) noexcept nogil:
+    return a.time < b.time or (a.time == b.time and a.machine < b.machine)
 
 
-cdef inline void sink(Item* heap, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
-    cdef Item item = heap[k]
+cdef inline void sink(MachineEntry* heap, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
+    cdef MachineEntry moved = heap[k]
     cdef Py_ssize_t child = 2 * k + 1
     while child < n:
         if child + 1 < n and precedes(heap[child + 1], heap[child]):
             child += 1
-        if not precedes(heap[child], item):
+        if not precedes(heap[child], moved):
             break
         heap[k] = heap[child]
         k, child = child, 2 * child + 1
-    heap[k] = item
+    heap[k] = moved
 
 
 cdef inline double completion(const double* at, const double* etc, int column) noexcept nogil:
-    """Return when a task of row `etc` would end in a column; if `etc` is NULL, when it could begin."""
+    """Return the completion time of a task of row `etc` in `column`; its ready time if `etc` is NULL."""
     return at[column] + etc[column] if etc != NULL else at[column]
 
 
-cdef inline void rebuild(Item* heap, Py_ssize_t n, const double* at, const double* etc) noexcept nogil:
-    """Update the times of all entries, and make them a heap again."""
+cdef inline void rebuild(MachineEntry* heap, Py_ssize_t n, const double* at, const double* etc) noexcept nogil:
+    """Update the times of all entries, and restore the heap."""
     cdef Py_ssize_t k
     for k in range(n):
-        heap[k].at = completion(at, etc, heap[k].column)
+        heap[k].time = completion(at, etc, heap[k].column)
     for k in range(n // 2 - 1, -1, -1):
         sink(heap, n, k)
 
 
-cdef inline void fill(Item* heap, Py_ssize_t n, const double* at, const int* first_machine,
+cdef inline void fill(MachineEntry* heap, Py_ssize_t n, const double* at, const int* first_machine,
                       const double* etc) noexcept nogil:
     """Make a heap of all columns.
 
@@ -141,52 +141,52 @@ cdef inline void fill(Item* heap, Py_ssize_t n, const double* at, const int* fir
     rebuild(heap, n, at, etc)
 
 
-cdef inline void settle(Item* heap, Py_ssize_t n, Py_ssize_t k, const double* at, const int* first_machine,
+cdef inline void settle(MachineEntry* heap, Py_ssize_t n, Py_ssize_t k, const double* at, const int* first_machine,
                         const double* etc) noexcept nogil:
-    """Update entries until entry k is the first of its subtree by the current ready times."""
+    """Update entries until entry k is the earliest of its subtree at the current ready times."""
     cdef double end
     cdef int c
     while k < n:
         c = heap[k].column
         end = completion(at, etc, c)
-        if end == heap[k].at and (first_machine == NULL or first_machine[c] == heap[k].machine):
+        if end == heap[k].time and (first_machine == NULL or first_machine[c] == heap[k].machine):
             return
-        heap[k].at = end
+        heap[k].time = end
         if first_machine != NULL:
             heap[k].machine = first_machine[c]
         sink(heap, n, k)
 
 
-cdef inline double second_best(Item* heap, Py_ssize_t n, const Columns* machine_columns,
+cdef inline double second_best(MachineEntry* heap, Py_ssize_t n, const Columns* machine_columns,
                                const double* etc) noexcept nogil:
-    """Return the second earliest completion time of a heap whose top is settled; infinite for one machine."""
+    """Return the second earliest completion time of a heap with a settled top; infinite if n is 1."""
     cdef double second = machine_columns.second_ready[heap[0].column] + etc[heap[0].column]
     settle(heap, n, 1, machine_columns.first_ready, machine_columns.first_machine, etc)
     settle(heap, n, 2, machine_columns.first_ready, machine_columns.first_machine, etc)
-    if n > 1 and heap[1].at < second:
-        second = heap[1].at
-    if n > 2 and heap[2].at < second:
-        second = heap[2].at
+    if n > 1 and heap[1].time < second:
+        second = heap[1].time
+    if n > 2 and heap[2].time < second:
+        second = heap[2].time
     return second
 
 
 cdef inline void refresh_column(Columns* machine_columns, Py_ssize_t c) noexcept nogil:
     """Update `first_ready`, `first_machine` and `second_ready` of column c, whose heap has changed."""
-    cdef Item* heap = machine_columns.machines + machine_columns.begin[c]
+    cdef MachineEntry* heap = machine_columns.machines + machine_columns.begin[c]
     cdef Py_ssize_t n = machine_columns.begin[c + 1] - machine_columns.begin[c]
-    machine_columns.first_ready[c] = heap[0].at if n > 0 else INFINITY
+    machine_columns.first_ready[c] = heap[0].time if n > 0 else INFINITY
     machine_columns.first_machine[c] = heap[0].machine if n > 0 else 0x7fffffff
-    machine_columns.second_ready[c] = heap[1].at if n > 1 else INFINITY
-    if n > 2 and heap[2].at < machine_columns.second_ready[c]:
-        machine_columns.second_ready[c] = heap[2].at
+    machine_columns.second_ready[c] = heap[1].time if n > 1 else INFINITY
+    if n > 2 and heap[2].time < machine_columns.second_ready[c]:
+        machine_columns.second_ready[c] = heap[2].time
 
 
 cdef inline int assign(Columns* machine_columns, Py_ssize_t c, double length, double* ready) noexcept nogil:
     """Assign a task of duration `length` to the first machine of column c; return that machine."""
-    cdef Item* heap = machine_columns.machines + machine_columns.begin[c]
+    cdef MachineEntry* heap = machine_columns.machines + machine_columns.begin[c]
     cdef int u = heap[0].machine
     ready[u] += length
-    heap[0].at = ready[u]
+    heap[0].time = ready[u]
     sink(heap, machine_columns.begin[c + 1] - machine_columns.begin[c], 0)
     refresh_column(machine_columns, c)
     return u
@@ -196,17 +196,17 @@ cdef void build_columns(Columns* machine_columns, Py_ssize_t columns, const long
                  const double[::1] ready) noexcept nogil:
     """Make the heap of each column."""
     cdef Py_ssize_t n = kind.shape[0], c, u, k, size
-    cdef Item* heap
+    cdef MachineEntry* heap
     for c in range(columns + 1):
         machine_columns.begin[c] = 0
     for u in range(n):
         machine_columns.begin[kind[u] + 1] += 1
     for c in range(columns):
         machine_columns.begin[c + 1] += machine_columns.begin[c]
-    # begin[c] advances past the machines of column c, and is then restored
+    # here begin[c] is where the next machine of column c goes; the loop below restores it
     for u in range(n):
         k = machine_columns.begin[kind[u]]
-        machine_columns.machines[k].at, machine_columns.machines[k].machine = ready[u], <int> u
+        machine_columns.machines[k].time, machine_columns.machines[k].machine = ready[u], <int> u
         machine_columns.machines[k].column = <int> kind[u]
         machine_columns.begin[kind[u]] += 1
     for c in range(columns, 0, -1):
@@ -225,7 +225,7 @@ cdef void build_columns(Columns* machine_columns, Py_ssize_t columns, const long
 def map_in_turn(etc: ArrayLike, counts: ArrayLike, ready: Floats,
                 rule: Literal["mct", "met", "olb", "switching", "kpb"], *, double percent=20.0, double low=0.6,
                 double high=0.9, bint on_met=False) -> tuple[Integers, bool]:
-    """Map tasks one by one, in the order of rows, each without regard to later ones.
+    """Map tasks one by one in the order of rows, without regard to later tasks.
 
     The balance is computed from the given ready times.  Late in a run, absolute ready times are all large and their
     balance is near 1 for any load, so pass the remaining times instead.
@@ -277,7 +277,7 @@ def map_in_turn(etc: ArrayLike, counts: ArrayLike, ready: Floats,
     if total == 0:
         return machine, bool(on_met)
     n_fastest = max(1, int(np.ceil(percent * n / 100.0 - 1e-9)))
-    cdef Item* heaps = <Item*> malloc(2 * n * sizeof(Item))
+    cdef MachineEntry* heaps = <MachineEntry*> malloc(2 * n * sizeof(MachineEntry))
     if heaps == NULL:
         raise MemoryError
     with nogil:
@@ -288,13 +288,13 @@ def map_in_turn(etc: ArrayLike, counts: ArrayLike, ready: Floats,
 
 cdef bint assign_in_turn(const double[:, ::1] e, const long long[::1] counts, double* ready, int rule,
                          Py_ssize_t n_fastest, double low, double high, bint on_met, long long[::1] out,
-                         Item* heaps) noexcept nogil:
+                         MachineEntry* heaps) noexcept nogil:
     cdef Py_ssize_t rows = e.shape[0], n = e.shape[1], i, k, u, fastest, m
     cdef long long task, at = 0
     cdef const double* etc
-    cdef Item* idle = heaps                    # a heap of all machines by ready time
-    cdef Item* heap                            # a heap of the m machines to choose from, by completion time
-    cdef Item first
+    cdef MachineEntry* idle = heaps            # a heap of all machines by ready time
+    cdef MachineEntry* heap                    # a heap of the m machines to choose from, by completion time
+    cdef MachineEntry first
     cdef double latest = 0.0
     if rule == OLB or rule == SWITCHING:
         fill(idle, n, ready, NULL, NULL)
@@ -309,10 +309,10 @@ cdef bint assign_in_turn(const double[:, ::1] e, const long long[::1] counts, do
                 fastest = u
         if rule == KPB and n_fastest < n:
             for u in range(n):
-                heap[u].at, heap[u].machine, heap[u].column = etc[u], <int> u, <int> u
+                heap[u].time, heap[u].machine, heap[u].column = etc[u], <int> u, <int> u
             for k in range(n // 2 - 1, -1, -1):
                 sink(heap, n, k)
-            # popping moves the `n_fastest` fastest machines to the end of the array
+            # each pop moves the fastest machine that is left to the end of the heap
             for k in range(n - 1, n - 1 - n_fastest, -1):
                 first, heap[0] = heap[0], heap[k]
                 heap[k] = first
@@ -325,9 +325,9 @@ cdef bint assign_in_turn(const double[:, ::1] e, const long long[::1] counts, do
             if rule == SWITCHING and latest > 0.0:
                 settle(idle, n, 0, ready, NULL, NULL)
                 if on_met:
-                    on_met = idle[0].at / latest > low
+                    on_met = idle[0].time / latest > low
                 else:
-                    on_met = idle[0].at / latest >= high
+                    on_met = idle[0].time / latest >= high
             if rule == MET or (rule == SWITCHING and on_met):
                 u = fastest
             elif rule == OLB:
@@ -347,7 +347,7 @@ cdef bint assign_in_turn(const double[:, ::1] e, const long long[::1] counts, do
 
 def map_batch(etc: ArrayLike, counts: ArrayLike, ready: Floats, rule: Literal["min-min", "max-min", "sufferage"], *,
               kind: ArrayLike | None = None) -> tuple[Integers, Integers]:
-    """Map all tasks, with a choice among all remaining tasks for each assignment.
+    """Map all tasks; each assignment chooses among all remaining tasks.
 
     Returns (row, machine) int64[tasks] in the order of assignment; assignments of one pass are ordered by column.
     Takes rows * columns * 16 bytes of memory.  An assignment, or a pass of sufferage, takes O(rows), and mostly
@@ -395,40 +395,41 @@ def map_batch(etc: ArrayLike, counts: ArrayLike, ready: Floats, rule: Literal["m
         raise ValueError(f"ready must have fewer than 2**31 - 1 entries, got {n}")
     left_array = np.array(c)
     cdef long long[::1] left = left_array
-    cdef long long[::1] row = np.flatnonzero(left_array)                 # rows with tasks left
+    cdef long long[::1] row = np.flatnonzero(left_array)                 # rows that have unmapped tasks
     n_rows = row.shape[0]
-    cdef long long[::1] best = np.full(n_rows, -1, np.int64)             # column of the best time
-    cdef double[::1] time = np.zeros(n_rows)                             # best time, or sufferage, of a task
+    cdef long long[::1] best = np.full(n_rows, -1, np.int64)             # column with the best time of the row
+    cdef double[::1] time = np.zeros(n_rows)                             # best time, or sufferage, of a task of the row
     cdef long long[::1] claim = np.full(columns, -1, np.int64)
     cdef double[::1] at = np.zeros(columns), second = np.zeros(columns)
     cdef int[::1] first_machine = np.zeros(columns, np.intc)
     cdef Py_ssize_t[::1] begin = np.zeros(columns + 1, np.intp)
-    cdef Item** heap = <Item**> malloc(rows * sizeof(Item*))
-    cdef Item* items = <Item*> malloc((n + n_rows * columns) * sizeof(Item))
-    if heap == NULL or items == NULL:
+    cdef MachineEntry** heap = <MachineEntry**> malloc(rows * sizeof(MachineEntry*))
+    cdef MachineEntry* entries = <MachineEntry*> malloc((n + n_rows * columns) * sizeof(MachineEntry))
+    if heap == NULL or entries == NULL:
         free(heap)
-        free(items)
+        free(entries)
         raise MemoryError
     cdef Columns machine_columns
-    machine_columns.machines, machine_columns.begin = items, &begin[0]
+    machine_columns.machines, machine_columns.begin = entries, &begin[0]
     machine_columns.first_ready, machine_columns.second_ready = &at[0], &second[0]
     machine_columns.first_machine = &first_machine[0]
     with nogil:
         build_columns(&machine_columns, columns, kinds, r)
         for i in range(n_rows):
-            heap[row[i]] = items + n + i * columns
+            heap[row[i]] = entries + n + i * columns
             fill(heap[row[i]], columns, machine_columns.first_ready, machine_columns.first_machine, &e[row[i], 0])
         if rule_index == SUFFERAGE:
             assign_by_sufferage(e, &r[0], left, row, best, time, claim, heap, &machine_columns, out)
         else:
             assign_by_time(e, &r[0], left, row, best, time, rule_index == MIN_MIN, heap, &machine_columns, out)
     free(heap)
-    free(items)
+    free(entries)
     return assignments[0], assignments[1]
 
 
 cdef void assign_by_time(const double[:, ::1] e, double* ready, long long[::1] left, long long[::1] row,
-                         long long[::1] best, double[::1] time, bint earliest, Item** heap, Columns* machine_columns,
+                         long long[::1] best, double[::1] time, bint earliest, MachineEntry** heap,
+                         Columns* machine_columns,
                          long long[:, ::1] out) noexcept nogil:
     cdef Py_ssize_t n = e.shape[1], n_rows = row.shape[0], k, n_left, best_row
     cdef long long i, at, total = out.shape[1], last = -1
@@ -441,7 +442,7 @@ cdef void assign_by_time(const double[:, ::1] e, double* ready, long long[::1] l
                 continue
             if best[k] == last:
                 settle(heap[i], n, 0, machine_columns.first_ready, machine_columns.first_machine, &e[i, 0])
-                best[k], time[k] = heap[i][0].column, heap[i][0].at
+                best[k], time[k] = heap[i][0].column, heap[i][0].time
             row[n_left], best[n_left], time[n_left] = i, best[k], time[k]
             if best_row < 0 or (time[n_left] < time[best_row] if earliest else time[n_left] > time[best_row]):
                 best_row = n_left
@@ -454,7 +455,7 @@ cdef void assign_by_time(const double[:, ::1] e, double* ready, long long[::1] l
 
 
 cdef void assign_by_sufferage(const double[:, ::1] e, double* ready, long long[::1] left, long long[::1] row,
-                              long long[::1] best, double[::1] time, long long[::1] claim, Item** heap,
+                              long long[::1] best, double[::1] time, long long[::1] claim, MachineEntry** heap,
                               Columns* machine_columns, long long[:, ::1] out) noexcept nogil:
     cdef Py_ssize_t n = e.shape[1], n_rows = row.shape[0], k, n_left, u
     cdef long long i, at = 0, total = out.shape[1]
@@ -467,8 +468,8 @@ cdef void assign_by_sufferage(const double[:, ::1] e, double* ready, long long[:
             settle(heap[i], n, 0, machine_columns.first_ready, machine_columns.first_machine, &e[i, 0])
             u = heap[i][0].column              # the claim is on the first machine of this column
             row[n_left], best[n_left] = i, u
-            time[n_left] = second_best(heap[i], n, machine_columns, &e[i, 0]) - heap[i][0].at
-            # further tasks of this row would not have a greater sufferage than this one
+            time[n_left] = second_best(heap[i], n, machine_columns, &e[i, 0]) - heap[i][0].time
+            # one claim per row is enough: its other tasks have no greater sufferage
             if claim[u] < 0 or time[claim[u]] < time[n_left]:
                 claim[u] = n_left
             n_left += 1

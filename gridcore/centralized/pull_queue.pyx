@@ -38,9 +38,9 @@ _STATE = {
 }
 
 
-cdef struct Machine:                    # a cache line
+cdef struct Machine:                    # fills one cache line
     double speed                        # Mflop/s
-    long long free                      # when its last task ends or was lost, ns; 0 at first
+    long long free                      # ns, when its last task ends or was lost; 0 before its first task
     long long busy, done, interrupted
     int number                          # its id
     int last                            # the application of its last task, or `applications` if it was lost
@@ -60,7 +60,7 @@ if sizeof(Machine) != _MACHINE.itemsize:
 
 
 cdef const long long[::1] instants(object values):
-    """Return `values` as an int64 vector, copied only if needed, since there may be many calls."""
+    """Return `values` as an int64 vector; it is copied only if needed, since calls are frequent."""
     if isinstance(values, np.ndarray) and values.dtype == np.int64 and values.ndim == 1 \
             and values.flags.c_contiguous and values.flags.aligned:
         return plain(values)
@@ -73,7 +73,7 @@ cdef struct Progress:                   # the progress of `PullQueue.run_release
 
 
 cdef int _raise_error_of(long long done) except -1:
-    """Raise the error of a negative result."""
+    """Raise the error for which a negative `done` stands; return 0 if there is none."""
     if done == -1:
         raise MemoryError
     if done == -2:
@@ -93,7 +93,7 @@ cdef class PullQueue:
     applications
         The number of applications, which are identified by index.
     log
-        Keep the start of every task for `starts`.
+        Whether to keep the start of every task for `starts`.
 
     Raises
     ------
@@ -101,27 +101,27 @@ cdef class PullQueue:
         If an argument is invalid.
     """
 
-    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                   # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, applications
     cdef readonly long long now
     cdef readonly bint log
-    # by rank; ranks go from the fastest machine to the slowest, ties by id
-    cdef object table                   # the array of the structs in `machine`
+    # machines by rank: from the fastest to the slowest, ties by id
+    cdef object table                   # the array that owns the memory of `machine`
     cdef Machine* machine
     cdef const long long[::1] rank          # by id
-    # busy machines by (end, rank); entries of machines that are down, wait or are free at other instants are invalid
+    # busy machines by (end, rank); an entry is outdated if the machine is down, waits, or is free at another instant
     cdef RadixHeap ends
     cdef Entry* idle                    # a heap of waiting machines by rank, and some that are down; `at` is 0
     cdef Py_ssize_t n_idle
-    # `finish` covers only tasks with a successor on their machine; its extra entry is for machines that lost their last
+    # `finish` excludes the last task of each machine; its extra entry is for machines that have lost their last task
     cdef long long[::1] first_start, finish, started, nodes
-    # by application: the first machine that began a task of it, or -1; pairs (machine, application) of the next
-    # machines, up to `max_pairs`; and bits of further machines, which then take less memory
+    # the machines that began a task of each application: the first one (-1: none), up to `max_pairs` pairs of the
+    # others, and beyond that, to save memory, one bit for each machine
     cdef long long[::1] first_machine
     cdef Pairs machine_pairs
     cdef Py_ssize_t max_pairs
     cdef unsigned long long** machine_bits
-    cdef long long* entries                # the log: machine, application, start, end
+    cdef long long* entries                # rows of the log: machine, application, start, end
     cdef Py_ssize_t n_log, log_room
 
     def __cinit__(self, speed: ArrayLike, applications: SupportsIndex, *, bint log=False):
@@ -150,12 +150,12 @@ cdef class PullQueue:
         self._place()
 
     cdef int _make_machines(self, speed) except -1:
-        """Allocate the table of machines, which are up and idle."""
+        """Allocate the table of machines; all are up and idle."""
         cdef unsigned char[::1] raw
         order = np.argsort(-speed, kind="stable")
         size = self.machines * _MACHINE.itemsize
         block = np.zeros(size + 64, np.uint8)
-        start = -block.ctypes.data % 64  # aligned, so that no struct is in two cache lines
+        start = -block.ctypes.data % 64  # aligned, so that no struct spans two cache lines
         raw = block[start:]
         self.machine = <Machine*> &raw[0]
         self.table = block[start : start + size].view(_MACHINE)
@@ -164,7 +164,7 @@ cdef class PullQueue:
         return 0
 
     cdef void _place(self) noexcept nogil:
-        """Put each machine that is up into its heap; one that is free by now waits."""
+        """Put each machine that is up into the heap of busy or of waiting machines."""
         cdef Py_ssize_t r
         radix_clear(&self.ends)
         self.n_idle = 0
@@ -191,7 +191,7 @@ cdef class PullQueue:
         if not radix_full(&self.ends):
             radix_push(&self.ends, at, r)
             return
-        # the heap has room for twice as many entries as machines can be busy
+        # the heap has room for two entries per machine, so most are outdated: rebuild it
         radix_clear(&self.ends)
         for v in range(self.machines):
             if not (self.machine[v].down or self.machine[v].is_waiting):
@@ -210,16 +210,16 @@ cdef class PullQueue:
 
     @property
     def free_at(self) -> Integers:
-        """When the last task of each machine ends or was lost (ns), int64[machines], a copy; 0 before its first task."""
+        """The end or loss of the last task of each machine, int64[machines] ns, a copy; 0 if it has had no task."""
         return self._by_id("free")
 
     cdef object _by_id(self, str name):
-        """Return a copy of a column of machines, by id."""
+        """Return a copy of column `name` of the table of machines, in order of id."""
         return self.table[name][np.asarray(self.rank)].astype(_TYPES[name])
 
     def backlog(self, long long now) -> float:
-        """Return the Mflop of started tasks that remain after `now` ns, summed in the order of machines."""
-        cdef _Guard reservation = guard(&self.occupied)
+        """Return the Mflop of started tasks that are left at `now` ns, summed in the order of machines."""
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t u
         cdef double work = 0.0
         cdef const Machine* m
@@ -236,7 +236,7 @@ cdef class PullQueue:
         machines).  Per machine: busy (ns), tasks, interrupted (tasks that ran when it failed).
         first_start, nodes_used and busy include lost tasks, too; busy includes them up to their loss.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t r
         cdef const Machine* m
         ends = np.array(self.finish)
@@ -255,7 +255,7 @@ cdef class PullQueue:
 
         Lost tasks are included, with their planned end.  Empty without ``log``.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return self._starts()
 
     cdef tuple _starts(self):
@@ -273,7 +273,7 @@ cdef class PullQueue:
 
     def getstate(self) -> dict[str, Any]:
         """Return the changes since construction, as described in `gridcore.common.state`."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t i, k, words = (self.machines + 63) >> 6
         applications = [i for i in range(self.applications) if self.machine_bits[i] != NULL]
         bits_array = np.empty((len(applications), words), np.uint64)
@@ -299,7 +299,7 @@ cdef class PullQueue:
         ValueError
             If the state is invalid.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, i, words = (self.machines + 63) >> 6
         known = self._columns()
         entries = read(state, {
@@ -370,7 +370,7 @@ cdef class PullQueue:
         OverflowError
             If a task would end after the last instant.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] first = indices(order, "order", 0, self.applications)
         cdef long long[::1] rest = writable(left, "left")
         cdef const double[::1] size = doubles(task_size, "task_size")
@@ -392,12 +392,12 @@ cdef class PullQueue:
 
     def run_released(self, long long until, released: ArrayLike, left: Integers, task_size: ArrayLike,
                      Py_ssize_t first, Py_ssize_t n_released, long long waiting) -> tuple[int, int, int, int]:
-        """Start tasks as `run` does, in order of application, each application from its release on.
+        """Start tasks as `run` does, in order of application; each application takes part from its release on.
 
         Running to t1 and then to t2 equals running to t2.
 
         Returns (first, n_released, waiting, peak): the parameters as of `until`, and the largest number of waiting
-        tasks, at the beginning or just after a release.  Entries of the arrays are checked when they are used.
+        tasks, counted at the beginning and after each release.  Entries of the arrays are checked when used.
 
         Parameters
         ----------
@@ -412,7 +412,7 @@ cdef class PullQueue:
         n_released
             The number of applications released so far.
         waiting
-            The number of their unstarted tasks.
+            The number of unstarted tasks of released applications.
 
         Raises
         ------
@@ -421,7 +421,7 @@ cdef class PullQueue:
         OverflowError
             If a task would end after the last instant.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] at = instants(released)
         cdef long long[::1] rest = writable(left, "left")
         cdef const double[::1] size = doubles(task_size, "task_size")
@@ -454,7 +454,7 @@ cdef class PullQueue:
         task that ends at `now` is not lost.  A lost task does not count as done; the caller must add it to
         `left` again.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] ids = self._machines(machines, now)
         cdef Py_ssize_t k, n = 0
         cdef Machine* m
@@ -480,7 +480,7 @@ cdef class PullQueue:
 
     def restore(self, machines: ArrayLike, long long now):
         """Make `machines` recover at `now` ns, the end of the last `run`; machines that are up are unchanged."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] ids = self._machines(machines, now)
         cdef Py_ssize_t k, r
         for k in range(ids.shape[0]):
@@ -504,7 +504,7 @@ cdef class PullQueue:
             self._wait(r)
 
     cdef inline long long _next_free(self) noexcept nogil:
-        """Return when the next machine is free, which is then the first in its heap; NEVER if there is none."""
+        """Bring the machine that is free next to the front of its heap; return that instant (ns), else `NEVER`."""
         while self.n_idle > 0 and self.machine[self.idle[0].number].down:
             self.machine[self.idle[0].number].is_waiting = False
             heap_pop(self.idle, self.n_idle)
@@ -512,7 +512,7 @@ cdef class PullQueue:
         return self.now if self.n_idle > 0 else self._next_end()
 
     cdef inline long long _next_end(self) noexcept nogil:
-        """Return when the next busy machine is free, then the first of `ends`; NEVER if there is none."""
+        """Bring the busy machine that is free next to the front of `ends`; return that instant (ns), else `NEVER`."""
         cdef Py_ssize_t k
         cdef const Entry* first
         cdef const Machine* m
@@ -615,7 +615,7 @@ cdef class PullQueue:
 
     cdef inline bint _count_released(self, long long until, const long long[::1] released, const long long[::1] left,
                             Progress* t) noexcept nogil:
-        """Count the applications released before `until`; False if one is released before the one before it."""
+        """Count the applications released before `until`; return False if their releases are not ascending."""
         while t.n_released < self.applications and released[t.n_released] < until:
             if t.n_released > 0 and released[t.n_released] < released[t.n_released - 1]:
                 return False
@@ -623,11 +623,11 @@ cdef class PullQueue:
             t.n_released += 1
             if t.waiting > t.peak and (
                     t.n_released == self.applications or released[t.n_released] > released[t.n_released - 1]):
-                t.peak = t.waiting  # after all releases of this instant
+                t.peak = t.waiting  # all releases of this instant are counted
         return True
 
     cdef inline bint _count_machine(self, long long i, Machine* m) noexcept nogil:
-        """Set the application of the last task of a machine; count the machine once for application `i`."""
+        """Make `i` the last application of a machine, and count the machine once for it; False if memory runs out."""
         cdef long long u = m.number
         cdef unsigned long long bit = <unsigned long long> 1 << (u & 63)
         m.last = <int> i

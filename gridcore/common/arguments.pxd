@@ -4,13 +4,13 @@ cdef enum:
     FINITE = 0
     NOT_NEGATIVE = 1
     POSITIVE = 2
-    NUMBER = 3                     # or +inf, but not nan or -inf
+    NUMBER = 3                     # also +inf, but not nan or -inf
 
-cdef class _Guard:                  # the reservation of an object by `guard`
-    cdef bint* occupied
+cdef class _Guard:                  # marks an object as in use, see `guard`
+    cdef bint* in_call
     cdef _Guard inner
 
-cdef _Guard guard(bint* occupied, _Guard inner=*)
+cdef _Guard guard(bint* in_call, _Guard inner=*)
 
 cdef object refuse(str name, Py_ssize_t index, str rule, double value)
 cdef const double[::1] doubles(object values, str name)

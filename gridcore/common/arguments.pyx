@@ -30,7 +30,7 @@ cdef inline bint violates(double value, int rule) noexcept nogil:
 
 
 cdef const double[::1] doubles(object values, str name):
-    """Return `values` as a contiguous float64 vector, copied only where needed."""
+    """Return `values` as a contiguous float64 vector, copied only if needed."""
     array = np.asarray(values)
     if array.dtype != np.float64 or not array.flags.c_contiguous or not array.flags.aligned:
         if array.dtype.kind not in "fiu":
@@ -42,17 +42,17 @@ cdef const double[::1] doubles(object values, str name):
 
 
 cdef object doubles_copy(object values, str name):
-    """Return a copy of `doubles(values)`, which the caller cannot change later."""
+    """Return `doubles(values)` as a copy that the caller cannot change."""
     return np.array(doubles(values, name))
 
 
 cdef object plain(object values):
-    """Return an array as a plain ndarray on the same memory, since a subclass may report wrong attributes."""
+    """Return a plain ndarray on the memory of an array, since a subclass may report wrong attributes."""
     return np.asarray(values) if isinstance(values, np.ndarray) else values
 
 
 cdef object integers(object values, str name):
-    """Return a copy of `values` as an int64 vector, which the caller cannot change after the check."""
+    """Return a copy of `values` as an int64 vector; the caller cannot change it after the check."""
     array = np.asarray(values)
     if array.size and array.dtype.kind not in "iu":
         raise TypeError(f"{name} must hold integers, got dtype {array.dtype}")
@@ -62,7 +62,7 @@ cdef object integers(object values, str name):
 
 
 cdef object indices(object values, str name, long long low, long long high):
-    """Return `integers(values)`, each of which must be in low..high - 1."""
+    """Return `integers(values)`; raise ValueError unless each is in low..high - 1."""
     array = integers(values, name)
     cdef const long long[::1] entries = array
     cdef Py_ssize_t k
@@ -79,7 +79,7 @@ cdef long long[::1] writable(object values, str name):
         raise TypeError(f"{name} must be an int64 array, which is changed in place, got {getattr(values, 'dtype', type(values).__name__)}")
     if values.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {values.ndim}")
-    if not values.flags.carray:  # aligned, too
+    if not values.flags.carray:  # contiguous, writable and aligned
         raise ValueError(f"{name} must be contiguous, aligned and writable, since it is changed in place")
     return values
 
@@ -136,24 +136,24 @@ cdef int check_offsets(const long long[::1] offsets, Py_ssize_t entries) except 
 @cython.auto_pickle(False)
 cdef class _Guard:
     def __dealloc__(self):
-        if self.occupied != NULL:
-            self.occupied[0] = False
+        if self.in_call != NULL:
+            self.in_call[0] = False
 
 
-cdef _Guard guard(bint* occupied, _Guard inner=None):
-    """Reserve an object, and those of `inner`, until the result is deleted.
+cdef _Guard guard(bint* in_call, _Guard inner=None):
+    """Mark an object, and those of `inner`, as in use until the result is deleted.
 
-    Each public method of a kernel with a state begins with this call.  Otherwise, while a method has released
-    the GIL or calls Python, another thread or a callback could move its memory.
+    Each public method of a kernel with a state begins with this call.  Otherwise another thread or a callback
+    could reallocate its memory while a method has released the GIL or calls Python.
 
     Raises
     ------
     RuntimeError
         If the object is in use.
     """
-    if occupied[0]:
+    if in_call[0]:
         raise RuntimeError("this object is in use by another call; make one call at a time, from one thread")
     cdef _Guard result = _Guard.__new__(_Guard)
-    result.occupied, result.inner = occupied, inner
-    occupied[0] = True
+    result.in_call, result.inner = in_call, inner
+    in_call[0] = True
     return result

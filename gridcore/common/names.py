@@ -9,13 +9,13 @@ __all__ = ["closest", "listed"]
 
 def closest(known: Iterable[str], name: object) -> str:
     """Return ``"did you mean ...? "`` with the closest known name, or "" if none is close."""
-    from difflib import get_close_matches  # for errors only
+    from difflib import get_close_matches  # imported here, since only errors need it
 
     close = get_close_matches(str(name), list(known), 1)
     return f"did you mean {close[0]}? " if close else ""
 
 
 def listed(known: Iterable[str], name: object) -> str:
-    """Return the end of an error about an unknown name: the closest known name, and all known names."""
+    """Return the end of an error text about an unknown name: the closest known name, and all known names."""
     known_names = list(known)
     return f"{closest(known_names, name)}known: {', '.join(known_names) or 'none'}"

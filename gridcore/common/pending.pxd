@@ -16,12 +16,12 @@ cdef struct Pending:                # events by (time, sequence); all zero when 
     Py_ssize_t n, room
     Event* run                      # a ring of the events pushed in order: most are, and need no heap
     Py_ssize_t first, n_run, run_room
-    int[3] upcoming                 # after a pop: the slots of the next event, of one of the next
+    int[3] upcoming                 # after a pop: slots to prefetch, of the next event, of one of the next
                                     # few, and of one of the next twenty; -1: none
 
 
 cdef inline bint pending_before(const Event* a, const Event* b) noexcept nogil:
-    # no branch on the order of the times, because it cannot be predicted; whether two are equal can be
+    # without branches on the order of times, which cannot be predicted; whether two are equal can be
     if a.time == b.time:
         return a.sequence < b.sequence
     return a.time < b.time
@@ -85,7 +85,7 @@ cdef inline Event pending_pop(Pending* p) noexcept nogil:
         while True:
             child = 4 * k + 1
             if child + 4 <= n:
-                # the first of four, by two pairs
+                # the first of four, from the firsts of two pairs
                 least = child + pending_before(&event[child + 1], &event[child])
                 other = child + 2 + pending_before(&event[child + 3], &event[child + 2])
                 least = other if pending_before(&event[other], &event[least]) else least

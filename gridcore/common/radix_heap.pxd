@@ -19,8 +19,8 @@ cdef enum:
     DIGIT = 6                           # bits of a digit
     DIGITS = 11                         # digits of an instant
     BATCH_SIZE = 16                     # entries of a full batch
-    MAX_FRONT = 48                      # the most entries with which `front` is filled, and a bucket is not divided
-    MIN_FRONT = 8                       # `front` is refilled if it has fewer, so that its owner can prefetch
+    MAX_FRONT = 48                      # `front` is filled up to this many entries; a bucket with more is divided
+    MIN_FRONT = 8                       # `front` is refilled below this many entries, so that its owner can prefetch
 
 
 cdef struct Batch:
@@ -29,7 +29,7 @@ cdef struct Batch:
 
 cdef struct Bucket:
     Py_ssize_t n
-    int batch                           # the first batch of a list; all later ones are full
+    int batch                           # the first batch of a list; all others are full
 
 
 cdef struct RadixHeap:                  # initialised by `radix_make`
@@ -39,8 +39,8 @@ cdef struct RadixHeap:                  # initialised by `radix_make`
     Bucket bucket[DIGITS << DIGIT]
     unsigned long long used[DIGITS]     # by digit: bits of the buckets that are not empty
     Batch* batch
-    int* next                           # by batch, the next one of its bucket or of the unused, -1
-    int unused, first_never_used        # the first of the batches that are unused again, and of those never used
+    int* next                           # by batch: the next one of its bucket or of the unused ones, -1: none
+    int unused, first_never_used        # the first batch that is unused again, and the first that was never used
 
 
 cdef inline int radix_make(RadixHeap* q, Py_ssize_t room) except -1:
@@ -129,7 +129,7 @@ cdef inline bint radix_refill(RadixHeap* q) noexcept nogil:
         if fits and q.n_front > 0 and q.n_front + n > MAX_FRONT:
             break
         if not fits:
-            # with the new `base`, the entries of this bucket differ from it in lower digits only
+            # the entries of this bucket differ from the new `base` in lower digits only
             q.base = q.batch[batch].item[0].at >> level * DIGIT << level * DIGIT
         bucket.n = 0
         q.used[level] &= ~(<unsigned long long> 1 << digit)

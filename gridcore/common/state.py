@@ -18,9 +18,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-#: The latest instant of a state (ns), so that a sum of two does not overflow.
+#: The latest instant in a state (ns); the sum of two such instants does not overflow.
 LATEST = 2**61
-#: An instant (ns) after all others.
+#: Instant of an event that never happens (ns), later than all others.
 NEVER = 2**63 - 1
 
 
@@ -37,7 +37,8 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 Size: TypeAlias = "int | str | None"
-#: The least number, and the first that is too large (None: no limit); a name stands for a size, as in `read`.
+#: The smallest valid number, and the smallest one that is too large (None: no limit).  A string is the name
+#: of a size that `read` gets.
 Limits: TypeAlias = "tuple[float | str | None, float | str | None]"
 
 ANY: Limits = (None, None)
@@ -51,14 +52,14 @@ AMOUNT: Limits = (0.0, float("inf"))
 
 @dataclass(frozen=True)
 class NumberEntry:
-    """A whole number."""
+    """The declaration of a whole number, `low` <= number < `end`."""
 
     low: int = 0
     end: int | str = 2**63
 
     def read(self, name: str, value: Any, sizes: Mapping[str, int]) -> int:
         high = _size(self.end, sizes) - 1
-        # subclasses of int, such as bool, are rejected: they may define their own comparisons
+        # subclasses of int, such as bool, are rejected, since they may override comparisons
         if type(value) is not int or not self.low <= value <= high:
             raise ValueError(f"{name} must be a whole number in {self.low}..{high}, got {value!r}")
         return value
@@ -66,7 +67,7 @@ class NumberEntry:
 
 @dataclass(frozen=True)
 class ArrayEntry:
-    """An array of a type and a shape (None: any length) with elements within limits."""
+    """The declaration of an array: its type, its shape (None: any length) and limits of its elements."""
 
     dtype: Any
     shape: Sequence[Size] = (None,)
@@ -84,7 +85,7 @@ class ArrayEntry:
 
 @dataclass(frozen=True)
 class TableEntry:
-    """A table: int64[length, columns], or rows of a structured type; columns may have limits."""
+    """The declaration of a table, with limits by column: int64[length, columns], or structured rows."""
 
     columns: Mapping[str, Limits]
     length: Size = None
@@ -106,7 +107,7 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class ArraysEntry:
-    """Arrays of a type and a shape, checked one by one."""
+    """The declaration of an iterable of arrays of one type and shape, which are checked one by one."""
 
     dtype: Any
     shape: Sequence[Size]
@@ -122,7 +123,7 @@ Entry: TypeAlias = "NumberEntry | ArrayEntry | TableEntry | ArraysEntry"
 
 
 def array_entries(columns: Mapping[str, NDArray[Any]], default: Limits, **limits: Limits) -> dict[str, Entry]:
-    """Return entries with the types and shapes of the given arrays, and the limits of each."""
+    """Return declarations with the types and shapes of `columns`, and with limits by name or `default`."""
     return {
         name: ArrayEntry(column.dtype, column.shape, limits.get(name, default))
         for name, column in columns.items()
@@ -130,7 +131,7 @@ def array_entries(columns: Mapping[str, NDArray[Any]], default: Limits, **limits
 
 
 def read(state: Any, entries: Mapping[str, Entry], **sizes: int) -> dict[str, Any]:
-    """Return the entries of a state, checked.
+    """Check the entries of a state, and return them by name.
 
     Parameters
     ----------
@@ -171,7 +172,7 @@ def _range_text(limits: Limits, sizes: Mapping[str, int]) -> str:
 
 
 def _first_outside(array: NDArray[Any], limits: Limits, sizes: Mapping[str, int]) -> list[list[int]]:
-    """Return the index of the first element outside the limits in a list, which is empty if there is none."""
+    """Return a list with the index of the first element outside the limits; it is empty if there is none."""
     low, high = (_size(limit, sizes) for limit in limits)
     if low is None:
         return []
@@ -182,7 +183,7 @@ def _first_outside(array: NDArray[Any], limits: Limits, sizes: Mapping[str, int]
 def _plain_copy(name: str, value: Any, dtype: Any, shape: Sequence[int | None]) -> NDArray[Any]:
     target = np.dtype(dtype)
     if isinstance(value, np.ndarray):
-        # convert a subclass first: comparisons of masked numbers, for example, are neither true nor false
+        # convert subclasses first: comparisons of a masked array, for example, may be neither true nor false
         value = np.array(value, order="C")
     fits = (
         isinstance(value, np.ndarray)
@@ -199,6 +200,6 @@ def _plain_copy(name: str, value: Any, dtype: Any, shape: Sequence[int | None]) 
 
 
 def refuse(name: str, bad: NDArray[np.bool_], condition: str) -> None:
-    """Raise ValueError for the first row of entry `name` that is marked in `bad`; it must be `condition`."""
+    """Raise ValueError if `bad` marks a row of entry `name`: the first such row must be `condition`."""
     for k in np.flatnonzero(bad)[:1]:
         raise ValueError(f"state[{name!r}][{k}] must be {condition}")

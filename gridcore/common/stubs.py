@@ -32,7 +32,7 @@ NUMPY_TYPES = {"double": "float64", "long long": "int64", "int": "int32", "unsig
 
 
 class Parameter(NamedTuple):
-    """A parameter of a function; `name` includes stars, `default` is None if there is none."""
+    """A parameter of a function; `name` includes stars, and `default` is None for a required parameter."""
 
     name: str
     type: str
@@ -53,7 +53,7 @@ def split_outside(text: str, separator: str) -> list[str]:
 
 
 def python_type(c_type: str) -> str:
-    """Return the Python type of a C type; that of a class is its name."""
+    """Return the Python type of a C type, or the name of a class."""
     c_type = c_type.removeprefix("const ").strip()
     cell = re.fullmatch(r"([\w ]+?)\[.*\]", c_type)
     return f"NDArray[np.{NUMPY_TYPES[cell[1]]}]" if cell else PYTHON_TYPES.get(c_type, c_type)
@@ -83,7 +83,7 @@ CONSTANT = re.compile(r"(?m)^([A-Z_]+(?:, [A-Z_]+)*) = (.*)$")
 
 
 def functions(text: str, indent: str = "") -> Iterator[tuple[str, str, list[Parameter], str]]:
-    """Yield decorator, name, parameters and result of each public ``def`` of this indent."""
+    """Yield decorator, name, parameters and result type of each public ``def`` at this indent."""
     for match in DEFINITION.finditer(text):
         private = match[2].startswith("_") and match[2] not in ("__cinit__", "__init__")
         if (match[1] or "") == indent and not private:
@@ -93,7 +93,7 @@ def functions(text: str, indent: str = "") -> Iterator[tuple[str, str, list[Para
 
 
 def attributes(text: str) -> Iterator[tuple[str, str, bool]]:
-    """Yield name, type and whether it is writable of each attribute that is visible in Python."""
+    """Yield (name, type, is writable) of each attribute that is visible in Python."""
     for access, declaration, kind in ATTRIBUTE.findall(text):
         first, *others = declaration.split(",")
         c, _, name = first.strip().rpartition(" ")

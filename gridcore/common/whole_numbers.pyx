@@ -6,12 +6,12 @@ import numpy as np
 
 __all__ = ["whole_numbers"]
 
-# Digits of a number that certainly fits in 64 bits.
+# Any number of up to this many digits fits in 64 bits.
 cdef int _DIGITS = 18
 
 
 def whole_numbers(str text: str, Py_ssize_t columns: int) -> "NDArray[np.int64] | None":
-    """Return the first numbers of each line.
+    """Parse the first `columns` words of each line as whole numbers.
 
     Parameters
     ----------
@@ -22,15 +22,15 @@ def whole_numbers(str text: str, Py_ssize_t columns: int) -> "NDArray[np.int64] 
 
     Returns
     -------
-    int64[lines, columns], or None if a line has fewer than `columns` words, or one of these is not a whole number
-    of at most 18 digits with an optional sign.
+    int64[lines, columns]; None if a line has fewer than `columns` words, or one of them is not a whole number of at
+    most 18 digits with an optional sign.
     """
     cdef Py_ssize_t size, row = 0, max_rows = text.count("\n") + 1
     cdef const char* at = PyUnicode_AsUTF8AndSize(text, &size)
     cdef const char* end = at + size
     if columns < 1:
         raise ValueError(f"columns must be at least 1, got {columns}")
-    # a number has at least a digit and a separator, so that a short text cannot allocate much memory
+    # each number takes at least a digit and a separator; so a short text cannot make this allocate much memory
     if max_rows * columns > (size + 1) // 2:
         return None
     cdef long long[:, ::1] rows = np.empty((max_rows, columns), np.int64)
@@ -48,7 +48,7 @@ cdef inline bint is_blank(char c) noexcept nogil:
 
 
 cdef const char* read_line(const char* at, const char* end, long long* numbers, Py_ssize_t columns) noexcept nogil:
-    """Read the numbers of a line; return the beginning of the next line, or NULL if this one is invalid."""
+    """Read the numbers of a line; return the start of the next line, or NULL if this line is invalid."""
     cdef Py_ssize_t k
     cdef long long value
     cdef bint negative
@@ -66,12 +66,12 @@ cdef const char* read_line(const char* at, const char* end, long long* numbers, 
             if digits > _DIGITS:
                 return NULL
             at += 1
-        # a word ends here: "1.5" and "1x" are no whole numbers
+        # the number must end here: "1.5" and "1x" are not whole numbers
         if digits == 0 or (at < end and not (is_blank(at[0]) or at[0] == c'\n')):
             return NULL
         numbers[k] = -value if negative else value
     while at < end and at[0] != c'\n':
-        if at[0] == c'\r':  # the caller chooses the line ends
+        if at[0] == c'\r':  # whether this ends a line is up to the caller
             return NULL
         at += 1
     return at + 1

@@ -10,10 +10,10 @@ cdef enum:                              # the actions, in the order of `gridcore
     WAITED, WAITED_FOR_ROOM, WAITED_FOR_MACHINES, TOO_LARGE, GAVE_UP, OVERDUE, MISSED, TOO_LATE, CALLED_OFF, EXTENDED, DISPLACED
 
 cdef enum:
-    DECISIONS = 4096                    # rows are passed on once there are so many
+    DECISIONS = 4096                    # number of rows from which on they are passed on
 
 
-cdef struct Decision:                   # a row; the fields are those of `gridcore.dgs.state.DECISION`
+cdef struct Decision:                   # a row: `gridcore.dgs.state.DECISION` as a struct
     long long time, application, action, decider, machine, tasks, among
     double saw, limit, true_, age
 

@@ -12,11 +12,11 @@ from gridcore.dgs.overlay cimport Views
 from gridcore.dgs.slots cimport Observation, SlotSchedules
 from gridcore.network.links cimport Links
 
-# The kinds of messages, in the order of their priorities.
+# The kinds of messages, in order of priority.
 cdef enum:
     CANCEL_KIND, REQUEST_KIND, ANSWER_KIND, COMMIT_KIND, REPLY_KIND, DISPLACED_KIND, KINDS
 
-# The phases of a job.  BROKEN: it has lost a machine, and its scheduling node does not know yet.
+# The phases of a job.  BROKEN: it has lost a machine, which its scheduling node does not know yet.
 cpdef enum:
     NEW, SEARCHING, COMMITTING, WAITING, PLACED, BROKEN, DONE, FAILED, CANCELLED
 
@@ -29,29 +29,29 @@ cdef inline long long claim(long long job, long long attempt) noexcept nogil:
 
 
 cdef struct Answer:
-    long long start                     # slot; -1 once it has been tried
+    long long start                     # slot; -1 after it has been tried
     int searcher, place                 # place: index of its machines in the pool, in units of `n_nodes`
 
 
-cdef struct SearchRecord:               # the knowledge behind the answer of a search, where decisions are logged
-    long long oldest                    # ns, the oldest observation of a candidate; -1 for never
+cdef struct SearchRecord:               # what a searcher knew, if decisions are logged
+    long long oldest                    # time of the oldest observation of a candidate, ns; -1: never
     long long slot                      # the first slot that leaves time for the messages
-    Observation* observations           # of the candidates; NULL once the search has answered
+    Observation* observations           # of the candidates; NULL after the search has answered
     int n
 
 
 cdef struct Negotiation:
-    long long start                     # slot of the allocation that is being tried, or was reserved
-    long long due                       # ns, when the wait for answers or replies ends; 0 for never
-    long long first_late_start          # the first start of an answer that misses the deadline; -1 for none
+    long long start                     # start (slot) of the allocation that is being tried, or was reserved
+    long long due                       # when the wait for answers or replies ends, ns; 0: never
+    long long first_late_start          # the first answered start that misses the deadline; -1: none
     int n_asked, missing, n_answers, n_results, n_reserved, n_nodes
-    int current                         # place of the allocation that is being tried; -1 for none
+    int current                         # place of the allocation that is being tried; -1: none
     bint retry_may_help                 # whether another search may succeed
-    bint lost_a_node                    # whether a machine of it has failed, which is detected later
-    Answer* answer                      # in the order of their arrival
+    bint lost_a_node                    # whether one of its machines has failed, which is detected later
+    Answer* answer                      # answers in order of arrival
     Answer* results                     # what searchers found; unknown to the scheduling node until they answer
-    SearchRecord* search_records        # by place in `results`; NULL where decisions are not logged
-    int* pool                           # machines found, n_nodes for each search
+    SearchRecord* search_records        # by place in `results`; NULL if decisions are not logged
+    int* pool                           # machines found by searches, `n_nodes` for each
     int* reserved                       # machines that have committed
 
 
@@ -86,7 +86,7 @@ cdef inline int negotiation_open(Negotiation** place, Py_ssize_t n_nodes, Py_ssi
     """
     cdef Negotiation* negotiation = <Negotiation*> reallocate(NULL, sizeof(Negotiation))
     memset(negotiation, 0, sizeof(Negotiation))
-    # stored first, so that it is not leaked if an allocation below fails; `n_asked` is still 0 then
+    # stored first, so that it is freed later if an allocation below fails; `n_asked` is then still 0
     negotiation_drop(place)
     place[0] = negotiation
     negotiation.n_nodes, negotiation.start, negotiation.current = <int> n_nodes, -1, -1
@@ -137,7 +137,7 @@ cdef inline int negotiation_place(Negotiation* negotiation) except -1 nogil:
 
 # -- checkpoints ------------------------------------------------------------------------------------------
 
-cdef struct TableRows:                  # number of rows of each table of a checkpoint that are in use so far
+cdef struct TableRows:                  # number of rows of each table of a checkpoint, counted so far
     Py_ssize_t negotiations, answers, results, reserved, pool, candidates
 
 
@@ -236,12 +236,12 @@ cdef inline int negotiation_fill(Negotiation** place, Py_ssize_t n_nodes, const 
 # -- all negotiations ---------------------------------------------------------------------------------------
 
 cdef class Negotiations:
-    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                   # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef SlotSchedules schedules
     cdef Views views
     cdef Links links
     cdef Py_ssize_t jobs, nodes
-    # per kind of message: its number in `links` and number of fields; bytes, and the time to send them (ns)
+    # per kind of message: its number in `links`, number of fields, bytes, and time to send it (ns)
     cdef int[KINDS] number, fields
     cdef long long[KINDS] nbytes
     cdef long long[KINDS] span
@@ -251,34 +251,34 @@ cdef class Negotiations:
     cdef long long[::1] most_candidates, resubmitted, first_start, end, done, group, earliest, latest, reserved_slots
     cdef unsigned char[:, ::1] suitable  # by group of jobs and node; None if all nodes suit all jobs
     # per node
-    cdef long long[::1] received, changes, busy, tasks_done, first_poll
-    cdef const unsigned char[::1] up, known_down    # known_down: None where machines do not fail
-    cdef long long[::1] counts          # schedules exchanged, by kind
+    cdef long long[::1] received, changes, busy_time, tasks_done, first_poll
+    cdef const unsigned char[::1] up, known_down    # `known_down` is None if machines do not fail
+    cdef long long[::1] counts          # number of exchanged schedules, by kind of exchange
     cdef long long slot, one_way, latency, at_least, opening, period, width, patience
     cdef unsigned long long seed
     cdef long long forward, hops, rounds, tries
     cdef bint wide, exclude_home, keep_slots, push, pull, poll, stale, faults
-    cdef Negotiation** negotiation      # by job; NULL for none
+    cdef Negotiation** negotiation      # by job; NULL: none
     cdef Outbox[KINDS] out
     cdef Row* row                       # scratch: the messages of a cohort
     cdef Row* spare
     cdef Py_ssize_t room
     cdef long long* selection           # scratch
     cdef Observation* observations      # scratch
-    cdef Delayed delayed_answers        # of searches that take time
+    cdef Delayed delayed_answers        # answers of searches that take time
     cdef Pending run_ends               # jobs by the end of their run, including ends of lost runs
-    cdef Pending reservation_ends       # jobs by the end of a reservation that they outlive, including outdated ends
-    cdef Pending wait_ends              # jobs by the end of their waits, including waits that are over
+    cdef Pending reservation_ends       # jobs by the end of a reservation that they exceed, including outdated ends
+    cdef Pending wait_ends              # jobs by the ends of their waits, including waits that are over
     cdef readonly long long completed, rejected
-    cdef readonly long long extended, displaced     # reservations extended and jobs displaced by that so far
-    cdef long long reported_end         # ns, the last end of runs or waits that `advance` has returned
+    cdef readonly long long extended, displaced     # reservations extended, and jobs displaced by that
+    cdef long long reported_end         # the last end of runs or waits that `advance` has returned, ns
     cdef bint record
     cdef object _waiting, _rejections   # news for the policy, see `DgsProtocol.read_outcomes`
     cdef object _cancellations          # see `DgsProtocol.cancellations`
     cdef object _displacements          # see `DgsProtocol.displacements`
     cdef DecisionLog log
     cdef bint logs_decisions
-    cdef long long detection            # ns, see `gridsim.schedulers.dgs.failures`
+    cdef long long detection            # time to detect a failure, ns; see `gridsim.schedulers.dgs.failures`
     cdef object on_decisions            # see `DgsProtocol`
 
     cdef _Guard _guard(self)

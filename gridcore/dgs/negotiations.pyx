@@ -26,7 +26,7 @@ __all__ = ["ANSWER", "BROKEN", "CANCEL", "CANCELLED", "COMMIT", "COMMITTING", "D
 
 
 _HEAD = [("node", "i8"), ("sender", "i8"), ("application", "i8")]
-#: Record types of the messages, in the order of their priorities.  Each begins with receiver, sender and job.
+#: Record types of messages, in order of priority.  Each begins with receiver, sender and job.
 CANCEL = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8")])
 REQUEST = np.dtype([*_HEAD, ("search", "i8")])
 ANSWER = np.dtype([*_HEAD, ("search", "i8"), ("start", "i8")])
@@ -34,7 +34,7 @@ COMMIT = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8")])
 REPLY = np.dtype([*_HEAD, ("attempt", "i8"), ("start", "i8"), ("taken", "i8")])
 DISPLACED = np.dtype([*_HEAD, ("attempt", "i8")])
 _RECORDS = CANCEL, REQUEST, ANSWER, COMMIT, REPLY, DISPLACED
-# The kinds of schedules that are counted: pushed, pulled, polled, opened and shuffled.
+# Exchanges of schedules are counted by kind: pushed, pulled, polled, opened and shuffled.
 cdef Py_ssize_t _EXCHANGE_KINDS = 5
 
 _NODES_OF = ArrayEntry(np.int64, limits=(0, "nodes"))
@@ -61,7 +61,7 @@ _NODES = ("received", "changes", "busy", "tasks", "first", "up", "away")
 _NUMBERS = ("slot", "one_way", "latency", "at_least", "opening", "period", "width", "forward", "hops", "rounds",
             "tries", "patience", "detection", "log")
 _FLAGS = ("wide", "others", "keep", "push", "pull", "poll", "stale", "record", "faults")
-# The largest value of a setting, so that sums of settings do not overflow.
+# The largest value of a setting; sums of settings up to it do not overflow.
 cdef long long _LONGEST = 10**17
 
 
@@ -138,7 +138,7 @@ cdef class Negotiations:
         self._waiting, self._rejections, self._cancellations, self._displacements = [], [], [], []
 
     def bind(self, dict jobs, dict nodes, counts: Integers):
-        """Replace the arrays that are shared with the policy."""
+        """Use these arrays, which are shared with the policy, from now on."""
         cdef _Guard access = self._guard()
         def column(values, name, n, dtype=np.int64):
             values = plain(values)
@@ -157,7 +157,7 @@ cdef class Negotiations:
         indices(per_job["lasts"], "lasts", 0, LATEST + 1)
         indices(per_job["earliest"], "earliest", 0, LATEST // self.slot + 1)
         if self.negotiation != NULL:
-            # the negotiations and runs under way depend on these
+            # negotiations and runs in progress depend on these arrays
             for name, bound in (("tasks", self.tasks), ("length", self.length), ("lasts", self.run_time),
                               ("submitter", self.submitter), ("group", self.group), ("earliest", self.earliest),
                               ("latest", self.latest)):
@@ -173,7 +173,7 @@ cdef class Negotiations:
         self.resubmitted, self.first_start = per_job["resubmitted"], per_job["first_start"]
         self.end, self.done, self.group = per_job["end"], per_job["done"], per_job["group"].copy()
         self.earliest, self.latest, self.reserved_slots = per_job["earliest"].copy(), per_job["latest"].copy(), per_job["held"]
-        self.received, self.changes, self.busy, self.tasks_done = per_node["received"], per_node["changes"], per_node["busy"], per_node["tasks"]
+        self.received, self.changes, self.busy_time, self.tasks_done = per_node["received"], per_node["changes"], per_node["busy"], per_node["tasks"]
         self.first_poll, self.up = per_node["first"], per_node["up"].view(np.uint8)
         self.known_down = per_node["away"].view(np.uint8) if self.faults else None
         self.counts = counts
@@ -197,7 +197,7 @@ cdef class Negotiations:
         pending_free(&self.reservation_ends)
 
     cdef _Guard _guard(self):
-        return guard(&self.occupied, guard(&self.schedules.occupied, guard(&self.views.occupied, guard(&self.links.occupied))))
+        return guard(&self.in_call, guard(&self.schedules.in_call, guard(&self.views.in_call, guard(&self.links.in_call))))
 
     cdef int _room_for(self, Py_ssize_t n) except -1 nogil:
         if n > self.room:
@@ -212,7 +212,7 @@ cdef class Negotiations:
         return 0
 
     cdef Py_ssize_t _home(self, Py_ssize_t job) noexcept nogil:
-        """Return the scheduling node of a job, or the next node that is up and acts for it; -1 if none is."""
+        """Return the scheduling node of a job, or the next node that is up in its place; -1 if none is up."""
         cdef Py_ssize_t k, node = self.submitter[job]
         for k in range(self.nodes if self.faults else 0):
             if self.up[node]:
@@ -221,7 +221,7 @@ cdef class Negotiations:
         return -1 if self.faults else node
 
     cdef int _watch(self, Py_ssize_t job) except -1:
-        """Schedule the end of the reservations of a job, if it is placed and will outlive them."""
+        """Schedule the end of the reservations of a job if it is placed and runs longer than they last."""
         cdef long long ends
         if self.phase[job] != PLACED or self.negotiation[job] == NULL:
             return 0
@@ -242,13 +242,13 @@ cdef class Negotiations:
 
     @property
     def last_reported_end(self) -> int:
-        """The last instant (ns) that `advance` returned because jobs or waits end at it."""
+        """The last instant (ns) that `advance` returned for the end of a job or of a wait."""
         return self.reported_end
 
     def read_outcomes(self) -> tuple[list[int], list[tuple[int, str]]]:
         """Return (jobs that must wait, [(rejected job, reason), ...]) since the last call.
 
-        reason : "too_large", "too_late" (for its deadline), or empty if all its searches failed.
+        The reason is "too_large", "too_late" (for the deadline), or "" if all searches for the job failed.
         """
         cdef _Guard access = self._guard()
         result = self._waiting, self._rejections
@@ -258,7 +258,7 @@ cdef class Negotiations:
     def cancellations(self) -> list[tuple[int, int, int, int]]:
         """Return the cancellations since the last call that may have stopped a run: [(job, node, attempt, ns), ...].
 
-        These are, in order, cancellations of jobs that have lost a machine or were cancelled by their users.
+        They are in order, and concern jobs that lost a machine or were cancelled by their users.
         """
         cdef _Guard access = self._guard()
         result, self._cancellations = self._cancellations, []
@@ -267,7 +267,7 @@ cdef class Negotiations:
     def displacements(self) -> list[tuple[int, int]]:
         """Return the displaced placements since the last call: [(job, attempt), ...], in order.
 
-        A message to the scheduling node of each is under way, which may be lost.  Empty without failures.
+        For each, a message to the scheduling node is under way, and may be lost.  Empty without failures.
         """
         cdef _Guard access = self._guard()
         result, self._displacements = self._displacements, []
@@ -367,8 +367,8 @@ cdef class Negotiations:
     def setstate(self, state):
         """Continue from a state that `getstate` returned.
 
-        Restore the arrays of the policy (`bind`) and the other kernels before.  Raises ValueError for a state that
-        does not fit.
+        Before, restore the arrays of the policy (`bind`) and the other kernels.  Raises ValueError if the state is
+        invalid.
         """
         cdef _Guard access = self._guard()
         cdef Py_ssize_t job, k

@@ -5,12 +5,12 @@ from libc.stdlib cimport free
 from gridcore.common.memory cimport reallocate
 from gridcore.common.pending cimport Event, Pending, pending_clear, pending_first, pending_free, pending_pop, pending_push
 
-# The fields of a message of any kind; the meaning of a, b and c depends on the kind.
+# The fields of a message of any kind; what a, b and c mean depends on the kind.
 cdef struct Row:
     long long node, sender, job, a, b, c
 
 
-cdef struct Outbox:                     # the messages of one kind; all fields are zero when it is empty
+cdef struct Outbox:                     # the messages of one kind; all zero when empty
     Row* row
     Py_ssize_t n, room
 
@@ -65,7 +65,7 @@ cdef inline void sort_rows(Row* row, Row* spare, Py_ssize_t n) noexcept nogil:
 
 # -- messages that are sent later -------------------------------------------------------------------------
 
-cdef struct Delayed:                    # rows by time, then in the order of adding; all zero when empty
+cdef struct Delayed:                    # rows by time, then in the order of their addition; all zero when empty
     Pending due
     long long sequence
     Row* row                            # by slot
@@ -106,7 +106,7 @@ cdef inline void delayed_drop(Delayed* d, long long node) noexcept nogil:
     cdef Py_ssize_t k
     for k in range(d.n):
         if d.row[k].sender == node:
-            d.row[k].node = -1          # also in rows that are not in use, where it has no effect
+            d.row[k].node = -1          # without effect in rows that are not in use
 
 
 cdef inline const Row* delayed_take(Delayed* d, long long now) noexcept nogil:

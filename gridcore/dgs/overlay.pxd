@@ -19,14 +19,14 @@ cdef extern from "shuffle.h":
 
 
 cdef class Views:
-    cdef bint occupied                      # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                       # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t nodes, degree, shuffle
     # the memory of all views, the offsets of their fields, and the state of the random stream
     cdef ViewTable table
     cdef int[:, :] view
     cdef unsigned char[:, :] age
     cdef int[:] count
-    # scratch: the entries that two nodes exchange, and the numbers drawn
+    # scratch: the entries that two nodes exchange, and drawn numbers
     cdef int[:, ::1] entry
     cdef unsigned char[:, ::1] entry_age
     cdef int[::1] draws

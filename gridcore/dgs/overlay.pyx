@@ -93,7 +93,7 @@ cdef class Views:
         return 0
 
     cdef int _draw_views(self) except -1:
-        """Draw the first views by a partial shuffle of all other nodes, which is fast if a node knows most of them."""
+        """Draw the first views by a partial shuffle of all other nodes, which is fast even for large views."""
         cdef Py_ssize_t u, k, j, n_others = self.nodes - 1
         cdef int card
         cdef int[::1] cards = np.empty(n_others, np.int32)
@@ -127,7 +127,7 @@ cdef class Views:
 
     def in_degree(self) -> Integers:
         """Return int64[nodes]: the number of nodes that know each node."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         known = np.asarray(self.view)
         return np.bincount(known[known >= 0], minlength=self.nodes)
 
@@ -144,7 +144,7 @@ cdef class Views:
         known_down
             bool[nodes], the nodes that must not be drawn; None for none.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef const long long[::1] a = integers(first, "first"), b = integers(second, "second")
         cdef const unsigned char[::1] down_flags = self._node_flags(known_down, "known_down")
@@ -171,7 +171,7 @@ cdef class Views:
         cdef Py_ssize_t k, j, n = 0
         cdef int card
         cdef int* cards = &self.entry[0, 0]
-        # the state of the stream is a function of the seed, first and second
+        # the state of the stream depends only on seed, `first` and `second`
         self.table.random_state = seed
         self.table.random_state = next_number(&self.table) ^ <unsigned long long> first
         self.table.random_state = next_number(&self.table) ^ <unsigned long long> second
@@ -199,7 +199,7 @@ cdef class Views:
         up
             bool[nodes], the nodes that are up; None for all.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const unsigned char[::1] is_up = self._node_flags(up)
         cdef long long[3] counts
         cdef const unsigned char* up_flags = NULL
@@ -213,8 +213,8 @@ cdef class Views:
     # -- nodes that leave and join --------------------------------------------------------------------------
 
     def leave(self, nodes: ArrayLike):
-        """Empty the views of `nodes` (int64[k]); other nodes drop their entries when they next contact them."""
-        cdef _Guard access = guard(&self.occupied)
+        """Empty the views of `nodes` (int64[k]); other nodes drop entries for them when they next contact them."""
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] node_ids = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, j
         for k in range(node_ids.shape[0]):
@@ -225,12 +225,12 @@ cdef class Views:
     def join(self, Py_ssize_t node, Py_ssize_t introducer, *, Py_ssize_t steps=5, up: Bools | None = None):
         """Add `node`, whose view is empty, through `introducer` by `degree` random walks of `steps` steps.
 
-        At the node where a walk ends, an entry for `node` replaces an entry drawn at random, and the replaced
-        entry goes to `node`.  If that node has an empty place, or knows `node` already, nothing is replaced, and
-        `node` gets an entry for that node instead.  A walk skips steps to `node` and to nodes that are down (`up` as
+        At the node where a walk ends, an entry for `node` replaces an entry drawn at random, and `node` gets the
+        replaced entry.  If the view there has an empty place or already has `node`, nothing is replaced, and `node`
+        gets an entry for that node instead.  A walk skips steps to `node` and to nodes that are down (`up` as
         for `cycle`).
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const unsigned char[::1] is_up = self._node_flags(up)
         cdef Py_ssize_t walk, step, at, k
         cdef int neighbour
@@ -277,13 +277,13 @@ cdef class Views:
 
     def getstate(self) -> dict[str, Any]:
         """Return the views and the state of the random stream; see `gridcore.common.state`."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return read_only({"views": np.ascontiguousarray(self.view), "ages": np.ascontiguousarray(self.age),
                       "chance": np.array([self.table.random_state], np.uint64)})
 
     def setstate(self, state):
         """Restore a state of `getstate` of as many nodes of the same degree; raise ValueError if it is invalid."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         entries = read(state, _STATE, nodes=self.nodes, degree=self.degree)
         view = entries["views"]
         count = (view >= 0).sum(axis=1)

@@ -32,8 +32,9 @@ import numpy as np
 
 __all__ = ["DgsProtocol"]
 
-# The largest instant that a caller may give, ns.
+# The latest instant that a caller may pass, ns.
 cdef long long _LAST = 8 * 10**17
+# Nanoseconds per second.
 cdef double _NS = 1e9
 
 
@@ -45,7 +46,7 @@ cdef int ascending(const void* x, const void* y) noexcept nogil:
 cdef class DgsProtocol(Negotiations):
     """The negotiations about jobs over `links`.
 
-    Raises ValueError for arrays that do not fit.
+    Raises ValueError if an array has the wrong type or shape.
 
     Parameters
     ----------
@@ -53,12 +54,12 @@ cdef class DgsProtocol(Negotiations):
         Objects that are shared with the policy.
     kinds
         For cancel, request, answer, commit, reply and displaced: (number in `links`, bytes of a message).
-        The number of displaced is -1 if no job outlives what it reserves.
+        The number of displaced is -1 if no job outlives its reservations.
     jobs
         Name -> array over all jobs, shared with the policy: phase (int8); tasks, length (slots), lasts (ns),
         submitter, attempt, searches, in_vain, conflicts, late, reached, resubmitted, first_start, end (ns),
-        done, group, earliest and latest (the slots between which each job may start), and held, the reserved
-        slots of a placed job, which grow while it outlives them (int64).
+        done, group, earliest and latest (the slots between which each job may start), and held (the reserved
+        slots of a placed job, which grow if it outlives them; int64).
     nodes
         Name -> array over all nodes, shared: received, changes, busy (ns), tasks, first (ns, first poll;
         int64); up, away (whether the failure of the node has been detected; bool).
@@ -98,7 +99,7 @@ cdef class DgsProtocol(Negotiations):
             self._room_for(out.n)
             sort_rows(out.row, self.spare, out.n)
             for k in range(out.n):
-                # a record consists of the first fields of a row
+                # a row may have more fields than the record, which is its beginning
                 self.links._send(now, self.number[kind], &out.row[k], self.nbytes[kind], self.span[kind])
             out.n = 0
         return 0
@@ -118,7 +119,7 @@ cdef class DgsProtocol(Negotiations):
             if self.phase[job[k]] not in (NEW, WAITING):
                 raise ValueError(f"jobs[{k}] must be a new or waiting job, got {job[k]}")
         for k in range(job.shape[0]):
-            # a job that is named twice may be in a search already
+            # a job that is listed twice may already be searching
             if self.phase[job[k]] in (NEW, WAITING):
                 self._search(job[k], now)
 
@@ -168,14 +169,14 @@ cdef class DgsProtocol(Negotiations):
         return 0
 
     cdef int _limit_wait(self, Py_ssize_t job, long long now) except -1:
-        """Limit the wait for answers or replies where machines fail, since they may be lost."""
+        """Limit the wait for answers or replies if machines may fail, since messages may then be lost."""
         if not self.faults:
             return 0
         self.negotiation[job].due = now + self.patience
         return pending_push(&self.wait_ends, now + self.patience, job, <int> job)
 
     cdef int _choose(self, Py_ssize_t job, long long now) except -1:
-        """Try to reserve the best answer that is left; if there is none, search again, wait, or reject the job."""
+        """Try to reserve the nodes of the best remaining answer; without one, search again, wait, or reject the job."""
         cdef Negotiation* negotiation = self.negotiation[job]
         cdef Py_ssize_t k, best = -1, home = self._home(job)
         cdef Row* row
@@ -207,7 +208,7 @@ cdef class DgsProtocol(Negotiations):
         elif not negotiation.retry_may_help and negotiation.first_late_start >= 0:
             self._reject_late(job, negotiation.first_late_start, now)
         elif not negotiation.retry_may_help and self.faults and self.wide:
-            self._wait(job, WAITED_FOR_ROOM, now)  # machines may recover
+            self._wait(job, WAITED_FOR_ROOM, now)  # there may be room when machines have recovered
         elif not negotiation.retry_may_help:
             self._log_decision(TOO_LARGE, job, self.most_candidates[job], self.tasks[job], NAN, 0, now, age=NAN)
             self._reject(job, "too_large")
@@ -219,18 +220,18 @@ cdef class DgsProtocol(Negotiations):
         return 0
 
     cdef int _abort(self, Py_ssize_t job, long long now) except -1:
-        """Release the machines that have committed, and try the next answer."""
+        """Release the machines that have committed to the job, and try the next answer."""
         cdef Negotiation* negotiation = self.negotiation[job]
         self._log_decision(RELEASED, job, negotiation.n_reserved, negotiation.n_nodes, NAN, negotiation.n_reserved, now,
                            age=NAN)
         self.conflicts[job] += 1
         qsort(negotiation.reserved, negotiation.n_reserved, sizeof(int), ascending)
         self._cancel(job, negotiation.reserved, negotiation.n_reserved)
-        self.attempt[job] += 1  # replies that are still to come belong to the old attempt
+        self.attempt[job] += 1  # so that replies to the old attempt are ignored
         return self._choose(job, now)
 
     cdef int _cancel(self, Py_ssize_t job, const int* nodes, Py_ssize_t n) except -1:
-        """Cancel the job at `n` nodes, unless all nodes are down: these have lost it."""
+        """Cancel the job at `n` nodes; if all nodes of the grid are down, do nothing, since they have lost the job."""
         cdef Py_ssize_t k, home = self._home(job)
         cdef Row* row
         for k in range(n if home >= 0 else 0):
@@ -247,13 +248,13 @@ cdef class DgsProtocol(Negotiations):
         self.phase[job] = BROKEN if lost_a_node else PLACED
         self.failed_searches[job], self.reserved_slots[job] = 0, self.length[job]
         if lost_a_node:
-            return 0  # the lost machine is detected later
+            return 0  # the failure of the machine is detected later
         self._watch(job)
         return pending_push(&self.run_ends, max(negotiation.start * self.slot + self.run_time[job], now), job,
                             <int> job)
 
     cdef int _end_waits(self, long long now) except -1:
-        """End the waits for answers or replies that were to end by `now` ns."""
+        """End the waits for answers or replies that are due by `now` ns."""
         cdef const Event* first
         cdef Py_ssize_t job
         while True:
@@ -304,7 +305,7 @@ cdef class DgsProtocol(Negotiations):
         self._log_decision(CALLED_OFF, job, n, NAN, NAN, n, now, age=NAN)
         qsort(nodes, n, sizeof(int), ascending)
         self._cancel(job, nodes, n)
-        self.attempt[job] += 1  # replies that are still to come belong to the old attempt
+        self.attempt[job] += 1  # so that replies to the old attempt are ignored
         self.phase[job] = CANCELLED
         self.rejected += 1
         negotiation_drop(&self.negotiation[job])
@@ -312,7 +313,7 @@ cdef class DgsProtocol(Negotiations):
     # -- failures -------------------------------------------------------------------------------------------
 
     def fail(self, nodes: ArrayLike):
-        """Drop the searches under way at `nodes` (int64[k]), which fail now."""
+        """Drop the searches under way at `nodes` (int64[k]), which have just failed."""
         cdef _Guard access = self._guard()
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
@@ -342,12 +343,12 @@ cdef class DgsProtocol(Negotiations):
         return NEW
 
     def detect_failure(self, Py_ssize_t job, long long now, failed: float = NAN):
-        """Detect at `now` ns, at the scheduling node of a job, that one of its machines has failed; search again.
+        """Detect at `now` ns, at the scheduling node of a job, that a machine has failed; find other nodes for the job.
 
         Parameters
         ----------
         failed
-            The number of its machines that have failed so far, for the log of decisions.
+            The number of machines of the job that have failed so far, for the log of decisions.
         """
         cdef _Guard access = self._guard()
         self._check(job)
@@ -382,7 +383,7 @@ cdef class DgsProtocol(Negotiations):
             if fields > 5:
                 self.row[k].c = record.c
             self.links._free_slot(self.links.due[k].slot)
-            # a state that was read from a file may have any values here
+            # a state from a file may have any values here
             start = -1 if kind in (REQUEST_KIND, DISPLACED_KIND) else self.row[k].b
             if not (0 <= self.row[k].job < self.jobs and -1 <= start <= LATEST // self.slot):
                 raise ValueError(f"links must have messages for jobs below {self.jobs} and slots up to "
@@ -448,7 +449,7 @@ cdef class DgsProtocol(Negotiations):
             n_opened = 0
             start = self.schedules._search(&query, self.views.view, self.known_down,
                                            self.first_poll if self.poll else None, row.node, &n_opened)
-            # opening neighbours takes time, after which the start may be too early
+            # opening neighbours takes time, so this start may be too early by then
             wait = self.at_least + n_opened * self.opening
             if start < 0 or start * self.slot >= ready + wait:
                 break
@@ -511,7 +512,7 @@ cdef class DgsProtocol(Negotiations):
             row = &self.row[k]
             job = row.job
             negotiation = self.negotiation[job]
-            # a state from a file may have an answer twice
+            # a state from a file may contain an answer twice
             if (self.searches[job] != row.a or self.phase[job] != SEARCHING or negotiation == NULL
                     or negotiation.missing <= 0):
                 continue
@@ -528,7 +529,7 @@ cdef class DgsProtocol(Negotiations):
                         break
             negotiation.missing -= 1
             if negotiation.missing == 0:
-                # jobs with all answers are collected at the front of `spare`
+                # collect the jobs that have all answers at the front of `spare`
                 self.spare[complete].job = job
                 complete += 1
         for k in range(complete):
@@ -643,14 +644,14 @@ cdef class DgsProtocol(Negotiations):
         return 0
 
     def search_displaced(self, Py_ssize_t job, long long attempt, long long now):
-        """Search again at `now` ns for a job whose attempt a machine has displaced, as its scheduling node notices."""
+        """Find other nodes for `job` at `now` ns if `attempt`, which was displaced, is still its current attempt."""
         cdef _Guard access = self._guard()
         self._check(job)
         check_instant(now, "now", _LAST)
         self._search_displaced(job, attempt, now)
 
     cdef int _search_displaced(self, Py_ssize_t job, long long attempt, long long now) except -1:
-        """Search again for a job if this attempt to place it is still current."""
+        """Find other nodes for `job` if `attempt` is still its current attempt."""
         cdef Negotiation* negotiation = self.negotiation[job]
         if negotiation == NULL or attempt != self.attempt[job]:
             return 0
@@ -666,12 +667,12 @@ cdef class DgsProtocol(Negotiations):
     # -- jobs that end --------------------------------------------------------------------------------------
 
     def finish(self, long long now):
-        """End the jobs whose runs end by `now` ns, on all their machines."""
+        """End the jobs that are due by `now` ns, on all their machines."""
         cdef _Guard access = self._guard()
         self._finish_all(now)
 
     def end_waits(self, long long now):
-        """End the waits for answers or replies that were to end by `now` ns; messages are sent by `flush`."""
+        """End the waits for answers or replies that are due by `now` ns; messages are sent by `flush`."""
         cdef _Guard access = self._guard()
         check_instant(now, "now", _LAST)
         self._end_waits(now)
@@ -698,7 +699,7 @@ cdef class DgsProtocol(Negotiations):
             self.first_start[job] = start
         self.end[job], self.done[job] = end, negotiation.n_nodes
         for k in range(negotiation.n_nodes):
-            self.busy[negotiation.pool[k]] += end - start
+            self.busy_time[negotiation.pool[k]] += end - start
             self.tasks_done[negotiation.pool[k]] += 1
             if (not self.keep_slots
                     and self.schedules._release(&self.schedules.node[negotiation.pool[k]], negotiation.start, to,
@@ -714,7 +715,7 @@ cdef class DgsProtocol(Negotiations):
     def advance(self, long long limit) -> int:
         """Run up to `limit` ns; return the first instant <= limit at which the caller must act, else 2**63 - 1.
 
-        Messages that arrive at `limit` are handled here, because they come before everything else at an instant.
+        Messages that arrive at `limit` are handled here, since messages come first at an instant.
         Jobs, waits and reservations that end at `limit` are left to the caller, which calls `finish`, `end_waits`
         and `extend_reservations`, in this order.  The caller must always call `flush`, since messages that take no
         time are handled only after it has acted.
@@ -752,7 +753,7 @@ cdef class DgsProtocol(Negotiations):
                 continue
             has_arrivals = False
             while True:
-                # searches answer after the messages of the same instant have been handled
+                # searches answer only after the messages of this instant
                 arrived = self._arrive(at)
                 arrived = self._send_delayed_answers(at) or arrived
                 if not arrived:
@@ -763,7 +764,7 @@ cdef class DgsProtocol(Negotiations):
                 self._flush(at)
                 self.links._advance(at)
             self._hand_over_if_many()
-            # the caller must handle waiting or rejected jobs, and messages of other kinds
+            # return, so that the caller handles waiting and rejected jobs, and messages of other kinds
             if self._waiting or self._rejections or not has_arrivals:
                 return at
 
@@ -778,7 +779,7 @@ cdef class DgsProtocol(Negotiations):
         return <double> (slot * self.slot) / _NS
 
     cdef double _age(self, long long as_of, long long now) noexcept nogil:
-        """Return the age (s) of knowledge as of `as_of` ns; before the time 0 nothing has changed."""
+        """Return the age (s) of knowledge as of `as_of` ns, at most `now`: nothing changed before the time 0."""
         return <double> (now - max(as_of, 0)) / _NS
 
     cdef int _log_decision(self, int action, Py_ssize_t job, double saw, double limit, double true_, long long tasks,
@@ -798,7 +799,7 @@ cdef class DgsProtocol(Negotiations):
         return self._log_decision(action, job, self.failed_searches[job], limit, self.failed_searches[job], 0, now)
 
     cdef int _log_requests(self, Py_ssize_t job, Py_ssize_t home, Py_ssize_t n, long long now) except -1:
-        """Log that a scheduling node asks the `n` nodes that it has picked to search."""
+        """Log that a scheduling node requests a search from the `n` nodes that it has picked."""
         cdef Py_ssize_t k, known = 0
         cdef Decision* d
         cdef int other_job
@@ -812,7 +813,7 @@ cdef class DgsProtocol(Negotiations):
         return 0
 
     cdef int _log_choice(self, Py_ssize_t job, Py_ssize_t home, long long now) except -1:
-        """Log the answers that are dropped because a commit would come too late, and the one that is chosen."""
+        """Log the answers that are dropped because a commit would arrive too late, and the chosen answer."""
         cdef Negotiation* negotiation = self.negotiation[job]
         cdef Py_ssize_t k, best, at = -1
         cdef long long left, start = -1, since = now + self.one_way
@@ -820,7 +821,7 @@ cdef class DgsProtocol(Negotiations):
         while is_late:
             best, left = -1, 0
             for k in range(negotiation.n_answers):
-                # the next one in the order of starts, then of arrival
+                # find the next answer in order of start, then of arrival
                 if negotiation.answer[k].start > start or (negotiation.answer[k].start == start >= 0 and k > at):
                     left += 1
                     if best < 0 or negotiation.answer[k].start < negotiation.answer[best].start:
@@ -837,8 +838,8 @@ cdef class DgsProtocol(Negotiations):
                                Py_ssize_t job, Py_ssize_t home, long long left, long long now) except -1:
         """Log a choice among `left` answers.
 
-        The true value is the first start, from that of the answer on, at which its machines are all free.  If the start
-        of the answer is past, it is the first one from now on: earlier reservations are not stored.
+        The true value is the first slot, from the start in the answer on, from which all its machines are free.  If
+        that start is past, the search begins at the present slot, since earlier reservations are not stored.
         """
         cdef const int* nodes = negotiation.pool + answer.place * <Py_ssize_t> negotiation.n_nodes
         cdef long long since = max(answer.start, self._slot_at(now))
@@ -867,7 +868,7 @@ cdef class DgsProtocol(Negotiations):
         first
             The first slot that the search considered.
         left
-            The first slot that leaves time for all messages.
+            The first slot that leaves enough time for all messages.
         """
         cdef SlotSchedules schedules = self.schedules
         cdef Negotiation* negotiation = self.negotiation[request.job]
@@ -880,7 +881,7 @@ cdef class DgsProtocol(Negotiations):
                                                         schedules.n_candidates * sizeof(Observation))
         record.n, record.slot, record.oldest = <int> schedules.n_candidates, max(left, first), now
         for k in range(schedules.n_candidates):
-            # the searcher knows itself as it is now
+            # the searcher knows its own present schedule
             record.observations[k].node = schedules.candidates[k].node
             record.observations[k].as_of = max(min(schedules.candidates[k].as_of, now), -1)
             record.oldest = min(record.oldest, record.observations[k].as_of)
@@ -892,14 +893,14 @@ cdef class DgsProtocol(Negotiations):
         for k in range(schedules.n_own):
             node, as_of = &schedules.node[record.observations[k].node], record.observations[k].as_of
             oldest = min(oldest, as_of)
-            if node.latest > as_of or node.released.n:  # it may have changed since it was seen
+            if node.latest > as_of or node.released.n:  # its schedule may have changed since it was seen
                 free_ += schedules._is_free(node, now, first, slots) - schedules._is_free(node, as_of, first, slots)
         d.machine, d.tasks, d.among = request.sender, n_opened, schedules.n_own
         d.saw, d.limit, d.true_, d.age = schedules.own_free, negotiation.n_nodes, free_, self._age(oldest, now)
         return 0
 
     cdef int _log_answer(self, const Row* answer, long long now) except -1:
-        """Log that a searcher answers; the true value is the first start of its candidates now."""
+        """Log that a searcher answers; the true value is the earliest start on its candidates at present."""
         cdef Negotiation* negotiation = self._current_negotiation(answer.job, answer.a)
         cdef SearchRecord* record
         cdef Decision* d
@@ -917,7 +918,7 @@ cdef class DgsProtocol(Negotiations):
                 d.saw, d.limit, d.true_ = record.n, negotiation.n_nodes, record.n
             else:
                 true_ = answer.b
-                if self.stale:  # else the knowledge of the searcher is up to date
+                if self.stale:  # else the searcher's knowledge is up to date
                     true_ = self.schedules._true_start(
                         record.observations, record.n, negotiation.pool + k * negotiation.n_nodes,
                         negotiation.n_nodes, self.length[answer.job], record.slot, answer.b)
@@ -928,7 +929,7 @@ cdef class DgsProtocol(Negotiations):
         return 0
 
     cdef int _log_refusal(self, const Row* commit, long long now) except -1:
-        """Log that a machine refuses to commit; the threshold is its first free start, or the present time."""
+        """Log that a machine refuses a commit; the threshold is its first possible start; `now` for a late commit."""
         cdef bint timely = commit.b * self.slot >= now
         cdef Decision* d
         cdef Observation node

@@ -10,7 +10,7 @@ from gridcore.common.memory cimport reallocate
 cdef struct ReleasedReservation:
     long long start, end                # slots
     long long made_at, released_at      # ns
-    long long last_release              # ns, the last release of it and the entries before it
+    long long last_release              # the latest release of this entry and those before it, ns
 
 cdef struct Released:                   # all zero when empty
     ReleasedReservation* item

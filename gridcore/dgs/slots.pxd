@@ -2,10 +2,10 @@
 
 from gridcore.dgs.released cimport Released
 
-cdef struct Span:                       # the slots of a reservation, apart from the rest, since every search reads them
+cdef struct Span:                       # the slots of a reservation; searches need not read its other data
     long long start, end
 
-cdef struct ReservationInfo:            # the rest of a reservation
+cdef struct ReservationInfo:            # the other data of a reservation
     long long made_at                   # ns
     long long job
 
@@ -13,17 +13,17 @@ cdef struct Node:
     Span* row                           # the reservations in order; those before `first` are forgotten
     ReservationInfo* info
     Released released
-    long long latest                    # ns, when the newest reservation was made
+    long long latest                    # when the newest reservation was made, ns
     int first, n, room
-    int hint                            # the index at which the last search began, near which the next one begins
+    int hint                            # the index at which the last search began; the next one begins nearby
 
 cdef struct Candidate:
     long long low, high                 # the next interval of possible starts
-    long long as_of                     # ns, when it was seen
+    long long as_of                     # when it was observed, ns
     int node
-    int row                             # the first of its reservations that still matters
+    int row                             # the first of its reservations that is still relevant
 
-cdef struct Observation:                # a node as a reader saw it at an instant (ns)
+cdef struct Observation:                # a node, and the instant (ns) as of which a reader knows its schedule
     long long as_of
     int node
 
@@ -34,12 +34,12 @@ cdef struct SearchQuery:                # the request of a job, and the paramete
     const unsigned char* suitable       # by node; NULL if all nodes may be candidates
 
 cdef enum:
-    WINDOW = 1024                       # slots that are counted at a time
-    AHEAD = 4                           # candidates that are prefetched
+    WINDOW = 1024                       # number of slots that are counted in one step
+    AHEAD = 4                           # candidates are prefetched this far ahead
 
 
 cdef class SlotSchedules:
-    cdef bint occupied                      # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                       # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t nodes
     cdef readonly bint stale
     cdef Node* node
@@ -50,10 +50,10 @@ cdef class SlotSchedules:
     cdef long long* low                     # scratch
     cdef int[WINDOW + 1] change             # scratch: at each slot of a window, the change in the number of fits
     cdef Py_ssize_t n_candidates, room_candidates
-    # the nodes that it has visited, in order; those that do not suit the job are not candidates
+    # the nodes visited by the current search, in order; those that do not suit the job are not candidates
     cdef int* visited
     cdef Py_ssize_t n_visited
-    # the candidates among the searcher's own neighbours, and the number of these that were free at `not_before`
+    # the number of candidates among the searcher's neighbours, and of those of them that are free at `not_before`
     cdef Py_ssize_t n_own
     cdef long long own_free
     # the nodes chosen by all searches of a call

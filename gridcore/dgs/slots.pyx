@@ -36,7 +36,7 @@ cdef inline long long instant_of(const long long[::1] as_of, Py_ssize_t k) noexc
 
 
 cdef long long smallest(long long* values, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
-    """Return the k-th smallest (from 0) of n values; reorders them (Hoare's quickselect)."""
+    """Return the k-th smallest (from 0) of n values, which are reordered (Hoare's quickselect)."""
     cdef Py_ssize_t low = 0, high = n - 1, i, j
     cdef long long pivot, swap
     while low < high:
@@ -70,7 +70,7 @@ cdef class SlotSchedules:
     Parameters
     ----------
     stale
-        Whether to store released reservations, for readers that saw a node before; `forget` drops them.
+        Whether to store released reservations, for readers with older knowledge of a node; `forget` drops them.
 
     Raises
     ------
@@ -106,9 +106,9 @@ cdef class SlotSchedules:
     def reserve(self, nodes: ArrayLike, starts: ArrayLike, slots: ArrayLike, jobs: ArrayLike, long long now) -> Bools:
         """Reserve ``nodes[k]`` from slot ``starts[k]`` on for ``slots[k]`` slots at `now` ns, in order of k.
 
-        All are int64[k].  Returns bool[k]: whether the node was free in these slots; otherwise nothing is reserved.
+        All arrays are int64[k].  Returns bool[k], whether the node was free in these slots; if not, it is not reserved.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
         cdef const long long[::1] length = self._slots(slots, "slots", 1), of = integers(jobs, "jobs")
         cdef Py_ssize_t k
@@ -133,7 +133,7 @@ cdef class SlotSchedules:
         return True
 
     cdef int _make_room(self, Node* node, Py_ssize_t* k) except -1:
-        """Make room for one more reservation, in place of forgotten ones or in a longer row; adjust index `k`."""
+        """Make room for a reservation by removing forgotten ones or enlarging the row; adjust index `k`."""
         cdef Py_ssize_t room
         if 2 * node.first > node.room:
             memmove(node.row, &node.row[node.first], (node.n - node.first) * sizeof(Span))
@@ -153,7 +153,7 @@ cdef class SlotSchedules:
     cdef Py_ssize_t _first_after(self, const Node* node, long long slot) noexcept nogil:
         """Return the index of the first reservation that ends after `slot`."""
         cdef Py_ssize_t low = node.first, n = node.n - node.first, half
-        # a binary search without branches, which could not be predicted
+        # a binary search without branches, since the processor could not predict them
         while n > 0:
             half = (n + 1) // 2
             low += half if node.row[low + half - 1].end <= slot else 0
@@ -161,7 +161,7 @@ cdef class SlotSchedules:
         return low
 
     cdef Py_ssize_t _first_after_hint(self, Node* node, long long slot) noexcept nogil:
-        """Return the result of `_first_after`, faster for successive searches from about the same slot on."""
+        """Return the result of `_first_after`; this is faster if successive calls have nearby slots."""
         cdef Py_ssize_t low = min(max(node.first, node.hint), node.n), step
         for step in range(4):
             if low > node.first and node.row[low - 1].end > slot:
@@ -184,11 +184,11 @@ cdef class SlotSchedules:
         Parameters
         ----------
         ends
-            int64[k], the first slot to release of each, for jobs that end early; by default all slots are released.
+            int64[k], the first slot to release of each reservation, if jobs end early; by default all its slots.
         jobs
-            int64[k], the jobs for which the reservations must be; by default any job.
+            int64[k], the job to which each reservation must belong; by default any job.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._nodes(nodes), at = self._slots(starts, "starts", 0)
         cdef const long long[::1] to = self._slots(starts if ends is None else ends, "starts" if ends is None else "ends", 0)
         cdef const long long[::1] of = None if jobs is None else integers(jobs, "jobs")
@@ -206,7 +206,7 @@ cdef class SlotSchedules:
     cdef bint _release(self, Node* node, long long start, long long end, long long job, bint any_job, long long now) except -1:
         """Release, from slot `end` on, the reservation that begins at `start`; return whether there was one.
 
-        It must be for `job`, unless `any_job`.
+        Unless `any_job`, it must belong to `job`.
         """
         cdef Py_ssize_t i = self._first_after(node, start)
         if i == node.n or node.row[i].start != start or node.row[i].end <= end:
@@ -221,12 +221,12 @@ cdef class SlotSchedules:
 
     def extend(self, Py_ssize_t node, long long start, long long end, long long job,
                long long now) -> tuple[Integers, Integers] | None:
-        """Extend the reservation of `node` for `job` that begins at slot `start` to slot `end`.
+        """Extend to slot `end` the reservation of `node` for `job` that begins at slot `start`.
 
         Reservations that overlap it are released at `now` ns.  Returns their (jobs, starts), int64[m], in order of
         time; None if there is no such reservation that ends before `end`.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         self._nodes([node])
         self._slots([start, end], "start and end", 0)
         cdef Node* of = &self.node[node]
@@ -279,7 +279,7 @@ cdef class SlotSchedules:
 
         Returns (nodes, jobs, starts, ends), int64[m], in the order of `nodes` and then of time.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._nodes(nodes)
         cdef Py_ssize_t k, i
         cdef Node* node
@@ -294,7 +294,7 @@ cdef class SlotSchedules:
 
     def forget(self, long long slot, long long released_by):
         """Drop the reservations that end by `slot`, and those that were released by `released_by` ns."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t u
         cdef Node* node
         with nogil:
@@ -305,7 +305,7 @@ cdef class SlotSchedules:
 
     def reservations(self, Py_ssize_t node) -> tuple[Integers, Integers, Integers]:
         """Return (starts, ends, jobs), int64[m], of the reservations of `node`, in order."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
         cdef const Node* of = &self.node[node]
@@ -322,7 +322,7 @@ cdef class SlotSchedules:
         as_of
             int64[k] ns (or one instant for all), when each node was seen; None for now.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._nodes(nodes), instants = self._as_of(as_of, u.shape[0], "node")
         cdef Py_ssize_t k
         self._check_job(1, slots, start)
@@ -334,7 +334,7 @@ cdef class SlotSchedules:
         return is_free_array
 
     cdef inline bint _knows_all(self, const Node* node, long long as_of) noexcept nogil:
-        """Return whether all reservations of the node had been made at `as_of`."""
+        """Return whether a reader as of `as_of` ns knows all reservations of the node."""
         return not self.stale or node.latest <= as_of
 
     cdef bint _is_free(self, const Node* node, long long as_of, long long start, long long slots) noexcept nogil:
@@ -367,7 +367,7 @@ cdef class SlotSchedules:
         as_of
             As for `is_free`.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._nodes(candidates), instants = self._as_of(as_of, u.shape[0], "candidate")
         cdef Py_ssize_t k
         cdef long long start
@@ -423,9 +423,9 @@ cdef class SlotSchedules:
             candidate is seen as of the time at which the node that first led to it saw its neighbours.
         poll_period
             ns; if it is not 0, each node sees its neighbours first at `as_of` and then every `poll_period` ns, up to
-            `until` (ns).  Before that, it takes their schedules to be empty.
+            `until` (ns).  Before that, it assumes that their schedules are empty.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         if isinstance(views, np.ndarray) and not views.flags.aligned:
             views = views.copy()
         cdef const int[:, :] view_rows = views
@@ -490,7 +490,7 @@ cdef class SlotSchedules:
         cdef Py_ssize_t k = 0, end, hop = 1
         cdef long long free_now = 0
         self._begin_search()
-        # mark nodes that must not become candidates as visited
+        # nodes that must not become candidates are marked as visited
         if not query.include_searcher:
             self.last_search[searcher] = self.searches
         if 0 <= query.exclude < self.nodes:
@@ -500,14 +500,14 @@ cdef class SlotSchedules:
         if free_now >= query.n_nodes:
             return query.not_before
         while k < self.n_visited:
-            # one hop further: open the nodes of the last hop
+            # one hop further: visit the neighbours of the nodes of the last hop
             if not (hop < query.hops or (query.wide and self.n_candidates < query.n_nodes)):
                 break
             end = self.n_visited
             while k < end:
                 k += 1
                 if self.visited[k - 1] == searcher:
-                    continue  # its neighbours are candidates already
+                    continue  # its neighbours already are candidates
                 n_opened[0] += 1
                 self._open(query, views, known_down, instants, searcher, self.visited[k - 1], &free_now)
                 if free_now >= query.n_nodes:
@@ -520,15 +520,16 @@ cdef class SlotSchedules:
     cdef int _open(self, const SearchQuery* query, const int[:, :] views, const unsigned char[::1] known_down,
                    const long long[::1] instants, Py_ssize_t searcher, Py_ssize_t u,
                    long long* free_now) except -1 nogil:
-        """Add the neighbours of node `u` to the candidates of `searcher`, which sees itself as it is now.
+        """Add the neighbours of node `u` to the candidates of `searcher`.
 
-        Adds the number of those that are free at `not_before` to `free_now`.
+        The number of those that are free at `not_before` is added to `free_now`.  The searcher knows its own present
+        schedule.
         """
         cdef Py_ssize_t j, n = self.n_candidates
         cdef int neighbour
         cdef long long at = query.as_of if instants is None else instants[u]
         if query.poll_period:
-            # the last time, up to `until`, at which `u` has seen its neighbours
+            # the last instant up to `until` at which `u` polled its neighbours
             at = at + (query.until - at) // query.poll_period * query.poll_period if query.until >= at else -1
         for j in range(views.shape[1]):
             neighbour = views[u, j]
@@ -549,7 +550,7 @@ cdef class SlotSchedules:
         return 0
 
     cdef void _begin_search(self) noexcept nogil:
-        """Begin a new search, in which no node has been visited."""
+        """Begin a new search: mark all nodes as not visited."""
         cdef Py_ssize_t u
         self.n_candidates = self.n_visited = 0
         self.searches += 1
@@ -559,7 +560,7 @@ cdef class SlotSchedules:
                 self.last_search[u] = 0
 
     cdef int _visit(self, int u, long long as_of, bint suits) except -1 nogil:
-        """Visit node `u`, which becomes a candidate if it `suits` the job; False if it has been visited before."""
+        """Visit node `u`, which becomes a candidate if it `suits` the job; return False if it was visited before."""
         cdef Candidate* candidate
         if self.last_search[u] == self.searches:
             return False
@@ -607,7 +608,7 @@ cdef class SlotSchedules:
         while repeat:
             while k < n and row[k].end <= at:
                 k += 1
-            # the first gap between the reservations that the reader knows
+            # find the first long enough gap between the reservations that the reader knows
             if not knows_all:
                 while k < n and (node.info[k].made_at > candidate.as_of or row[k].start - at < slots):
                     if node.info[k].made_at <= candidate.as_of:
@@ -619,7 +620,7 @@ cdef class SlotSchedules:
                     k += 1
                 at = max(at, row[k - 1].end)
             candidate.high = row[k].start - slots if k < n else NEVER
-            # to the reader, reservations released since are still in force
+            # the reader does not know that these reservations have been released
             repeat = False
             j = last
             while j >= 0 and node.released.item[j].last_release > candidate.as_of:
@@ -635,7 +636,7 @@ cdef class SlotSchedules:
     cdef long long _earliest_start(self, long long n_nodes, long long slots) noexcept nogil:
         """Return the first start that suits `n_nodes` candidates.
 
-        Call `_next_interval` for each candidate before; there must be at least `n_nodes` of them.
+        Call `_next_interval` for each candidate first; there must be at least `n_nodes` candidates.
         """
         cdef Py_ssize_t k, j
         cdef long long at, end, fits = 0
@@ -644,7 +645,7 @@ cdef class SlotSchedules:
             for k in range(self.n_candidates):
                 self.low[k] = self.candidates[k].low
             at = smallest(self.low, self.n_candidates, n_nodes - 1)
-            # fast path: often it suits those whose intervals have begun by then
+            # fast path: count the candidates whose interval contains `at`; often they suffice
             fits = 0
             for k in range(self.n_candidates):
                 fits += self.candidates[k].low <= at <= self.candidates[k].high
@@ -684,7 +685,7 @@ cdef class SlotSchedules:
         Parameters
         ----------
         start, picks
-            That slot as far as the reader knew, and the nodes that it took to be free then.
+            The start that the reader computed from its knowledge, and the nodes that it expected to be free.
         """
         cdef Py_ssize_t k, j, fits = 0
         cdef bint has_additions = False, has_releases = not self.stale
@@ -694,7 +695,7 @@ cdef class SlotSchedules:
             if k + AHEAD < n:
                 prefetch(&self.node[observations[k + AHEAD].node])
             node = &self.node[observations[k].node]
-            # a change at the instant of the observation may have come after it
+            # changes at the instant of the observation may be later than it
             has_additions |= node.latest >= observations[k].as_of
             j = released_last_made(&node.released, observations[k].as_of)
             while j >= 0 and node.released.item[j].last_release >= observations[k].as_of:
@@ -702,7 +703,7 @@ cdef class SlotSchedules:
                                  and node.released.item[j].end > since)
                 j -= 1
         if not has_releases:
-            # reservations made since do not make an earlier start possible
+            # later reservations cannot make an earlier start possible
             k = 0
             while has_additions and k < n_nodes and self._is_free(&self.node[picks[k]], NEVER - 1, start, slots):
                 k += 1
@@ -728,7 +729,7 @@ cdef class SlotSchedules:
     cdef void _count_starts(self, Candidate* candidate, long long at, long long slots) noexcept nogil:
         """Add the possible starts of a candidate to the window at `at`, gap by gap.
 
-        A branch on whether the job fits a gap could not be predicted, so there is none.
+        Whether the job fits a gap is computed without a branch, which could not be predicted.
         """
         cdef const Node* node = &self.node[candidate.node]
         cdef const ReservationInfo* info = NULL if self._knows_all(node, candidate.as_of) else node.info
@@ -769,7 +770,7 @@ cdef class SlotSchedules:
         return indices(nodes, "nodes", 0, self.nodes)
 
     cdef const unsigned char[::1] _flags(self, value, str name):
-        """Return bool[nodes] as bytes; None for None."""
+        """Return `value`, bool[nodes], as bytes; None if it is None."""
         if value is None:
             return None
         value = plain(value)
@@ -820,7 +821,7 @@ cdef class SlotSchedules:
 
     def getstate(self) -> dict[str, Any]:
         """Return all reservations, including released ones; see `gridcore.common.state`."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t u, k, n = 0, m = 0
         for u in range(self.nodes):
             n += self.node[u].n - self.node[u].first
@@ -842,7 +843,7 @@ cdef class SlotSchedules:
 
     def setstate(self, state):
         """Restore a state of `getstate` of schedules of as many nodes; raise ValueError if it is invalid."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t u, k
         cdef const long long* row
         cdef ReleasedReservation entry

@@ -10,40 +10,40 @@ import numpy as np
 from gridcore.common.arrays import Bools, Integers
 from gridcore.common.state import refuse
 
-#: The actions of decisions, which `gridsim.schedulers.dgs.decisions` describes.
+#: The actions of decisions; `gridsim.schedulers.dgs.decisions` describes them.
 ACTIONS = (
     "asked", "opened", "answered", "unreached", "dropped", "chose", "refused", "refused-late", "released",
     "placed", "searched-again", "waited", "waited-for-room", "waited-for-machines", "gave-up-too-large",
     "gave-up", "overdue", "missed", "gave-up-too-late", "called-off",
     "extended", "displaced",
 )  # fmt: skip
-#: A row of the log of decisions; the action is an index of `ACTIONS`.  The row of a job that waits to search
-#: again has the number of its searches in `saw`, from which the policy computes the wait.
+#: A row of the log of decisions; `action` is an index into `ACTIONS`.  If a job waits before it searches
+#: again, `saw` is the number of its searches, from which the policy computes the wait.
 DECISION = np.dtype(
     [(name, "i8") for name in ("time", "application", "action", "decider", "machine", "tasks", "among")]
     + [(name, "f8") for name in ("saw", "limit", "true", "age")]
 )
 
-#: The bits of the job in a number of `claimed`; the higher bits are the attempt.
+#: Mask of the job in an entry of `claimed`; the higher bits are the attempt.
 _JOB = 2**32 - 1
 
 
 def claimed(job: int, attempt: int) -> int:
     """Return the number under which nodes reserve slots for one attempt to place a job.
 
-    It has the attempt, too, because a cancellation must not release the reservation of a later attempt from
-    the same slot on.
+    It includes the attempt, since a cancellation must not release the reservation of a later attempt that
+    begins at the same slot.
     """
     return (attempt << 32) | job
 
 
 def claimant(claims: Integers) -> tuple[Integers, Integers]:
-    """Return the jobs and the attempts of numbers of `claimed`."""
+    """Return the job and the attempt of each number that `claimed` returned."""
     return claims & _JOB, claims >> 32
 
 
 def check_ending(ending: Integers, placed: Bools, has_lost_runs: bool) -> None:
-    """Check rows of instant and job for the ends of runs.
+    """Check the scheduled ends of runs, rows of (instant, job).
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def check_negotiations(
 
 
 def check_search_records(records: Integers, candidates: Integers, rows: int) -> None:
-    """Check that each of `rows` searches has a record, and that the candidates of all records are there."""
+    """Check that each of `rows` searches has a record, and that no candidates of a record are missing."""
     if len(records) != rows:
         raise ValueError(f"state['looked'] must have {rows} rows, one for each search, got {len(records)}")
     if int(records[:, 2].sum()) != len(candidates):

@@ -17,7 +17,7 @@ cdef struct Debt:                       # one dispatch
     int next
 
 
-cdef struct Debts:                      # lists of debts, the latest first; each child has the index of its first, -1: none
+cdef struct Debts:                      # lists of debts, the latest first; each child has the index of its first one
     Debt* debt
     Py_ssize_t room
     int unused
@@ -116,7 +116,7 @@ cdef inline void debts_drops(const Debts* l, int first, long long leaves, double
     while e >= 0:
         total += l.debt[e].tasks
         volume += l.debt[e].tasks * l.debt[e].task_size
-        # clear cells with a later deadline than the debt's; the debt may be older than the summary
+        # clear cells with later deadlines than the debt, which may be older than the summary
         debts_limit(l.debt[e].size, fmax(0.0, sample_time - l.debt[e].release), g.stretch,
                      samples_below(g, l.debt[e].stretch), limits)
         e = l.debt[e].next

@@ -5,7 +5,7 @@ from gridcore.network.links cimport Links
 from gridcore.queues.edf cimport Queue
 from gridcore.queues.task_queues cimport Scratch, TaskQueues
 
-cdef packed struct LogRow:                  # a row of the log, see `LOG_ROW`
+cdef packed struct LogRow:                  # a row of the log; `LOG_ROW` as a struct
     long long time, application, task
     short action
     long long decider
@@ -18,7 +18,7 @@ cdef struct Leaf:
     long long until                         # ns, the end of that task; -1: not known
     double stretch, room
     int application
-    int row                                 # row about its newest share, which lacks the minimum stretch; -1: none
+    int row                                 # row about its newest share, if it lacks the minimum stretch; -1: none
 
 cdef struct OpenLeaf:
     # a leaf whose room varies over the interval of a bisection: its room at the lower and upper end, and in between
@@ -35,7 +35,7 @@ cdef class _DecisionLog:
     cdef LogRow* row
     cdef Py_ssize_t n, room, max_rows
     cdef long long n_unlogged
-    # by handle of a sent summary: when the oldest sample in it was taken (ns)
+    # by handle of a sent summary: when its oldest sample was taken (ns)
     cdef long long* sample_times
     cdef Py_ssize_t handles
     cdef Leaf* leaf

@@ -25,13 +25,13 @@ import numpy as np
 __all__ = ["ACTIONS", "NOTE"]
 
 
-#: The actions that are logged, by their numbers in the log.
+#: The logged actions, in the order of their numbers in the log.
 ACTIONS = ("passed-on", "passed-on-idle", "passed-on-full", "accepted", "accepted-at-root", "accepted-full", "gave",
            "queued")
 cdef enum:
     PASSED_ON, PASSED_ON_IDLE, PASSED_ON_FULL, ACCEPTED, ACCEPTED_AT_ROOT, ACCEPTED_FULL, GAVE, QUEUED
 
-#: A row of the log, as in `gridsim.results.decisions.Decisions`, except that `action` is an index of `ACTIONS`.
+#: A row of the log, as in `gridsim.results.decisions.Decisions`, except that `action` is an index into `ACTIONS`.
 LOG_ROW = np.dtype([("time", "i8"), ("application", "i8"), ("task", "i8"), ("action", "i2"), ("decider", "i8"),
                  ("level", "i2"), ("machine", "i8"), ("tasks", "i8"), ("among", "i8"), ("saw", "f8"), ("limit", "f8"),
                  ("true", "f8"), ("age", "f8")])
@@ -41,18 +41,18 @@ cdef double _TOLERANCE = 1e-9
 
 
 cdef inline double whole_tasks(double room) noexcept nogil:
-    """Return the number of whole tasks in `room`."""
+    """Return `room` (tasks) rounded down, at most 2**63."""
     return <double> <long long> room if room < 2.0**63 else 2.0**63
 
 
 @cython.auto_pickle(False)
 cdef class _DecisionLog:
-    """A log of decisions about the bags of `tree`, whose leaves have the `queues`.
+    """A log of the decisions about the bags of `tree`, whose leaves have the task queues `queues`.
 
     Parameters
     ----------
     links
-        Gives the machine of each node.
+        The network, which knows the machine of each node.
     up
         bool[machines], whether each machine is up; shared with the caller.
     speed_below
@@ -116,7 +116,7 @@ cdef class _DecisionLog:
         return row
 
     cdef double _age(self, long long since, long long now) except? -1.0:
-        """Return the age (s) of a sample of `since` ns, correctly rounded; nan for `NEVER`."""
+        """Return the age (s) of a sample taken at `since` ns, correctly rounded; nan for `NEVER`."""
         if since == NEVER:
             return NAN
         if now - since <= 2**53:
@@ -148,7 +148,7 @@ cdef class _DecisionLog:
             self._log_climb(row, is_accepted, out, limit, now)
         if not is_accepted:
             return 0
-        # without a sample that hosts the request, the guarantees are those of the last sample
+        # if no sample hosts the request, the last sample gives the guarantees
         sample = decision.sample if decision.sample >= 0 else last
         self._make_room()
         for k in range(n):
@@ -164,7 +164,7 @@ cdef class _DecisionLog:
 
     cdef int _log_climb(self, const Request* row, bint is_accepted, const Request* out, double limit,
                       long long now) except -1:
-        """Log that a router accepted a climbing request, or passed it on."""
+        """Log that a router accepted a climbing request or passed it on."""
         cdef Py_ssize_t k
         cdef double saw = INFINITY
         cdef bint has_limit = not isnan(limit)
@@ -231,7 +231,7 @@ cdef class _DecisionLog:
         return 0
 
     cdef double _compute_room(self, Py_ssize_t u, double stretch, Py_ssize_t application, long long now) noexcept nogil:
-        """Return the number of tasks of a bag, with a fraction, that machine `u` could take at `now` ns at a stretch."""
+        """Return the (fractional) number of tasks of a bag that machine `u` could take at `now` ns at `stretch`."""
         cdef Queue q
         self.queues._gather(u, now, False, &q, &self.scratch)
         return queue_gap(&q, self.scratch.order, stretch, self.tree.release[application], self.tree.size[application],
@@ -240,7 +240,7 @@ cdef class _DecisionLog:
     cdef double _room_of(self, Py_ssize_t u, double stretch, Py_ssize_t application, long long now) noexcept nogil:
         """Return the result of `_compute_room`, or 0 if the machine is down; cache it for further requests of the bag.
 
-        Only the end of its running task, new shares and a failure change the room of a busy machine.
+        The room of a busy machine changes only if its running task ends, it gets new shares, or it fails.
         """
         cdef Leaf* leaf = &self.leaf[u]
         cdef bint busy = self.queues.running[u] >= 0 and self.queues.free_at[u] > now
@@ -255,7 +255,7 @@ cdef class _DecisionLog:
 
     cdef double _room_below(self, Py_ssize_t node, double stretch, Py_ssize_t application,
                             long long now) noexcept nogil:
-        """Return the number of tasks of a bag that the leaves below `node` could take at `now` ns at a stretch."""
+        """Return the number of tasks of a bag that the leaves below `node` could take at `now` ns at `stretch`."""
         cdef Py_ssize_t first = node, last = node, m
         cdef double total = 0.0
         while first < self.tree.nodes:
@@ -278,11 +278,11 @@ cdef class _DecisionLog:
 
     cdef double _smallest(self, double speed, double guess, Py_ssize_t application, long long tasks,
                           long long now) noexcept nogil:
-        """Return the smallest stretch at which the leaves in `open_leaves` have room for so many tasks of a bag.
+        """Return the smallest stretch at which the leaves in `open_leaves` have room for `tasks` tasks of a bag.
 
-        It is the end of a bisection that begins at the stretch of idle leaves of total `speed`.  The steps of the
-        bisection are fixed, but few of them need the leaves: trials near `guess`, and where the rooms seem to reach
-        `tasks`, narrow the interval of the stretch before.
+        It is found by a bisection with fixed steps, which begins at the stretch of idle leaves of total `speed`.
+        Before, trials near `guess` and near an interpolated solution narrow the interval, so that few steps have to
+        evaluate the leaves.
         """
         cdef Py_ssize_t k, trial
         cdef double low = 0.0, high, middle, slope, at
@@ -291,7 +291,7 @@ cdef class _DecisionLog:
             self.open_leaves[k].low, self.open_leaves[k].high = 0.0, INFINITY
         high = tasks * self.tree.task_size[application] / self.tree.size[application] / speed
         if guess < INFINITY:
-            # the rooms grow by about the speed of the leaves
+            # per unit of stretch the leaves can do about speed * size Mflop more
             slope = speed * self.tree.size[application] / self.tree.task_size[application]
             at = guess
             for trial in range(2):
@@ -315,7 +315,7 @@ cdef class _DecisionLog:
         return high
 
     cdef double _rooms(self, double fraction) noexcept nogil:
-        """Return the room at a fraction of the interval of the bisection, by linear interpolation between its ends."""
+        """Return the total room (tasks) at a fraction of the interval, by linear interpolation between its ends."""
         cdef Py_ssize_t k
         cdef const OpenLeaf* o
         cdef double total = self.fixed
@@ -326,7 +326,7 @@ cdef class _DecisionLog:
         return total
 
     cdef double _crossing(self, long long tasks) noexcept nogil:
-        """Return the stretch at which the rooms reach `tasks`, by linear interpolation between the ends of the interval."""
+        """Return the stretch at which `_rooms` reaches `tasks`."""
         cdef double low = 0.0, high = 1.0, middle
         while high - low > 1e-10:
             middle = low + (high - low) / 2.0
@@ -338,10 +338,9 @@ cdef class _DecisionLog:
 
     cdef bint _has_room(self, double stretch, Py_ssize_t application, long long tasks, long long now,
                       bint store) noexcept nogil:
-        """Return whether the leaves have room for so many tasks at a stretch, and narrow the interval.
+        """Return whether the leaves have room for `tasks` tasks at `stretch`, and narrow the interval.
 
-        The room of a leaf does not decrease with the stretch, so that of a leaf with equal room at both ends of the
-        interval is fixed.
+        The room of a leaf never decreases with the stretch, so it is fixed if it is equal at both ends of the interval.
 
         Parameters
         ----------

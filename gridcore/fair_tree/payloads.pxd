@@ -20,13 +20,13 @@ cdef enum:
 
 cdef struct PayloadHeader:              # 16 bytes before the cells of a summary
     double release                      # s, the release for which it was sampled
-    int references, unused              # the second pads it
+    int references, unused              # number of references; padding
 
 
 cdef struct Pool:                       # the summaries of one width; all zero when empty
     char** chunk
-    Py_ssize_t chunks, spare            # chunks in use, and further ones in the last block
-    Py_ssize_t nbytes, stride           # bytes of the cells of one summary, and from one to the next
+    Py_ssize_t chunks, spare            # number of chunks in use, and of further ones in the last block
+    Py_ssize_t nbytes, stride           # bytes of the cells of a summary, and from one summary to the next
     int* unused
     Py_ssize_t n_unused
     void** block                        # of memory, with one chunk or more
@@ -155,8 +155,8 @@ cdef inline int payloads_new(Payloads* p, bint wide) except -1:
 
 
 cdef inline void payloads_add_reference(Payloads* p, int handle) noexcept nogil:
-    # A caller that copied rows may have dropped a summary too often.  A free summary must stay free, or its place
-    # could enter the list of free places twice.
+    # A caller that copied rows may drop a summary too often.  A free summary must stay free, or its place could be
+    # listed as free twice.
     cdef PayloadHeader* header = payloads_header(p, handle)
     header.references += header.references > 0
 

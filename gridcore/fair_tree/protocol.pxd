@@ -27,7 +27,7 @@ cdef class _NodeSet:
 
 
 cdef class FairTreeProtocol:
-    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                   # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef SummaryTree tree
     cdef TaskQueues queues
     cdef Links links
@@ -38,13 +38,13 @@ cdef class FairTreeProtocol:
     cdef readonly long long placed_at   # ns; `NEVER`: not all tasks are placed
     cdef long long touched_at           # ns, the instant at which the caller will call `act`, or `NEVER`
     cdef _DecisionLog log               # None: decisions are not logged
-    cdef double[::1] minimum_stretch     # of each leaf when its queue was last ordered
+    cdef double[::1] minimum_stretch     # of each leaf when its queue was last sorted
     cdef object observe
     cdef const double[::1] idle_minimum
     cdef const long long[::1] submitter
     cdef Spread[2] waiting              # messages that the root will send at this instant
     cdef Py_ssize_t n_waiting
-    cdef Pending turns                  # nodes by the end of their delay: (time, node, node)
+    cdef Pending turns                  # nodes by the ends of their delays: (time, node, node)
     cdef _NodeSet reports, orders         # nodes that must act at the present instant
     cdef Scratch* scratch               # one per thread
     cdef unsigned int* sample_room      # cells of one summary per thread

@@ -37,7 +37,7 @@ from gridcore.fair_tree.summary_tree import DECISION, LARGEST_BYTES, MADE_BYTES
 __all__ = ["SHARE", "FairTreeProtocol"]
 
 
-#: A message from a leaf to a submitter: `tasks` tasks of the application have arrived, or are completed.
+#: A message from a leaf to a submitter: `tasks` tasks of the application have arrived or been completed.
 SHARE = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8")])
 _STATE = {
     "turns": TableEntry({"time": INSTANT, "node": (0, "nodes")}), "placed_at": NumberEntry(), "touched_at": NumberEntry(),
@@ -45,11 +45,12 @@ _STATE = {
     "made": ArrayEntry(DECISION), "made_at": ArrayEntry(np.int64, ("made",)),
 }
 
-# With fewer leaves, waking threads takes longer than their work.
+# The smallest number of leaves that are worth the overhead of threads.
 cdef Py_ssize_t _MIN_THREADED = 512
-# Nodes and cells are prefetched this many messages ahead, records twice and headers of summaries half as many.
+# Prefetch distance of nodes and cells, in messages; it is twice as long for records, and half as long for headers of
+# summaries.
 cdef Py_ssize_t _PREFETCH_DISTANCE = 4
-# The number of leaves that sample at a time, which limits the summaries that are in memory twice.
+# The number of leaves that sample in one batch; new summaries of a batch are in memory beside the old ones.
 cdef Py_ssize_t _BATCH = 8192
 cdef long long _LARGEST_BYTES = LARGEST_BYTES, _MADE_BYTES = MADE_BYTES
 
@@ -87,10 +88,10 @@ cdef class _NodeSet:
 
 
 cdef class FairTreeProtocol:
-    """The protocol of `tree` and `queues` over `links`.
+    """The scheduling protocol of the nodes of `tree`, with the task queues `queues` and the network `links`.
 
     Leaf u of the tree is machine u of `queues`; when idle, it reports the minimum stretch ``idle_minimum[u]``.
-    Its summaries are sampled for a release at the next multiple of `cell` ns, or now if `cell` is 0.
+    Its summaries are sampled for a release at the next multiple of `cell` ns, or at present if `cell` is 0.
 
     Parameters
     ----------
@@ -183,7 +184,7 @@ cdef class FairTreeProtocol:
         pending_free(&self.turns)
 
     cdef _Guard _guard(self):
-        return guard(&self.occupied, guard(&self.tree.occupied, guard(&self.queues.occupied, guard(&self.links.occupied))))
+        return guard(&self.in_call, guard(&self.tree.in_call, guard(&self.queues.in_call, guard(&self.links.in_call))))
 
     # -- time ---------------------------------------------------------------------------------------------
 
@@ -205,7 +206,7 @@ cdef class FairTreeProtocol:
             self._take_turns(at)
             while self._arrive(at):
                 self.links._advance(at)
-            if self.task_lost():  # the caller must act when this instant is over
+            if self.task_lost():  # the caller must act at the end of this instant
                 lost, limit = True, at
             if at == self.touched_at:
                 continue  # the caller will call `act`
@@ -223,7 +224,7 @@ cdef class FairTreeProtocol:
         return self.queues.enqueued >= self.goal
 
     cdef int _act(self, long long now) except -1:
-        """Order the queues of leaves that received shares, and send the reports of nodes with news."""
+        """Order the queues of leaves that received shares, and send the reports of the marked nodes."""
         self._reorder(now)
         if self.placed_at == NEVER and self._all_placed():
             self.placed_at = now
@@ -233,7 +234,7 @@ cdef class FairTreeProtocol:
         return 0
 
     cdef bint _arrive(self, long long now) except -1:
-        """Deliver the summaries, spreads and requests that arrive at `now`, and send what follows; False if none did."""
+        """Handle the summaries, spreads and requests that arrive at `now`; return False if there are none."""
         cdef Py_ssize_t k, n, summaries, spreads
         cdef Summary summary
         cdef Spread spread
@@ -247,7 +248,7 @@ cdef class FairTreeProtocol:
             if k + _PREFETCH_DISTANCE // 2 < summaries:
                 self.tree._prefetch_payloads(<Summary*> self._at(k + _PREFETCH_DISTANCE // 2))
             summary = (<Summary*> self._record(k, summaries))[0]
-            # checked here, because `links` accepts any record
+            # `links` does not check its records
             if not (0 < summary.sender < self.tree.nodes and summary.node == (summary.sender - 1) // 2
                     and payloads_has_place(&self.tree.payloads, summary.payload)):
                 raise ValueError("links must have summaries with stored payloads from nodes to their parents, got payload "
@@ -262,12 +263,12 @@ cdef class FairTreeProtocol:
                 raise ValueError(f"links must have spreads to routers, got node {spread.node}")
             self._check_copy(spread.copy)
             self.tree.node[spread.node].outer_minimum = spread.minimum
-            self.tree._learn_outlook(spread.node, spread.largest, spread.copy, spread.made)
+            self.tree._learn_outlook(spread.node, spread.largest_minimum, spread.copy, spread.made)
             if self.spread_on_change:
                 self.reports.add(spread.node)
             else:
                 self._spread(spread.node, True, now)
-        # in order of receivers, since messages must be sent in order of kind and sender
+        # handle requests in order of receivers, since what these send must be in order of kind and sender
         self.links.stage += 1
         n = self.links._take(self.request.number, now)
         self.links._sort_by_node(n)
@@ -286,11 +287,11 @@ cdef class FairTreeProtocol:
         return summaries > 0 or spreads > 0 or n > 0
 
     cdef int _spread(self, Py_ssize_t m, bint force, long long now) except -1:
-        """Send the minimum stretch of the rest of the tree from router m to its children, if it is new or `force`."""
+        """Send the child routers of m the minimum stretch of the rest of the tree, if it has changed or `force`."""
         cdef Spread[2] out
         cdef Py_ssize_t k, n = self.tree._spread(m, force, out)
         for k in range(n):
-            self._post_down(&self.spread, &out[k], out[k].largest, out[k].copy, now)
+            self._post_down(&self.spread, &out[k], out[k].largest_minimum, out[k].copy, now)
         return 0
 
     cdef int _check_copy(self, long long copy) except -1:
@@ -300,7 +301,7 @@ cdef class FairTreeProtocol:
 
     cdef int _post_down(self, const Kind* kind, const void* record, double largest, long long copy,
                         long long now) except -1:
-        """Send a message, with the bytes of its fields for a rule of acceptance."""
+        """Send a message; its size includes its optional fields for a rule of acceptance."""
         cdef Kind sized = kind[0]
         if not isnan(largest):
             sized.nbytes += _LARGEST_BYTES
@@ -311,7 +312,7 @@ cdef class FairTreeProtocol:
         return self._post(&sized, record, now)
 
     cdef int _post(self, const Kind* kind, const void* record, long long now) except -1:
-        """Send a message, and show it to `observe`."""
+        """Send a message, and pass it to `observe`."""
         cdef Py_ssize_t width
         if self.observe is not None:
             width = self.links.width[kind.number]
@@ -319,7 +320,7 @@ cdef class FairTreeProtocol:
         return self.links._send(now, kind.number, record, kind.nbytes, kind.length)
 
     cdef bint task_lost(self) noexcept nogil:
-        """Free the payloads of dropped messages; True if any but summaries were dropped, which the caller handles."""
+        """Free the payloads of dropped messages; return True if spreads or requests are left for the caller."""
         cdef Py_ssize_t k, left = 0
         cdef int slot
         cdef long long payload
@@ -342,7 +343,7 @@ cdef class FairTreeProtocol:
         return left > 0
 
     cdef long long* _copy_of(self, int slot) noexcept nogil:
-        """Return the field of a spread or a request for a copy of the root's summary; NULL for other messages."""
+        """Return a pointer to the `copy` field of a spread or a request; NULL for other kinds of messages."""
         cdef char* record = self.links.data + slot * self.links.stride
         if self.links.message[slot].kind == self.spread.number:
             return &(<Spread*> record).copy
@@ -405,7 +406,7 @@ cdef class FairTreeProtocol:
             self.decision_rows[self.n_decisions], self.decision_times[self.n_decisions] = decision, now
             self.n_decisions += 1
         for k in range(n):
-            self._post_down(&self.request, &out[k], out[k].largest, out[k].copy, now)
+            self._post_down(&self.request, &out[k], out[k].largest_minimum, out[k].copy, now)
         return 0
 
     cdef int _enqueue(self, const Request* row, long long now) except -1:
@@ -505,7 +506,7 @@ cdef class FairTreeProtocol:
             u = self.batch[k] - self.tree.first_leaf
             self.queues._advance(u, now)
             self.queues._update(u)
-            # its width is unknown yet; that of the last summary of the leaf is a likely one
+            # its width is not yet known; guess that it is the width of the leaf's last summary
             wide = payloads_wide(self.tree.node[self.batch[k]].last_report)
             self._make_payload(k, wide)
         self._run_work(True, n, now)
@@ -538,7 +539,7 @@ cdef class FairTreeProtocol:
     # -- the work of threads -----------------------------------------------------------------------------
 
     cdef int _run_work(self, bint sample, Py_ssize_t n, long long now) except -1:
-        """Sample the first `n` leaves of the batch, or else order the queues of `orders`, in threads if there are many."""
+        """If `sample`, sample the first `n` leaves of the batch; else order the queues of `orders`."""
         if self.threads == 1 or n < _MIN_THREADED:
             self._work(sample, 0, n, now, 0)
             return 0
@@ -602,7 +603,7 @@ cdef class FairTreeProtocol:
         return count
 
     def add_submitters(self, nodes: ArrayLike):
-        """Append the submitters of applications that were appended to tree and queues before."""
+        """Append the submitters of the applications that were just appended to the tree and the queues."""
         cdef _Guard access = self._guard()
         cdef const long long[::1] more = indices(nodes, "nodes", 0, self.tree.nodes)
         cdef Py_ssize_t n = self.submitter.shape[0] + more.shape[0]
@@ -623,9 +624,7 @@ cdef class FairTreeProtocol:
         self.touched_at = now
 
     def begin_spread(self, long long now):
-        """Prepare at `now` ns the messages of the root to the routers below it about the rest of the tree.
-
-        `post_spread` sends them at the same instant.
+        """Prepare at `now` ns the spreads of the root to its child routers; `post_spread` sends them at this instant.
         """
         cdef _Guard access = self._guard()
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
@@ -647,10 +646,10 @@ cdef class FairTreeProtocol:
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         self.n_waiting = 0
         for k in range(n):
-            self._post_down(&self.spread, &self.waiting[k], self.waiting[k].largest, self.waiting[k].copy, now)
+            self._post_down(&self.spread, &self.waiting[k], self.waiting[k].largest_minimum, self.waiting[k].copy, now)
 
     def act(self, long long now):
-        """Run the actions of nodes at `now` ns that follow after all messages of an instant have arrived."""
+        """Run the actions of nodes at `now` ns, after all messages of the instant have arrived."""
         cdef _Guard access = self._guard()
         check_instant(now, "now", self.tree.hold_off + self.tree.gap + self.cell)
         self.touched_at = NEVER
@@ -659,7 +658,8 @@ cdef class FairTreeProtocol:
     def read_log(self, Py_ssize_t max_rows, long long now) -> tuple[NDArray[Any], int]:
         """Return (`gridcore.fair_tree.decision_log.LOG_ROW` rows up to `now` ns, number of unlogged rows).
 
-        These are the rows since the last call.  Of these and later rows, at most `max_rows` are logged.
+        The rows are those since the last call.  `max_rows` limits these and all later rows together; rows beyond it
+        are only counted.
         """
         cdef _Guard access = self._guard()
         cdef Py_ssize_t k
@@ -720,7 +720,7 @@ cdef class FairTreeProtocol:
             self.orders.add(k)
         self.placed_at, self.touched_at = entries["placed_at"], entries["touched_at"]
         self.n_arrivals, self.n_decisions = len(arrivals), len(decisions)
-        # with free rows, because a full array is doubled
+        # leave free rows, because a full array is doubled, and an empty one would stay empty
         self.arrivals = np.concatenate((arrivals, np.zeros((64, 2), np.int64)))
         self.decision_rows = np.concatenate((decisions, np.zeros(64, DECISION)))
         self.decision_times = np.concatenate((entries["made_at"], np.zeros(64, np.int64)))

@@ -32,36 +32,36 @@ import numpy as np
 
 __all__ = ["SharedFairTreeProtocol", "TreeExchange"]
 
-# The bit offsets of the parts of a stage, and the last round of a turn.
+# Bit offsets of the parts of a stage, and the number of the last round of a turn.
 cdef enum:
     CALL = 40
     TURN = 24
     ROUND = 4
     ACT = 0xFFFFF
 
-# The facts that processes exchange: the first instant of an event (ns), the tasks that leaves have, and the tasks in
-# requests that may reach a leaf within an epoch.
+# The numbers that processes exchange: the instant of the next event (ns), the tasks on leaves, and the tasks in requests
+# that may reach a leaf within an epoch.
 cdef enum:
     NEXT, ENQUEUED, COMING
 
 
 @cython.auto_pickle(False)
 cdef class TreeExchange(Exchange):
-    """An exchange of messages with the summaries to which they refer."""
+    """An exchange of messages together with the summaries to which they refer."""
 
     cdef SummaryTree tree
     cdef int summary, spread, request
-    cdef long long coming               # tasks in requests on their way to leaves of this process, or routers above
+    cdef long long coming               # tasks in requests on their way to leaves of this process, or to routers above
 
     cdef Py_ssize_t _extra(self, int slot) noexcept nogil:
         cdef long long* handle = self._handle(slot)
         if handle == NULL or handle[0] < 0:
             return 0
-        # width, release and cells
+        # 16 bytes for width and release, then the cells
         return 16 + self.tree.payloads.pool[payloads_wide(<int> handle[0])].nbytes
 
     cdef long long* _handle(self, int slot) noexcept nogil:
-        """Return the field of a message for the handle of a summary (-1: none); NULL for kinds without the field."""
+        """Return a pointer to the field with the handle of a summary (-1: none); NULL for kinds without the field."""
         cdef char* record = self.links.data + slot * self.links.stride
         if self.links.message[slot].kind == self.summary:
             return &(<Summary*> record).payload
@@ -122,7 +122,7 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
 
     def join(self, owner: ArrayLike, Py_ssize_t rank, Py_ssize_t ranks, memory: NDArray[np.uint8],
              watch: Callable[[], None]):
-        """Run the machines whose `owner` is `rank`, one of `ranks` processes, as described at `Exchange`.
+        """Run the machines whose `owner` is `rank`, one of `ranks` processes; the arguments are those of `Exchange`.
 
         Raises ValueError for links without a delay, with which processes could not run independently.
         """
@@ -142,7 +142,7 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
         self._end_call()
 
     def leave(self):
-        """Release the memory that the processes share; nothing can be run any more."""
+        """Release the memory that the processes share; the protocol cannot run afterwards."""
         cdef _Guard access = self._guard()
         if self.exchange is not None:
             self.exchange.memory = np.zeros(0, np.uint8)
@@ -151,7 +151,7 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
         return self.owner[self.links.machine_of[m]] == self.links.rank
 
     cdef void _end_call(self) noexcept nogil:
-        """Order the next messages of the caller after those of nodes in this call, by kind and sender."""
+        """Order the next messages of the caller after those that nodes sent in this call, by kind and sender."""
         self.calls += 1
         self.links.stage = (self.calls << CALL) - 1024
 
@@ -159,7 +159,7 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
         self.links.stage = (self.calls << CALL) + (turn << TURN) + (round << ROUND)
 
     cdef int _swap(self) except -1:
-        """Exchange messages and facts with the other processes."""
+        """Exchange messages and progress values (facts) with the other processes."""
         cdef long long[FACTS] facts
         self._write_facts(facts)
         if self.links.n_outbox:
@@ -167,7 +167,7 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
         return self.exchange._swap(facts)
 
     cdef void _write_facts(self, long long* facts) noexcept nogil:
-        """Write the facts of this process to `facts`."""
+        """Write the next event time and the number of enqueued tasks of this process to `facts`."""
         cdef long long first = min(self._next_turn(), self.links._first_delivery())
         if pending_first(&self.links.heads) != NULL:
             first = min(first, pending_first(&self.links.heads).time)
@@ -175,7 +175,7 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
         facts[FACTS - 1] = 0
 
     cdef long long _total(self, int fact) noexcept nogil:
-        """Return the sum of a fact over all processes, or the minimum for `NEXT`."""
+        """Return the sum of a fact over all processes; for `NEXT`, the minimum."""
         cdef Py_ssize_t p
         cdef long long total = NEVER if fact == NEXT else 0, value
         for p in range(self.exchange.ranks):
@@ -192,7 +192,7 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
         return self._total(ENQUEUED) >= self.goal
 
     cdef bint _may_end(self) except -1:
-        """Return whether all tasks may be placed within the next epoch."""
+        """Return whether the last task may be placed within the next epoch."""
         cdef long long[FACTS] facts
         if self.placed_at != NEVER or self.goal == NEVER:
             return False
@@ -202,7 +202,7 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
         return self._total(ENQUEUED) + self._total(COMING) >= self.goal
 
     def advance(self, long long limit) -> int:
-        """Run as `FairTreeProtocol.advance`, with an equal result in all processes."""
+        """Run as `FairTreeProtocol.advance` does; all processes return the same instant."""
         cdef _Guard access = self._guard()
         cdef long long at
         cdef bint first = True
@@ -212,7 +212,7 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
             if at > limit or at == NEVER:
                 self._end_call()
                 return NEVER
-            # a message of the caller may arrive at once, on the same machine
+            # a message that the caller sends to its own machine may arrive at this instant
             if first or self._may_end():
                 self._run_in_step(at)
                 if self.placed_at == at and not self.run_on:
@@ -300,7 +300,7 @@ cdef class SharedFairTreeProtocol(FairTreeProtocol):
         return self._total(ENQUEUED)
 
     def touch(self, nodes: ArrayLike, long long now):
-        """Mark those of `nodes` that this process runs, as `FairTreeProtocol.touch`."""
+        """Mark those of `nodes` that this process runs, as `FairTreeProtocol.touch` does."""
         cdef Py_ssize_t k
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.tree.nodes)
         FairTreeProtocol.touch(self, [m[k] for k in range(m.shape[0]) if self._is_local(m[k])], now)

@@ -32,7 +32,7 @@ def _vector_level(int limit) -> int:
 # --- checks ---------------------------------------------------------------------------------------
 
 cdef object as_cells(object values, str name):
-    """Return `values` as a C-contiguous uint32 array, copied only where needed."""
+    """Return `values` as a C-contiguous uint32 array, copied only if needed."""
     array = np.asarray(values)
     if array.dtype != np.uint32:
         if array.size and array.dtype.kind not in "iu":
@@ -111,7 +111,7 @@ def aggregate_into(out: NDArray[np.uint32], children: ArrayLike | Sequence[NDArr
         raise TypeError("out must be a uint32 array")
     if target.shape != array.shape[1:]:
         raise ValueError(f"out must have the shape of one child {array.shape[1:]}, got {target.shape}")
-    if not target.flags.carray:  # aligned, too
+    if not target.flags.carray:  # contiguous, writable and aligned
         raise ValueError("out must be C-contiguous, aligned and writable")
     if np.may_share_memory(target, array):
         array = array.copy()
@@ -160,7 +160,7 @@ cdef Py_ssize_t first_at_least(const double[::1] samples, double value) noexcept
 
 
 cdef double quotient_up(double value, double by) noexcept nogil:
-    """Return ceil(value / by); below 2**53 it is exact, because the remainder is."""
+    """Return ceil(value / by), exactly if it is below 2**53."""
     cdef double rest = fmod(value, by)
     cdef double q = (value - rest) / by
     if not isfinite(q):
@@ -171,7 +171,7 @@ cdef double quotient_up(double value, double by) noexcept nogil:
 def lookup(summary: ArrayLike, grid: SummaryGrid, double stretch, double size, double task_size, *, double release,
            double cell_release, speed: float | None = None, leaves: int | None = None,
            longest_task: float | None = None) -> int:
-    """Return the number of tasks that the summary guarantees for an application, a lower bound of the room.
+    """Return the number of tasks of an application for which the summary guarantees room.
 
     ``stretch`` and ``size`` are rounded down and ``task_size`` up to the grid. If rounding is not possible
     (stretch or size below the grid, task size above it), the answer is 0. For a stretch or size above the
@@ -294,7 +294,7 @@ def split(available: ArrayLike, n_tasks: int) -> Integers:
         return result
     tasks = n_tasks
     if wide or total > 18446744073709551615ULL // tasks:
-        # rare; Python integers do not overflow
+        # products that large are rare, so slow Python integers are fine: they do not overflow
         remainders = []
         for i in range(n):
             quotient, remainder = divmod(n_tasks * int(room[i]), everything)
@@ -426,7 +426,7 @@ def debit_drop(tasks: ArrayLike, task_size: ArrayLike, double cell_task_size, le
     tasks, task_size
         N and a_B (Mflop) of one dispatch, or vectors for several, which count together.
     cell_task_size
-        A (Mflop) of the cell.
+        Task size of the cell, a (Mflop).
     leaves
         Number of leaves of the subtree.
     """
@@ -496,8 +496,8 @@ def debit(summary: ArrayLike, grid: SummaryGrid, *, tasks: ArrayLike, task_size:
     leaves
         Number of leaves below the child.
     age
-        s, how long before the release of the summary each application was released (default 0); its deadline
-        at a stretch S is that of a size w_B - age / S of the summary, which stands for w_B below.
+        s, how long before the release of the summary each application was released (default 0).  Below, w_B then
+        stands for w_B - age / S, the size with the same deadline at stretch S and the release of the summary.
     rule
         "subtree" is the proven bound: cells with S < S* and w > w_B of any dispatch become 0, all others lose
         `debit_drop`, and the result is closed upwards (the largest value at no larger S and w and no smaller

@@ -4,7 +4,7 @@ from gridcore.queues.availability cimport Grid
 from gridcore.fair_tree.debts cimport Debts
 from gridcore.fair_tree.payloads cimport Payloads
 
-cdef enum:                              # presence of a node: in the tree, failed, failed and its parent knows
+cdef enum:                              # presence of a node: in the tree; failed; failed, as its parent knows
     PRESENT, SILENT, GONE
 
 cdef enum:                              # rules of acceptance
@@ -14,19 +14,19 @@ cdef packed struct Request:
     long long node, sender, application, tasks, sequence
     double minimum
     long long hops
-    double largest
+    double largest_minimum
     long long copy, made
 
 cdef packed struct Summary:
     long long node, sender, payload, sequence, echo
     double minimum
     long long since
-    double largest
+    double largest_minimum
     long long covers
 
 cdef packed struct Spread:
     long long node, sender
-    double minimum, largest
+    double minimum, largest_minimum
     long long copy, made
 
 cdef packed struct Decision:
@@ -50,18 +50,18 @@ cdef struct Node:
     long long oldest_change             # ns, the oldest change of a leaf that it has not reported
 
 cdef struct Outlook:
-    # what a rule of acceptance needs in addition; the parent's knowledge of the node, and what it has sent to the node
+    # what some rules of acceptance need in addition: the parent's knowledge of the node, and what it has sent to it
     double largest, last_sent_largest   # largest minimum stretch: of the node; of the rest of the tree, as last sent
     long long covers, last_sent_copy    # leaves that its last summary covers; ns, the time of the last copy sent
     # what the node has sent and received
     double last_report_largest, outer_largest
     long long last_report_covers
     long long copy_made_at              # ns, when its copy of the root's summary was made; -1: none
-    int copy, unused                    # handle of that copy, -1: none; the second pads it
+    int copy, unused                    # handle of that copy, -1: none; padding
 
 
 cdef class SummaryTree:
-    cdef bint occupied                      # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                       # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t leaves, nodes, first_leaf
     cdef readonly object grid           # type: SummaryGrid
     cdef Grid g
@@ -70,7 +70,7 @@ cdef class SummaryTree:
     cdef double bound, unknown
     cdef int accept
     cdef bint by_root, by_largest       # whether the rule needs copies of the root's summary, and largest stretches
-    cdef Outlook* outlook               # NULL if the rule needs none
+    cdef Outlook* outlook               # by node; NULL if the rule does not need it
     cdef double total_speed             # of all leaves, Mflop/s
     cdef long long gap, hold_off        # ns; gap: between two reports of a node
     # applications

@@ -47,34 +47,34 @@ from gridcore.common.state import ArrayEntry, ArraysEntry, NumberEntry, TableEnt
 __all__ = ["COVERS_BYTES", "DECISION", "LARGEST_BYTES", "MADE_BYTES", "REQUEST", "RULES", "SPREAD", "SUMMARY", "SummaryTree"]
 
 
-#: A request to place `tasks` tasks of `application`.  It comes down from the parent, which numbers its requests
-#: to this node (`sequence`), or it climbs (sequence -1).  `minimum` is the minimum stretch of the rest of the
-#: tree (nan when climbing), `largest` the largest one of a leaf there, and `copy` the handle of a copy of the root's
-#: summary, `made` at that time (ns): nan and -1 where the message has none.
+#: A request to place `tasks` tasks of `application`.  It comes from the parent, which numbers its requests to this
+#: node (`sequence`), or it climbs from a child (sequence -1).  `minimum` is the minimum stretch of the rest of the
+#: tree, `largest_minimum` the largest minimum stretch of a leaf there, `copy` the handle of a copy of the root's
+#: summary, and `made` the time of the copy (ns).  They are nan, nan, -1 and -1 if the message does not have them.
 REQUEST = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8"),
                     ("sequence", "i8"), ("minimum", "f8"), ("hops", "i8"),
-                    ("largest", "f8"), ("copy", "i8"), ("made", "i8")])
-#: A summary: handle of the `payload`, its number (`sequence`), the number of the last request that the sender
-#: had received (`echo`), the sender's `minimum` stretch, and `since`, the instant (ns) of the oldest change of
-#: a leaf that this summary is the first to report.  `largest` is the largest minimum stretch of a leaf (idle
-#: ones: 0), and `covers` the number of leaves in the summary; both are 0 where the rule does not need them.
+                    ("largest_minimum", "f8"), ("copy", "i8"), ("made", "i8")])
+#: A summary: handle of the `payload`, its number (`sequence`), the number of the last request that the sender had
+#: received (`echo`), the sender's `minimum` stretch, and the instant of the oldest change of a leaf that no earlier
+#: summary reports (`since`, ns).  `largest_minimum` is the largest minimum stretch of a leaf (0 for idle leaves), and
+#: `covers` the number of leaves in the summary; both are 0 if the rule does not need them.
 SUMMARY = np.dtype([("node", "i8"), ("sender", "i8"), ("payload", "i8"), ("sequence", "i8"),
-                    ("echo", "i8"), ("minimum", "f8"), ("since", "i8"), ("largest", "f8"), ("covers", "i8")])
-#: A message that carries the minimum stretch of the rest of the tree down to a router, with what `REQUEST` explains.
-SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8"), ("largest", "f8"), ("copy", "i8"),
-                   ("made", "i8")])
-#: A decision of a router: the index `sample` of a stretch in the grid (-1 if none hosts the request), and
-#: whether room for all tasks is `guaranteed`.
+                    ("echo", "i8"), ("minimum", "f8"), ("since", "i8"), ("largest_minimum", "f8"), ("covers", "i8")])
+#: A message that tells a router the minimum stretch of the rest of the tree; the fields are explained at `REQUEST`.
+SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8"), ("largest_minimum", "f8"),
+                   ("copy", "i8"), ("made", "i8")])
+#: A decision of a router: `sample` is the index of a stretch in the grid (-1 if none hosts the request), and
+#: `guaranteed` tells whether there is room for all tasks.
 DECISION = np.dtype([("node", "i8"), ("application", "i8"), ("tasks", "i8"), ("sample", "i8"),
                      ("guaranteed", "i8"), ("hops", "i8")])
-#: Bytes that a rule of acceptance adds to a message: for a largest minimum stretch, for the number of leaves that a
-#: summary covers, and for the time at which a copy of the root's summary was made.
+#: Bytes that rules of acceptance add to messages: for a largest minimum stretch, for the number of leaves in a
+#: summary, and for the time of a copy of the root's summary.
 LARGEST_BYTES, COVERS_BYTES, MADE_BYTES = 8, 4, 8
 #: The rules of acceptance, see `SummaryTree`.
 RULES = ("minimum", "root", "largest", "either")
-# Relative tolerance of comparisons of a stretch with products of the ratio of neighbouring samples.
+# Relative tolerance of a limit of the stretch, for rounding errors of samples.
 cdef double _TOLERANCE = 1e-9
-# Nodes are stored as their structs in memory.
+# In a state, nodes are stored as bytes of their structs.
 _STATE = {
     "below_window": NumberEntry(), "above_window": NumberEntry(), "nodes": ArrayEntry(np.uint8, ("nodes", "width")),
     "debt_counts": TableEntry({"node": (0, "nodes"), "sequence": (0, None), "tasks": (0, None)}),
@@ -130,8 +130,8 @@ cdef class SummaryTree:
     bound
         The factor of that rule; 0: only the root accepts requests.
     unknown
-        The value of a minimum stretch that a router does not know yet, of the rest of the tree or of a child that
-        has not reported; 0 sends requests up.
+        The value that a router assumes for a minimum stretch that it does not know yet, of the rest of the tree or
+        of a child that has not reported; with 0, requests go up.
     common_release
         Whether summaries are sampled for a release in the future, which all leaves share for some time.
         Summaries for different releases are then not added, and an application released later than the
@@ -176,11 +176,11 @@ cdef class SummaryTree:
         self.size_sample = self.task_size_sample = np.zeros(0, np.int64)
         self._add_applications(release, size, task_size)
         self.speed = s
-        self.node = <Node*> allocate_aligned(m * sizeof(Node))  # each half of a node fills one cache line
+        self.node = <Node*> allocate_aligned(m * sizeof(Node))  # aligned: each half of a node fills one cache line
         large_pages(self.node, m * sizeof(Node))
         for k in range(m):
             self.node[k] = _unknown_node(unknown)
-        self.node[0].outer_minimum = INFINITY    # no other nodes than the tree of the root
+        self.node[0].outer_minimum = INFINITY    # the root has no nodes outside of its subtree
         self.total_speed = math.fsum(s)
         if self.accept != MINIMUM:
             self.outlook = <Outlook*> allocate_aligned(m * sizeof(Outlook))
@@ -215,8 +215,8 @@ cdef class SummaryTree:
         free(self.rooms)
 
     def add_applications(self, release: ArrayLike, size: ArrayLike, task_size: ArrayLike):
-        """Append applications: release (s), size (Mflop of the whole), task size (Mflop); indices are consecutive."""
-        cdef _Guard access = guard(&self.occupied)
+        """Append applications: release (s), total size (Mflop), task size (Mflop); indices are consecutive."""
+        cdef _Guard access = guard(&self.in_call)
         self._add_applications(release, size, task_size)
 
     cdef _add_applications(self, release, size, task_size):
@@ -230,22 +230,22 @@ cdef class SummaryTree:
         self.release = np.concatenate((self.release, r))
         self.size = np.concatenate((self.size, w))
         self.task_size = np.concatenate((self.task_size, a))
-        # the grid samples to look up: the largest size <= the application's, the smallest task size >= its own
+        # samples for each application: the largest size <= its size, and the smallest task size >= its task size
         self.size_sample = np.searchsorted(self.grid.size, self.size, side="right") - 1
         self.task_size_sample = np.searchsorted(self.grid.task_size, self.task_size, side="left")
 
     cdef double _release_of(self, Py_ssize_t child, double now) noexcept nogil:
         """Return the release (s) for which the summary of `child` is valid at `now` s."""
         cdef double release = payloads_release(&self.payloads, self.node[child].summary)[0]
-        return release if self.common_release else fmin(release, now)  # inf for idle leaves: they do not change
+        return release if self.common_release else fmin(release, now)  # inf for idle leaves, whose summaries do not change
 
     cdef void _compute_debit(self, Py_ssize_t child, double now) noexcept nogil:
-        """Compute the debit of the summary of `child` by its debts, into `drops` and `limits`."""
+        """Write the debit of the summary of `child`, which follows from its debts, to `drops` and `limits`."""
         debts_drops(&self.debts, self.node[child].debt, max(1, self.node[child].n_leaves),
                      self._release_of(child, now), &self.g, self.drops, self.limits)
 
     cdef const unsigned int* _read(self, Py_ssize_t child, double now, unsigned int* room) noexcept nogil:
-        """Return the debited summary of `child`, a lower bound at `now` s; NULL without a report."""
+        """Return the debited summary of `child`, a lower bound at `now` s; NULL if it has not reported."""
         if self.node[child].summary < 0:
             return NULL
         if self.node[child].debt < 0:
@@ -256,7 +256,7 @@ cdef class SummaryTree:
         return room
 
     cdef const unsigned short* _read_narrow(self, Py_ssize_t child, double now, unsigned short* room) noexcept nogil:
-        """Return the debited summary of a child whose summary is narrow, in 16 bits."""
+        """Return the debited summary of a child whose summary has cells of 16 bits."""
         cdef const unsigned short* cells = <const unsigned short*> payloads_at(&self.payloads, self.node[child].summary)
         if self.node[child].debt < 0:
             return cells
@@ -287,10 +287,10 @@ cdef class SummaryTree:
             self.node[u].report_requested = 1
             if not isnan(r.minimum):
                 self.node[u].outer_minimum = r.minimum
-            self._learn_outlook(u, r.largest, r.copy, r.made)
+            self._learn_outlook(u, r.largest_minimum, r.copy, r.made)
         room[0] = room[1] = 0
         if self._columns(u, r.application, now / 1e9):
-            # the totals grow with S, so the first one that hosts the request is the answer of Algorithm 4
+            # the total grows with S, so the first S that hosts the request is the result of Algorithm 4
             for i in range(self.g.n_stretch):
                 room[0], room[1] = self.rooms[i], self.rooms[self.g.n_stretch + i]
                 if room[0] + room[1] >= r.tasks:
@@ -311,7 +311,7 @@ cdef class SummaryTree:
         else:
             self.above_window += 1
             remainder = r.tasks - room[0] - room[1]
-            part = 0.5                  # if neither child has a leaf below it
+            part = 0.5                  # stays so if neither child has a leaf below it
             speed = self.node[2 * u + 1].total_speed + self.node[2 * u + 2].total_speed
             if speed > 0.0:
                 part = self.node[2 * u + 1].total_speed / speed
@@ -335,7 +335,7 @@ cdef class SummaryTree:
             debt.sequence, debt.tasks = self.node[child].requests_sent, share[j]
             debt.task_size, debt.size = self.task_size[r.application], self.size[r.application]
             debt.release = self.release[r.application]
-            # without a guarantee the child may miss deadlines at every sample
+            # without a guarantee, the child may miss deadlines at any sample
             debt.stretch = self.gs[sample] if sample >= 0 else INFINITY
             debts_add(&self.debts, &self.node[child].debt, &debt)
             # the minimum stretch of the rest of the tree, as seen from this child
@@ -347,7 +347,7 @@ cdef class SummaryTree:
             out[i].sequence = self.node[child].requests_sent
             out[i].minimum = self.node[child].last_sent_minimum
             out[i].hops = r.hops
-            self._fill_outlook(u, child, False, &out[i].largest, &out[i].copy, &out[i].made)
+            self._fill_outlook(u, child, False, &out[i].largest_minimum, &out[i].copy, &out[i].made)
             i += 1
         n_out[0] += i
         return True
@@ -362,7 +362,7 @@ cdef class SummaryTree:
         for child in range(2 * row.node + 1, 2 * row.node + 3):
             if self.node[child].summary >= 0:
                 width = self.payloads.pool[self.node[child].summary & 1].nbytes // self.cells
-                step = max(1, 64 // (row_cells * width))  # a cache line may have the cells of several stretches
+                step = max(1, 64 // (row_cells * width))  # a cache line may hold the cells of several stretches
                 i = 0
                 while i < self.g.n_stretch:
                     prefetch(<char*> payloads_at(&self.payloads, self.node[child].summary)
@@ -370,7 +370,7 @@ cdef class SummaryTree:
                     i += step
 
     cdef double _minimum(self, Py_ssize_t u) noexcept nogil:
-        """Return the smallest minimum stretch that router `u` knows of."""
+        """Return the smallest minimum stretch of which router `u` knows."""
         return min(self.node[u].outer_minimum, min(self.node[2 * u + 1].minimum, self.node[2 * u + 2].minimum))
 
     cdef double _limit(self, Py_ssize_t u, const Request* row, double now) noexcept nogil:
@@ -411,7 +411,7 @@ cdef class SummaryTree:
         return NAN
 
     cdef void _learn_outlook(self, Py_ssize_t u, double largest, long long copy, long long made) noexcept nogil:
-        """Store the information of router `u` about the rest of the tree from a message of its parent."""
+        """Store what a message of the parent tells router `u` about the rest of the tree."""
         if self.by_largest and not isnan(largest):
             self.outlook[u].outer_largest = largest
         if copy < 0:
@@ -423,7 +423,7 @@ cdef class SummaryTree:
         self.outlook[u].copy, self.outlook[u].copy_made_at = <int> copy, made
 
     cdef int _renew_copy(self, long long now) except -1:
-        """Renew the root's copy of its summary, not debited, if this covers all leaves."""
+        """Renew the root's copy of its undebited summary, if the summary covers all leaves."""
         cdef Py_ssize_t child, last = -1, n = 0
         cdef long long present_leaves = 0, covers = 0
         cdef int handle = -1, left = self.node[1].summary, right = self.node[2].summary
@@ -462,7 +462,7 @@ cdef class SummaryTree:
 
     cdef void _fill_outlook(self, Py_ssize_t u, Py_ssize_t child, bint force, double* largest, long long* copy,
                     long long* made) noexcept nogil:
-        """Fill in the fields of a message from router `u` to a child about the rest of the tree, except the minimum.
+        """Fill in the message from router `u` to a child about the rest of the tree, except the minimum stretch.
 
         Parameters
         ----------
@@ -482,7 +482,7 @@ cdef class SummaryTree:
             payloads_add_reference(&self.payloads, self.outlook[u].copy)
 
     cdef bint _columns(self, Py_ssize_t u, Py_ssize_t application, double now) noexcept nogil:
-        """Fill `rooms` with the tasks that each child of `u` can take; False if the application is beyond the grid."""
+        """Write the tasks that each child of `u` can take to `rooms`; False if the application is beyond the grid."""
         if self.size_sample[application] < 0 or self.task_size_sample[application] >= self.g.n_task_size:
             memset(self.rooms, 0, 2 * self.g.n_stretch * sizeof(long long))
             return False
@@ -493,8 +493,8 @@ cdef class SummaryTree:
     cdef void _column(self, Py_ssize_t child, Py_ssize_t application, double now, long long* rooms) noexcept nogil:
         """Compute how many tasks of an application `child` can take at `now` s, at each stretch sample.
 
-        The results are cells of `_read`, without a debit of all cells: these are monotone before the debit, so the
-        closure raises a cell only to values from its own row.
+        The results equal cells of `_read`, but only these cells are debited: cells are monotone before the debit, so
+        the closure takes values only from the row of a cell.
         """
         cdef Py_ssize_t i
         cdef int handle = self.node[child].summary
@@ -510,22 +510,22 @@ cdef class SummaryTree:
 
     cdef void _look_up(self, int handle, bint has_debts, double at, long long leaves, double total_speed,
                        Py_ssize_t application, double now, long long* rooms) noexcept nogil:
-        """Compute the tasks of an application that a summary of so many leaves, sampled for release `at` (s), hosts.
+        """Compute how many tasks of an application a summary of `leaves` leaves, sampled for release `at` (s), hosts.
 
         Parameters
         ----------
         has_debts
-            Whether to debit it by `drops` and `limits`.
+            Whether to debit the summary by `drops` and `limits`.
         """
         cdef Py_ssize_t i, j, k, row, ia = self.task_size_sample[application]
         cdef double w = self.size[application], age = now - self.release[application], lost = 0.0
         cdef double shift = self.release[application] - at
         cdef long long n_tasks
         if shift > 0.0 and self.common_release:
-            # each leaf loses speed * later and at most one of the longest tasks, counted in whole tasks of size a
+            # each leaf loses speed * shift, and at most one task of the longest kind, in whole tasks of size a
             lost = leaves - 1 + quotient_up(total_speed * shift + leaves * self.longest, self.ga[ia])
         elif shift > 0.0:
-            shift = 0.0                 # read as if it had been sampled for this release
+            shift = 0.0                 # as if the summary had been sampled for this release
         for i in range(self.g.n_stretch):
             rooms[i] = 0
             if self.gs[i] * w <= age:
@@ -554,7 +554,7 @@ cdef class SummaryTree:
         if total == 0:
             share[0] = share[1] = 0
             return 0
-        if tasks < 2**31:               # room[0] < 2**32, so that the product fits
+        if tasks < 2**31:               # the product fits into 64 bits, since room[0] < 2**32
             product = <unsigned long long> tasks * <unsigned long long> room[0]
             share[0], rest = product // total, product % total
         else:
@@ -587,7 +587,7 @@ cdef class SummaryTree:
         self.node[child].summary = <int> row.payload
         self.node[child].minimum = row.minimum
         if self.outlook != NULL:
-            self.outlook[child].largest, self.outlook[child].covers = row.largest, row.covers
+            self.outlook[child].largest, self.outlook[child].covers = row.largest_minimum, row.covers
         debts_settle(&self.debts, &self.node[child].debt, row.echo)
         self.node[parent].oldest_change = min(self.node[parent].oldest_change, row.since)
 
@@ -600,7 +600,7 @@ cdef class SummaryTree:
         prefetch(&self.node[(row.sender - 1) // 2].last_report)
 
     cdef void _prefetch_payloads(self, const Summary* row) noexcept nogil:
-        """Prefetch the headers of a summary, of those to which it is added, and of the one that the sum replaces."""
+        """Prefetch the headers of a summary, of its sibling, and of the summary that their sum replaces."""
         cdef int[3] handle
         cdef Py_ssize_t k
         if not 0 < row.sender < self.nodes:
@@ -648,7 +648,7 @@ cdef class SummaryTree:
         return handle
 
     cdef double _release_in_sum(self, Py_ssize_t child, double now) noexcept nogil:
-        """Return the release (s) that the summary of `child` has in a sum: `_release_of` if anything was debited."""
+        """Return the release (s) of the summary of `child` in a sum: `_release_of` if the child has debts."""
         return (self._release_of(child, now) if self.node[child].debt >= 0
                 else payloads_release(&self.payloads, self.node[child].summary)[0])
 
@@ -668,10 +668,10 @@ cdef class SummaryTree:
 
     cdef bint _make_report(self, Py_ssize_t m, long long now, int handle, double least, double largest,
                    Summary* out) noexcept nogil:
-        """Fill in the summary that a node sends to its parent; False if it is unchanged and need not be sent.
+        """Fill in the summary that a node sends to its parent; return False if it need not be sent.
 
-        It is sent nevertheless if the node has received a request since its last summary, which its parent must
-        remove from the debts.
+        An unchanged summary is sent only if the node has received a request since its last summary, since the parent
+        must remove the request from the debts.
         """
         cdef int last_report = self.node[m].last_report
         cdef long long covers = 0
@@ -688,7 +688,7 @@ cdef class SummaryTree:
             payloads_drop(&self.payloads, handle)
             self.node[m].oldest_change = NEVER
             return False
-        payloads_add_reference(&self.payloads, handle)          # by the message; the sender has the other
+        payloads_add_reference(&self.payloads, handle)          # for the message; the sender keeps the other one
         payloads_drop(&self.payloads, last_report)
         self.node[m].last_report = handle
         self.node[m].last_report_minimum = least
@@ -701,7 +701,7 @@ cdef class SummaryTree:
         out.echo = self.node[m].last_request
         out.minimum = least
         out.since = self.node[m].oldest_change
-        out.largest, out.covers = largest, covers
+        out.largest_minimum, out.covers = largest, covers
         if self.outlook != NULL:
             self.outlook[m].last_report_largest, self.outlook[m].last_report_covers = largest, covers
         self.node[m].reports_sent += 1
@@ -711,13 +711,13 @@ cdef class SummaryTree:
     # -- failures -----------------------------------------------------------------------------------------
 
     def reset(self, nodes: ArrayLike):
-        """Return `nodes`, which have failed, to the tree with an empty memory.
+        """Return failed `nodes` to the tree with an empty memory.
 
-        A router has lost the summaries of its children and its debts to them; the children send their next reports
-        even if these are unchanged.  The echo of the next report of `nodes` covers all earlier requests, which thus
-        leave the debts of the parents.
+        A router has lost the summaries and the debts of its children; the children send their next reports even if
+        these are unchanged.  The next report of `nodes` acknowledges all earlier requests, which thus leave
+        the debts of the parents.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k, m, child
         cdef bint was_gone
@@ -742,7 +742,7 @@ cdef class SummaryTree:
                         self.node[child].minimum = self.unknown
 
     cdef void _forget_outlook(self, Py_ssize_t m) noexcept nogil:
-        """Clear the data of node m for a rule of acceptance."""
+        """Clear what node m knows about the rest of the tree."""
         if self.outlook == NULL:
             return
         payloads_drop(&self.payloads, self.outlook[m].copy)
@@ -751,7 +751,7 @@ cdef class SummaryTree:
         self.outlook[m].last_report_covers = 0
 
     cdef void _forget_child(self, Py_ssize_t child) noexcept nogil:
-        """Clear the knowledge of the parent of `child` about it."""
+        """Clear what the parent of `child` knows about it."""
         payloads_drop(&self.payloads, self.node[child].summary)
         self.node[child].summary, self.node[child].minimum, self.node[child].last_sent_minimum = -1, INFINITY, INFINITY
         debts_settle(&self.debts, &self.node[child].debt, self.node[child].requests_sent)
@@ -761,15 +761,15 @@ cdef class SummaryTree:
 
     def silence(self, nodes: ArrayLike):
         """Stop the reports of `nodes` until `reset`; their parents have not detected the failure yet."""
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0]):
             self.node[u[k]].presence = max(self.node[u[k]].presence, SILENT)
 
     def leave(self, nodes: ArrayLike):
-        """Remove `nodes` from the tree until `reset`; their parents have detected this, and forget them."""
-        cdef _Guard access = guard(&self.occupied)
+        """Remove `nodes` from the tree until `reset`; their parents have detected the failure, and forget them."""
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0]):
@@ -778,7 +778,7 @@ cdef class SummaryTree:
             self._update_leaves(u[k])
 
     cdef void _update_leaves(self, Py_ssize_t m) noexcept nogil:
-        """Update the leaves and the speed below `m`, which has left or returned, and below all its ancestors."""
+        """Update the number of leaves and the speed below `m`, which left or returned, and below its ancestors."""
         while True:
             if self.node[m].presence == GONE:
                 self.node[m].n_leaves, self.node[m].total_speed = 0, 0.0
@@ -794,8 +794,8 @@ cdef class SummaryTree:
     # -- spreading the minimum stretch ------------------------------------------------------------------------
 
     def spread(self) -> NDArray[Any]:
-        """Return the `SPREAD` rows of the root to the routers below it, about the rest of the tree of each."""
-        cdef _Guard access = guard(&self.occupied)
+        """Return the spreads of the root to its child routers, rows of `SPREAD`."""
+        cdef _Guard access = guard(&self.in_call)
         cdef Spread[2] messages
         cdef Py_ssize_t k, n = self._spread(0, True, messages) if self.first_leaf else 0
         out_array = np.empty(n, SPREAD)
@@ -820,7 +820,7 @@ cdef class SummaryTree:
             if force or is_new:
                 self.node[child].last_sent_minimum = value
                 out[n].node, out[n].sender, out[n].minimum = child, m, value
-                self._fill_outlook(m, child, True, &out[n].largest, &out[n].copy, &out[n].made)
+                self._fill_outlook(m, child, True, &out[n].largest_minimum, &out[n].copy, &out[n].made)
                 n += 1
         return n
 
@@ -831,7 +831,7 @@ cdef class SummaryTree:
 
         Nodes are stored as their structs in memory; their debts are stored by node, the latest first.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, m, n = 0
         cdef int entry
         for m in range(self.nodes):
@@ -876,7 +876,7 @@ cdef class SummaryTree:
             k += 1
 
     def _chunk(self, Py_ssize_t wide, Py_ssize_t k):
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const Pool* pool = &self.payloads.pool[wide]
         cdef Py_ssize_t place
         result = np.empty((CHUNK, pool.nbytes), np.uint8)
@@ -890,7 +890,7 @@ cdef class SummaryTree:
 
         Raises ValueError if the state is invalid; the tree must then not be used any more.
         """
-        cdef _Guard access = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, m
         cdef Debt debt
         cdef const unsigned char[::1] chunk
@@ -928,7 +928,7 @@ cdef class SummaryTree:
         for wide in range(2):
             refuse(f"release_{wide}", np.isnan(release[wide]), "a number")
 
-        # even if a check below fails, no node may refer to a payload or a debt that no longer exists
+        # a check below may fail, but no node may then refer to a payload or debt that no longer exists
         for m in range(self.nodes):
             self.node[m].summary = self.node[m].last_report = self.node[m].debt = -1
             if self.outlook != NULL:
@@ -950,7 +950,7 @@ cdef class SummaryTree:
                 m += 1
             if m * CHUNK != counts_in.shape[0]:
                 raise ValueError(f"state['cells_{wide}'] must have {counts_in.shape[0] // CHUNK} arrays, got {m}")
-        for wide in range(2):  # after all checks: a failure here would leave payloads both in use and free
+        for wide in range(2):  # after all checks, since a failure here would leave payloads both in use and free
             counts_in, release_in = references[wide], release[wide]
             for k in range(counts_in.shape[0]):
                 pool_at(&self.payloads.pool[wide], k).references = counts_in[k]

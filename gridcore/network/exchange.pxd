@@ -6,7 +6,7 @@ from gridcore.network.transit cimport Sent
 cdef enum:
     FACTS = 4
 
-cdef struct Head:                       # of an area: how many keys and bytes of parcels follow, and whether more will
+cdef struct Head:                       # head of an area: its keys and bytes of parcels, and whether more will follow
     long long keys, nbytes, has_more
     long long[FACTS] facts
 
@@ -14,7 +14,7 @@ cdef struct Inbox:                      # messages from another process
     Sent* key
     char* parcels
     Py_ssize_t n, room, nbytes, parcel_room
-    Py_ssize_t at, parcel               # how far it has been read
+    Py_ssize_t at, parcel               # where the next read begins
 
 
 cdef class Exchange:
@@ -32,7 +32,7 @@ cdef class Exchange:
     cdef char* _area(self, Py_ssize_t rank) noexcept nogil
     cdef int _meet(self) except -1
     cdef int _swap(self, const long long* facts) except -1
-        # exchanges the messages since the last exchange, and `facts`; afterwards `facts` are those of all
+        # exchanges the messages since the last exchange, and `facts`; then `self.facts` has those of all processes
     cdef int _share(self, const long long* facts) except -1
         # exchanges `facts` alone
     cdef Py_ssize_t _put(self, Py_ssize_t used, Py_ssize_t* key, Py_ssize_t* parcel) except -1
@@ -44,4 +44,4 @@ cdef class Exchange:
     cdef int _wrap(self, int slot, char* to) except -1
     cdef int _unwrap(self, int slot, const char* source) except -1
     cdef int _admit(self, int slot) except -1
-        # called for each message that is now on its way to a machine of this process
+        # called for each message to a machine of this process when it is in flight

@@ -36,14 +36,14 @@ cdef extern from "exchange.h":
     long long announced "gridcore_announced"(long long* counter) noexcept nogil
     void give_way "gridcore_yield"() noexcept nogil
 
-# Bytes between the counters of two processes, so that these do not share a cache line.
+# Bytes from the counter of one process to that of the next; they must not share a cache line.
 cdef Py_ssize_t _COUNTER_STRIDE = 128
-# Reads of a counter before a process yields, and before it checks that all processes still run.
+# A waiting process yields after this many reads of a counter, and checks after this many that all processes still run.
 cdef Py_ssize_t _SPINS = 2000
 cdef Py_ssize_t _SPINS_PER_WATCH = 20_000
 
-cdef struct Parcel:                     # a message to a machine of another process; its record and extra data follow
-    long long index, nbytes             # index of its key among those of the sender; bytes of the parcel
+cdef struct Parcel:                     # the head of a message to another process; record and extra data follow
+    long long index, nbytes             # index of its key among the sender's keys; size of the parcel
     Message message
 
 
@@ -57,7 +57,7 @@ cdef inline bint precedes(const Sent* a, const Sent* b) noexcept nogil:
 
 @cython.auto_pickle(False)
 cdef class Exchange:
-    """One of `ranks` processes that share the messages of `links`.
+    """The exchange of the messages of `links` between `ranks` processes, as seen by one of them.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ cdef class Exchange:
     owner
         int32[machines], the rank of the process of each machine.
     rank, ranks
-        The number of this process, and the number of processes.
+        The number of this process, 0..ranks - 1, and the number of processes.
     memory
         uint8[bytes], zero at first; the same memory in all processes.
     watch
@@ -109,7 +109,7 @@ cdef class Exchange:
         return <char*> &self.memory[self.ranks * _COUNTER_STRIDE + (2 * rank + self.meetings % 2) * self.room]
 
     cdef int _meet(self) except -1:
-        """Wait until all processes have reached this meeting."""
+        """Wait until all processes have made this call (a barrier)."""
         cdef Py_ssize_t p, spins
         cdef long long* counter
         announce(self._counter(self.rank), self.meetings + 1)
@@ -156,7 +156,7 @@ cdef class Exchange:
         return self._merge()
 
     cdef Py_ssize_t _put(self, Py_ssize_t used, Py_ssize_t* key, Py_ssize_t* parcel) except -1:
-        """Write keys from `key` on and parcels from `parcel` on to the area of this process, as far as there is room."""
+        """Write keys from `key` on and parcels from `parcel` on to the area of this process, as many as fit."""
         cdef Links links = self.links
         cdef char* area = self._area(self.rank)
         cdef Head* head = <Head*> area
@@ -203,7 +203,7 @@ cdef class Exchange:
         return 0
 
     cdef int _merge(self) except -1:
-        """Number the messages of all processes in order, and send those to machines of this process on their way."""
+        """Number the messages of all processes in order, and dispatch those to machines of this process."""
         cdef Links links = self.links
         cdef Inbox* own_box = &self.inbox[self.rank]
         cdef Inbox* box
@@ -246,7 +246,7 @@ cdef class Exchange:
         return 0
 
     cdef int _unpack(self, const char* parcel, long long sequence) except -1:
-        """Send a message of another process on its way."""
+        """Dispatch a message of another process to its receiver here."""
         cdef Links links = self.links
         cdef int slot
         if links.n_unused == 0:

@@ -24,8 +24,8 @@ from gridcore.common.state import (
 
 __all__ = ["LOGGED", "Links"]
 
-# Messages under way: the queue of each (its kind, or -1), the event that ends its wait, and the message.
 _LIFE = (0, 2**31)
+# For each message in flight: its queue (`where`: its kind, or -1), the event that it waits for, and the message.
 _STATE = {
     "failures": TableEntry({"at": ANY, "before": (0, "rows")}), "where": ArrayEntry(np.int64, limits=(-1, "kinds")),
     "events": TableEntry({"time": INSTANT, "sequence": INSTANT}, "where"),
@@ -46,9 +46,9 @@ _LOG = {
     "unlogged": NumberEntry(0, LATEST + 1), "places": ArrayEntry(np.int64, ("where",), (-1, "logged")),
     "letter_places": ArrayEntry(np.int64, ("letters",), (-1, "logged")),
 }
-#: Columns of the log of messages; sender and receiver are machines.
+#: Columns of the message log; sender and receiver are machines.
 LOGGED = tuple(_LOG["logged"].columns)
-# The largest record in bytes, so that the records of all possible messages fit into the address space.
+# The largest record (bytes); the records of the largest number of messages then fit into the address space.
 cdef Py_ssize_t _MAX_WIDTH = 2**20
 
 
@@ -65,7 +65,7 @@ cdef class Links(Transit):
     Parameters
     ----------
     machine_of
-        int64[nodes], the machine on which each node sits.
+        int64[nodes], the machine on which each node runs.
     machines
         Number of machines.
     latency
@@ -75,10 +75,10 @@ cdef class Links(Transit):
     widths
         int64[kinds], 16..2**20, the bytes of a record of each kind.
     deferred
-        bool[kinds], True if a delivery need not be handled at its instant: `drain` returns such messages later,
-        with their true times.  Such a kind cannot be one of `keep`.
+        bool[kinds], True if deliveries need not be handled at their instants: `drain` returns such messages later,
+        with their true times.  A kind must not be in both `deferred` and `keep`.
     fifo
-        Whether messages wait for one another at the interfaces.
+        Whether interfaces transmit one message at a time, in order of arrival.
     keep
         bool[kinds], True if `lost` must return dropped messages, at the instants at which they would have
         arrived.
@@ -114,7 +114,7 @@ cdef class Links(Transit):
         for k in range(self.kinds):
             if not 16 <= self.width[k] <= _MAX_WIDTH:
                 raise ValueError(f"widths[{k}] must be in 16..{_MAX_WIDTH} bytes, got {self.width[k]}")
-            self.stride = max(self.stride, (self.width[k] + 7) & ~7)  # numbers in records are aligned
+            self.stride = max(self.stride, (self.width[k] + 7) & ~7)  # so that numbers in records are aligned
         self.deferred = np.array(deferred, np.uint8)
         if self.deferred.shape[0] != self.kinds:
             raise ValueError(f"deferred must have {self.kinds} entries, got {self.deferred.shape[0]}")
@@ -147,7 +147,7 @@ cdef class Links(Transit):
         self._in = self.bytes_in = np.zeros(machines, np.int64)
 
     cdef int _make_boxes(self, bint fifo) except -1:
-        """Make a mailbox for each deferred kind and machine, in that order, if `fifo` (interfaces are FIFO)."""
+        """If `fifo`, make a mailbox for each deferred kind and machine, ordered by kind, then machine."""
         cdef Py_ssize_t k, boxes = 0, stride = 0
         self.boxes_of = np.full(self.kinds, -1, np.int64)
         for k in range(self.kinds):
@@ -159,7 +159,7 @@ cdef class Links(Transit):
 
     def send(self, long long now, int kind, const unsigned char[:, ::1] records, long long nbytes):
         """Send `records` (uint8[k, width]) of `kind` at `now` ns, in order; each takes `nbytes` bytes on the wire."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, nodes = self.machine_of.shape[0], width
         cdef const long long* header
         cdef long long length
@@ -179,14 +179,14 @@ cdef class Links(Transit):
                 raise ValueError(f"records[{k}] must have receiver and sender in 0..{nodes - 1}, "
                                  f"got {header[0]} and {header[1]}")
         length = self._length(nbytes)
-        self.stage += kind  # within a step of an instant, `Transport` sends messages by kind and sender
+        self.stage += kind  # within a step of an instant, `Transport` sends in order of kind and sender
         for k in range(records.shape[0]):
             self._send(now, kind, &records[k, 0], nbytes, length)
         self.stage -= kind
 
     def advance(self, long long limit) -> int:
         """Run up to `limit` ns; return the first instant <= `limit` with a delivery to handle, else `NEVER`."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return self._advance(limit)
 
     def collect(self, long long time) -> list[tuple[int, NDArray[np.uint8]]]:
@@ -194,7 +194,7 @@ cdef class Links(Transit):
 
         Call it with the instant that `advance` returned.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t n
         cdef int kind
         result = []
@@ -211,7 +211,7 @@ cdef class Links(Transit):
 
         They are sorted by (kind, receiving machine, time), then by their arrival at its interface.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         result = []
         for kind in range(self.kinds):
             if self.deferred[kind]:
@@ -225,7 +225,7 @@ cdef class Links(Transit):
 
     def lost(self) -> list[tuple[int, NDArray[np.uint8]]]:
         """Return the messages of `keep` kinds dropped since the last call: a list of (kind, uint8[k, width])."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
         result = []
         for k in range(self.n_missing):
@@ -241,14 +241,14 @@ cdef class Links(Transit):
 
         With `down` they stay down until `restore`, and messages sent to them in the meantime are dropped too.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
         cdef Py_ssize_t k
         cdef long long at
         check_instant(now, "now")
         for k in range(u.shape[0]):
-            # a machine that is down failed at the beginning of its present life; row u of `failures` has the last
-            # failure of machine u, and the row of the failure before it
+            # a machine that is down failed when its present life began; row u of `failures` has the instant of the
+            # last failure of machine u, and the row of the failure before it
             at = self.failures[u[k], 0] if self.down[u[k]] else now
             if self.life[u[k]] > 0:
                 if self.n_failures == self.failures.shape[0]:
@@ -266,12 +266,12 @@ cdef class Links(Transit):
             self.down[u[k]] = down
 
     def restore(self, machines: ArrayLike, long long now):
-        """Bring `machines` up again at `now` ns."""
+        """Make `machines` recover at `now` ns."""
         self.fail(machines, now)
 
     def move(self, nodes: ArrayLike, machines: ArrayLike):
         """Move `nodes` to `machines` (both int64[k]); messages in flight keep the machine they were sent to."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
         cdef const long long[::1] u = indices(machines, "machines", 0, self.machines)
         cdef Py_ssize_t k
@@ -282,8 +282,8 @@ cdef class Links(Transit):
             self.is_detached[m[k]] = False
 
     def detach(self, nodes: ArrayLike):
-        """Take `nodes` off their machines until they `move`; messages for them are dropped, except deferred ones."""
-        cdef _Guard reservation = guard(&self.occupied)
+        """Detach `nodes` from their machines until `move`; messages for them are dropped, except deferred ones."""
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] m = indices(nodes, "nodes", 0, self.machine_of.shape[0])
         cdef Py_ssize_t k
         for k in range(m.shape[0]):
@@ -294,7 +294,7 @@ cdef class Links(Transit):
 
         A message counts in the window in which it begins to cross the interface.  The counts are in `windows`.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         if not (0 <= start < end and width > 0):
             raise ValueError(f"start, end and width must satisfy 0 <= start < end and width > 0, "
                              f"got {start}, {end} and {width}")
@@ -321,7 +321,7 @@ cdef class Links(Transit):
         ValueError
             If an offset is outside the record, or a message has been sent already.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         offsets = integers(subjects, "subjects")
         if not 0 < limit < 2**31:
             raise ValueError(f"limit must be in 1..{2**31 - 1}, got {limit}")
@@ -336,11 +336,11 @@ cdef class Links(Transit):
         self.message_log.max_rows, self.subject_at = limit, offsets
 
     def logged(self) -> dict[str, Integers]:
-        """Return the logged messages in the order of sending: a dict of int64 columns, see `LOGGED`.
+        """Return the logged messages in the order of sending, with the int64 columns `LOGGED`; times are in ns.
 
-        delivered is -1 for a message under way, and -2 for a dropped one; times are ns.
+        delivered is -1 for a message under way, and -2 for a dropped one.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         rows = np.empty((self.message_log.n, LOG_COLUMNS), np.int64)
         messagelog_copy(&self.message_log, rows)
         return {name: rows[:, k].copy() for k, name in enumerate(LOGGED)}
@@ -355,10 +355,10 @@ cdef class Links(Transit):
     def getstate(self) -> dict[str, Any]:
         """Return the changes since construction, as described in `gridcore.common.state`.
 
-        Messages are sorted by their queue (those on their way to an interface, then deliveries by kind) and the
-        end of their wait; messages in mailboxes by box and arrival.
+        Messages are sorted by queue (those under way to an interface, then deliveries by kind) and by the end of
+        their wait; messages in mailboxes are sorted by box and arrival.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, n = self.heads.n + self.heads.n_run, done = 0
         cdef int kind, entry
         cdef Message* m
@@ -425,7 +425,7 @@ cdef class Links(Transit):
         ValueError
             If the state cannot belong to these links.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, n
         cdef int slot
         cdef Message* m
@@ -520,6 +520,6 @@ cdef class Links(Transit):
         }
 
     def in_flight(self) -> Integers:
-        """Return int64[kinds]: the number of messages sent that are neither delivered nor dropped yet."""
-        cdef _Guard reservation = guard(&self.occupied)
+        """Return int64[kinds]: the number of sent messages that are not yet delivered or dropped."""
+        cdef _Guard access = guard(&self.in_call)
         return self.sent - self.delivered - self.dropped

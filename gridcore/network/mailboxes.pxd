@@ -13,7 +13,7 @@ from gridcore.common.memory cimport reallocate
 cdef struct Letter:
     long long time                      # of delivery, ns
     int nbytes
-    int life                            # of the receiver: the life in which it was addressed
+    int life                            # the life of the receiver to which it is addressed
     int next
 
 
@@ -61,7 +61,7 @@ cdef inline int mailboxes_reserve(Mailboxes* m) except -1 nogil:
     """Make room for one more message."""
     cdef Py_ssize_t room, k
     if m.unused < 0:
-        # grow by a quarter only, because waiting messages may take much of the memory of a run
+        # grow by only a quarter, because waiting messages may take much of the memory of a run
         room = m.room + m.room // 4 + 64
         if room > 2147483647:
             with gil:

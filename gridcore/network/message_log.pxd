@@ -12,7 +12,7 @@ cdef enum:
     DROPPED = -2
 
 
-cdef struct LogEntry:               # delivered: ns, or UNDER_WAY, or DROPPED
+cdef struct LogEntry:               # `delivered` is an instant (ns), UNDER_WAY or DROPPED
     long long sent, delivered, subject
     int kind, sender, receiver, nbytes
 
@@ -20,7 +20,7 @@ cdef struct LogEntry:               # delivered: ns, or UNDER_WAY, or DROPPED
 cdef struct MessageLog:             # all zero if there is no log
     LogEntry* entry
     Py_ssize_t n, max_rows, n_unlogged, room
-    # the place in the log of each message in flight, -1 for none: by slot, and by entry of the mailboxes
+    # row of each message in flight in the log, -1: none; by slot, and by entry of the mailboxes
     int* of_slot
     int* of_letter
     Py_ssize_t letters

@@ -14,20 +14,20 @@ cdef extern from *:
 cdef struct Message:
     long long start, length
     int node, kind, source, target, source_life, target_life, nbytes
-    bint lost                       # whether it is known to be lost, which is reported at the instant of arrival
+    bint lost                       # whether it is known to be lost; the loss is reported when it would have arrived
 
-cdef struct Due:                    # a delivered message: receiver, slot of its record, order of delivery, ns
+cdef struct Due:                    # a delivered message: receiver, slot of its record, order and time (ns) of delivery
     int node, slot
     Py_ssize_t rank
     long long time
 
-cdef struct Sent:                   # a message that waits for the exchange: when its sender, a node, sent it, and its
-    long long time, stage           # slot, or -1 if it stayed on its machine; the key of `gridcore.network.exchange`
+cdef struct Sent:                   # a message that waits for the exchange: its key (see `gridcore.network.exchange`),
+    long long time, stage           # and its slot, or -1 if it stayed on its machine
     int node, slot
 
 
 cdef class Transit:
-    cdef bint occupied                # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                 # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines
     cdef long long latency, jitter
     cdef unsigned long long seed
@@ -38,7 +38,7 @@ cdef class Transit:
     cdef const long long[::1] width, level_of
     cdef unsigned char[::1] deferred, keep, down, is_detached
     cdef long long[::1] up_free, down_free
-    cdef long long[:, ::1] failures     # the instant (ns), and the row of the failure before it
+    cdef long long[:, ::1] failures     # per failure: its instant (ns), and the row of the machine's failure before it
     cdef Py_ssize_t n_failures
     cdef int[::1] life
     cdef readonly object sent, delivered, dropped, traffic, bytes_out, bytes_in  # type: Integers
@@ -66,8 +66,8 @@ cdef class Transit:
     cdef Py_ssize_t due_room
     cdef MessageLog message_log
     cdef const long long[::1] subject_at  # per kind, offset of the logged subject in the record, -1: none
-    # where several processes share a run, see `gridcore.network.exchange`: the process of each machine, this
-    # process, the messages of its machines since the last exchange, and the present step of the instant
+    # for a run shared by several processes (`gridcore.network.exchange`): the process of each machine, this process,
+    # the messages that its machines sent since the last exchange, and the present step of the instant
     cdef bint shared
     cdef const int[::1] owner
     cdef int rank

@@ -64,7 +64,7 @@ cdef class Transit:
         messagelog_free(&self.message_log)
 
     cdef int _make_slots(self) except -1:
-        # grow by half only, because messages in flight may take most of the memory of a run
+        # grow by only a half, because messages in flight may take most of the memory of a run
         cdef Py_ssize_t slots = self.slots + self.slots // 2 + 256, k
         if slots > 2147483647:
             raise MemoryError(f"at most {2**31 - 1} messages can be in flight")
@@ -75,7 +75,7 @@ cdef class Transit:
         large_pages(self.data, slots * self.stride)
         if self.message_log.max_rows:
             messagelog_slots(&self.message_log, slots)
-        # set last, since the calls above may raise MemoryError
+        # done last, since the calls above may raise MemoryError
         for k in range(slots - 1, self.slots - 1, -1):
             self.unused[self.n_unused] = <int> k
             self.n_unused += 1
@@ -83,7 +83,7 @@ cdef class Transit:
         return 0
 
     cdef int _make_letter(self) except -1:
-        """Make room for one more message in the mailboxes, and for its place in the log."""
+        """Make room for one more message in the mailboxes, and for its index in the log."""
         mailboxes_reserve(&self.boxes)
         return messagelog_letters(&self.message_log, self.boxes.room)
 
@@ -99,11 +99,11 @@ cdef class Transit:
         cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot
         cdef long long sequence = self.sequence, start
         if self.shared and self.owner[source] != self.rank:
-            return 0  # another process sends it
+            return 0  # the process of the sender sends it
         if self.n_unused == 0:
             self._make_slots()
         slot = self.unused[self.n_unused - 1]
-        # filled in place, since a copy of a new struct would wait until its fields are stored
+        # filled in place: copying a new struct would stall until its fields are stored
         cdef Message* m = &self.message[slot]
         m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
         m.source_life, m.target_life = self.life[source], self.life[target]
@@ -140,7 +140,7 @@ cdef class Transit:
         return self._depart(slot, sequence)
 
     cdef int _depart(self, int slot, long long sequence) except -1:
-        """Send message number `sequence`, which is between machines, on its way."""
+        """Dispatch message number `sequence`, which goes to another machine."""
         cdef const Message* m = &self.message[slot]
         if self.fifo:
             return pending_push(&self.heads, m.start + self._delay(sequence), sequence, slot)
@@ -159,12 +159,12 @@ cdef class Transit:
 
     cdef int _send_directly(self, long long now, int kind, const void* record, long long nbytes, long long delay,
                         long long sequence, bint is_counted) except -1:
-        """Send a message past the interfaces, which arrives exactly `delay` ns later and delays no other message.
+        """Send a message that bypasses the interfaces: it arrives exactly `delay` ns later and delays no other message.
 
         Parameters
         ----------
         sequence
-            The order of such messages of the kind; all messages of the kind must be sent in this way.
+            The position of the message in the order of its kind; all messages of the kind must be sent in this way.
         is_counted
             Whether the message is counted if it goes to another machine.
         """
@@ -194,7 +194,7 @@ cdef class Transit:
         return pending_push(&self.queue[kind], now + delay, sequence, slot)
 
     cdef long long _delay(self, unsigned long long sequence) noexcept nogil:
-        """Return the latency of a message, from a hash of its number, so that it does not depend on other draws."""
+        """Return the latency of a message from a hash of its number; it does not depend on other draws."""
         if self.jitter == 0:
             return self.latency
         # SplitMix64 (Steele, Lea and Flood 2014)
@@ -219,7 +219,7 @@ cdef class Transit:
             m = &self.message[e.slot]
             if (m.lost or e.time >= self._end_of_life(m.target, m.target_life)
                     or m.start > self._end_of_life(m.source, m.source_life)):
-                # the loss is reported at the instant at which the head would have arrived
+                # the loss is reported when the head would have arrived
                 m.lost = True
                 if self.keep[m.kind]:
                     pending_push(&self.queue[m.kind], e.time, e.sequence, e.slot)
@@ -273,7 +273,7 @@ cdef class Transit:
         return first
 
     cdef long long _end_of_life(self, int machine, int life) noexcept nogil:
-        """Return when a life of the machine ended, ns: `NEVER` if it lasts, its beginning if the machine is down."""
+        """Return when life number `life` of a machine ended, ns; `NEVER` if it lasts, its start if the machine is down."""
         cdef long long entry = machine
         cdef int later = self.life[machine] - life - 1
         if later < 0:
@@ -320,7 +320,7 @@ cdef class Transit:
             n += 1
 
     cdef int _take_first(self, int kind) except -2:
-        """Take the first message of `kind`; return its slot, which the caller must free, or -1 if it was lost."""
+        """Remove the first message of `kind`; return its slot, which the caller must free, or -1 if it was lost."""
         cdef Event e = pending_pop(&self.queue[kind])
         return e.slot if count_arrival(self, e.slot, kind, e.time) else -1
 
@@ -347,7 +347,7 @@ cdef class Transit:
                 return
 
     cdef object _records(self, int kind, Py_ssize_t n):
-        """Return the records of the messages in `due`, uint8[n, width], and free their slots."""
+        """Return the records of the first n messages in `due`, uint8[n, width], and free their slots."""
         cdef Py_ssize_t k, width = self.width[kind]
         result = np.empty((n, width), np.uint8)
         cdef unsigned char[:, ::1] out = result
@@ -414,7 +414,7 @@ cdef class Transit:
 
 
 cdef inline bint count_arrival(Transit self, int slot, int kind, long long time) except -1:
-    """Count a message of `kind` as delivered at `time` ns, or as dropped and return False if it is lost."""
+    """Count a message as delivered at `time` ns; if it is lost, count it as dropped and return False."""
     cdef Message* m = &self.message[slot]
     if (m.lost or time >= self._end_of_life(m.target, m.target_life)
             or self.is_detached[m.node] and not self.deferred[kind]):

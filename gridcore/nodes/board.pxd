@@ -11,7 +11,7 @@ cdef struct Publication:
 
 
 cdef class Board:
-    cdef readonly Py_ssize_t nodes      # or applications
+    cdef readonly Py_ssize_t nodes      # number of nodes, or of applications
     cdef readonly bint of_applications
     cdef long long age                  # ns
     cdef int refresh
@@ -22,11 +22,11 @@ cdef class Board:
     cdef Publication* waiting
     cdef int* unused
     cdef int n_unused, room
-    cdef long long n_publications       # so far
-    cdef Publication* at                # the publication shown of each node
+    cdef long long n_publications       # number of publications so far
+    cdef Publication* at                # per node: its publication that is shown
     cdef double[::1] values
     cdef int n_falling                  # number of falling values among those shown
-    cdef long long read_at              # ns, the instant of `values`; -1 if there was a publication since
+    cdef long long read_at              # the instant of `values`, ns; -1: they are outdated
     cdef object read_only_values        # a view of `values`
 
     cdef int _publish(self, Py_ssize_t node, double value, bint falling, long long now) except -1

@@ -18,9 +18,9 @@ from gridcore.common.state import FLAG, INSTANT, LATEST, ArrayEntry, NumberEntry
 
 __all__ = ["REFRESHES", "Board"]
 
-#: The rules for when the board shows a published number.
+#: Rules that determine when the board shows a published number.
 REFRESHES = ("continuous", "periodic", "individual")
-# An instant may be the sum of two times; the last two columns are of publications that are not shown yet.
+# Instants may be the sum of two times, hence 2 * LATEST.  Columns due and number: only if not shown yet.
 _STATE = {
     "published": NumberEntry(0, LATEST + 1), "errors": NumberEntry(0, LATEST + 1),
     "board": TableEntry({
@@ -37,7 +37,7 @@ cdef enum:
 @cython.final
 @cython.auto_pickle(False)
 cdef class Board:
-    """A board that shows the published number of each node to all nodes, up to `age` ns late.
+    """A board that shows the published number of each node to all nodes with a delay of at most `age` ns.
 
     Publications wait in one queue until they are due, and are applied before the next read of the board; the rules of
     `refresh` only differ in when a publication is due.
@@ -47,15 +47,15 @@ cdef class Board:
     up
         bool[nodes], the nodes for which the board shows 0 at the beginning of the run; it shows inf for others.
     age
-        The delay, ns.
+        The largest delay, ns.
     refresh
-        ``"continuous"``: each number is shown after exactly `age`; ``"periodic"``: all at the next multiple
-        of `age`; ``"individual"``: those of a node at the next of its own instants, which are `age` apart.
-error_type
-        Standard deviation of the ratio of the shown to the published number, lognormal with mean 1 and drawn for
-        each publication.
+        ``"continuous"``: each number is shown after exactly `age`; ``"periodic"``: at the next multiple of `age`;
+        ``"individual"``: at the next instant of its node, whose instants are `age` apart.
+    error
+        Standard deviation of the ratio of the shown to the published number; the ratio is lognormal with mean 1 and
+        drawn for each publication.
     phase
-        int64[nodes], 0..`age`, ns, the first instant of each node; read where `refresh` is ``"individual"``.
+        int64[nodes], 0..`age`, ns, the first instant of each node; used only if `refresh` is ``"individual"``.
     seed
         0..2**64 - 1, the seed of the errors.
     of_applications
@@ -105,7 +105,7 @@ error_type
         self._publish(node, value, falling, now)
 
     def read(self, now: int) -> Floats:
-        """Return the shown numbers at `now` ns, which must not be before the last read: float64[nodes].
+        """Return the shown numbers at `now` ns, float64[nodes]; `now` must not be before the last read.
 
         The array is the memory of the board, which the next read changes.
         """
@@ -125,7 +125,7 @@ error_type
         return self._add(&new, due, self.n_publications)
 
     cdef long long _shown_as_of(self, Py_ssize_t node, long long now) noexcept:
-        """Return the instant (ns) as of which `node` is shown at `now`; negative before the first refresh."""
+        """Return the instant (ns) of the knowledge about `node` shown at `now`; negative before the first refresh."""
         cdef long long phase = self.phase[node] if self.refresh == INDIVIDUAL else 0
         if self.refresh == CONTINUOUS:
             return now - self.age
@@ -157,7 +157,7 @@ error_type
         return 0
 
     cdef double* _read(self, long long now) except NULL:
-        """Return the shown numbers at `now`, which must not be before the last read; there must be nodes."""
+        """Return the shown numbers at `now` ns, which must not be before the last read; requires at least one node."""
         cdef const Event* first
         cdef const Publication* at
         cdef Py_ssize_t k

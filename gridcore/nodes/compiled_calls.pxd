@@ -3,6 +3,7 @@
 from cpython.ref cimport PyObject
 
 from gridcore.nodes.node_actions cimport NodeActions
+from gridcore.nodes.rows cimport Head
 
 # The first argument of compiled handlers: fields of 64 bits each, in the order of `CONTEXT`.
 cdef struct Context:
@@ -34,6 +35,23 @@ cdef struct Context:
     int (*publish)(PyObject*, long long, double, long long) except -1
     double* (*board)(PyObject*, long long) except NULL
     long long (*tasks_at)(PyObject*, long long) except -1
+    # containers, `gridcore.nodes.rows`
+    long long* (*queue_push)(Head*, long long) except NULL
+    int (*queue_pop)(Head*, long long*, long long) except -1
+    long long* (*queue_at)(Head*, long long, long long) except NULL
+    int (*heap_push)(Head*, const long long*, long long, long long) except -1
+    int (*heap_pop)(Head*, long long*, long long, long long) except -1
+    long long* (*heap_at)(Head*, long long) except NULL
+    long long* (*map_find)(const Head*, long long, long long) noexcept
+    long long* (*map_get)(const Head*, long long, long long) except NULL
+    long long* (*map_put)(Head*, long long, long long) except NULL
+    long long (*map_discard)(Head*, long long, long long) noexcept
+    int (*map_remove)(Head*, long long, long long) except -1
+    long long* (*map_at)(const Head*, long long, long long) except NULL
+    long long (*map_next)(const Head*, long long, long long) noexcept
+    int (*map_pop)(Head*, long long*, long long) except -1
+    int (*rows_clear)(Head*) noexcept
+    int (*iteration_error)() except -1
 
 
 # (context, node, record of the message or arguments of the event, state of the node)

@@ -4,6 +4,10 @@ from cpython.ref cimport PyObject
 
 from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.outbox cimport outbox_add, outbox_drop
+from gridcore.nodes.rows cimport (
+    heap_at, heap_pop, heap_push, iteration_error, map_at, map_discard, map_find, map_get, map_next, map_pop, map_put,
+    map_remove, queue_at, queue_pop, queue_push, rows_clear,
+)
 from gridcore.nodes.timers cimport timers_cancel
 from gridcore.queues.task_queues cimport TaskQueues
 
@@ -16,6 +20,8 @@ CONTEXT = (
     "core", "now", "nodes", "degree", "neighbours", "speed", "parameters", "tasks", "task_size", "size", "release",
     "send", "finish_send", "enqueue", "waiting", "work", "timer", "cancel", "check_known", "draw", "integer", "held",
     "take", "queued", "note", "decide", "publish", "board", "tasks_at",
+    "queue_push", "queue_pop", "queue_at", "heap_push", "heap_pop", "heap_at", "map_find", "map_get", "map_put",
+    "map_discard", "map_remove", "map_at", "map_next", "map_pop", "rows_clear", "iteration_error",
 )
 
 
@@ -35,6 +41,11 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     c.timer, c.cancel, c.check_known, c.draw, c.integer = on_timer, on_cancel, on_check_known, on_draw, on_integer
     c.held, c.take, c.queued, c.note, c.decide = on_held, on_take, on_queued, on_note, on_decide
     c.publish, c.board, c.tasks_at = on_publish, on_board, on_tasks_at
+    c.queue_push, c.queue_pop, c.queue_at = queue_push, queue_pop, queue_at
+    c.heap_push, c.heap_pop, c.heap_at = heap_push, heap_pop, heap_at
+    c.map_find, c.map_get, c.map_put, c.map_discard, c.map_remove = map_find, map_get, map_put, map_discard, map_remove
+    c.map_at, c.map_next, c.map_pop, c.rows_clear = map_at, map_next, map_pop, rows_clear
+    c.iteration_error = iteration_error
     return 0
 
 
@@ -50,7 +61,7 @@ cdef long long* on_send(PyObject* core, long long node, long long kind, long lon
 
 
 cdef int on_finish_send(PyObject* core, long long node, long long kind, const long long* row) except -1:
-    """Check the fields of a message, and send it at once if its kind has its own delay."""
+    """Check the fields of a message; if its kind has its own delay, send it at once."""
     cdef NodeActions c = <NodeActions> core
     cdef MessageKind k = <MessageKind> c.kinds[kind]
     if k.application_at >= 0:
@@ -133,7 +144,7 @@ cdef int on_publish(PyObject* core, long long node, double value, long long fall
 
 
 cdef double* on_board(PyObject* core, long long node) except NULL:
-    """Return the memory of the board, float64[nodes], which may change after the handler has returned."""
+    """Return the memory of the board, float64[nodes]; it may change after the handler has returned."""
     (<NodeActions> core)._check_board(node)
     return (<NodeActions> core).board._read((<NodeActions> core).now)
 
@@ -150,7 +161,7 @@ cdef int on_note(PyObject* core, long long node, long long table, const long lon
 
 
 cdef int on_decide(PyObject* core, long long node, long long action, const long long* row) except -1:
-    """Record a decision; `row` has application, machine, task, tasks, among, and as floats saw, limit, age."""
+    """Record a decision; `row` has application, machine, task, tasks, among, and the floats saw, limit, age."""
     cdef NodeActions c = <NodeActions> core
     cdef const double* floats = <const double*> row
     c._check_known(node, row[0])

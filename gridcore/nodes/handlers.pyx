@@ -28,11 +28,11 @@ cdef class Handlers:
         return 0
 
     cdef int _message(self, NodeActions core, Py_ssize_t kind, Py_ssize_t node, const long long* row) except -1:
-        """Handle a message; `row` is receiver, sender and fields, an array is given by its number in ``core.payloads``."""
+        """Handle a message; `row` has receiver, sender and fields: for an array its number in ``core.payloads``."""
         raise NotImplementedError
 
     cdef int _event(self, NodeActions core, Py_ssize_t event, Py_ssize_t node, const long long* arguments) except -1:
-        """Handle an event with its arguments: application and tasks of releases and losses, name and value of timers."""
+        """Handle an event: `arguments` are application and tasks (release, loss) or name and value (timer)."""
         raise NotImplementedError
 
     cdef int _forget(self, Py_ssize_t node) except -1:

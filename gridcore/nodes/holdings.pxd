@@ -11,7 +11,7 @@ from gridcore.common.memory cimport reallocate
 cdef struct Holding:
     long long tasks                     # the tasks that the node must place
     int node, application
-    int next_in_bucket                  # the next entry of the same bucket, or of the unused; -1 for none
+    int next_in_bucket                  # the next entry of the same bucket, or of the unused ones; -1: none
     int next_of_node                    # the next entry of the node
 
 
@@ -59,7 +59,7 @@ cdef inline int holdings_grow(Holdings* h) except -1:
     h.buckets = at
     for at in range(h.buckets):
         h.bucket[at] = -1
-    for k in range(h.room):             # all are in use when the table grows
+    for k in range(h.room):             # all entries are in use when the table grows
         at = holdings_bucket(h, h.entry[k].node, h.entry[k].application)
         h.entry[k].next_in_bucket = h.bucket[at]
         h.bucket[at] = k

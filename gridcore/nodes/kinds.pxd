@@ -7,7 +7,7 @@ cdef class MessageKind:
     cdef object handler                 # the name of the method that handles it
     cdef tuple types                    # per field: int, float, or the type of an array
     cdef bytes type_codes               # per field: 0 for an int, 1 for a float, 2 for an array
-    cdef int number, n, application_at, tasks_at  # `n` fields; the indices of two of them, or -1
+    cdef int number, n, application_at, tasks_at  # `n` fields; indices of the fields `application` and `tasks`, or -1
     cdef bint moves_tasks, is_counted, has_arrays
     cdef long long nbytes, length       # `length` is the time at an interface, ns
     cdef object size                    # callable, fields -> bytes; None if all messages have `nbytes`

@@ -27,7 +27,7 @@ cdef class MessageKind:
 
 
 class Received:
-    """A message as its receiver gets it: ``kind``, ``sender``, and the fields of its kind."""
+    """A received message, with the attributes ``kind``, ``sender`` and the fields of its kind."""
 
     __slots__ = ()
     kind: str = ""

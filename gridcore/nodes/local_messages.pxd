@@ -7,7 +7,7 @@ from gridcore.nodes.payloads cimport Payloads
 
 cdef class LocalMessages:
     cdef Py_ssize_t nodes
-    cdef list kinds                     # the local kinds
+    cdef list kinds                     # the kinds of local messages
     cdef Pending due                    # by time and order of arrival, with their slots
     cdef list messages                  # by slot: (node, kind, message); None if it was dropped or the slot is unused
     cdef list unused                    # unused slots

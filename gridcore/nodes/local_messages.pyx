@@ -22,7 +22,7 @@ _STATE = {
 @cython.final
 @cython.auto_pickle(False)
 cdef class LocalMessages:
-    """The local messages of all nodes that have not arrived."""
+    """The local messages under way, of all nodes."""
 
     def __cinit__(self, Py_ssize_t nodes):
         self.nodes = nodes
@@ -32,7 +32,7 @@ cdef class LocalMessages:
         pending_free(&self.due)
 
     cdef int _add(self, long long time, int node, MessageKind kind, message) except -1:
-        """Add a message that arrives at `time` ns, after all that have been added for this instant."""
+        """Add a message that arrives at `time` ns, after all messages that were already added for this instant."""
         self._put(time, self.number, node, kind, message)
         self.number += 1
         return 0
@@ -48,7 +48,7 @@ cdef class LocalMessages:
         return pending_push(&self.due, time, number, slot)
 
     cdef long long _first(self) except -1:
-        """Return when the next message arrives, ns; `NEVER` if there is none."""
+        """Return the instant (ns) at which the next message arrives; `NEVER` if there is none."""
         cdef const Event* e
         while True:
             e = pending_first(&self.due)
@@ -68,7 +68,7 @@ cdef class LocalMessages:
             self.messages[e.slot] = None
             self.unused.append(e.slot)
         if len(due) > 1:
-            due.sort()                  # the numbers differ, so that messages are not compared
+            due.sort()                  # never compares messages, since the numbers before them differ
         return [message for _, _, message in due]
 
     cdef int _drop(self, long long node) except -1:
@@ -80,7 +80,7 @@ cdef class LocalMessages:
         return 0
 
     cdef tuple _entries(self, Payloads payloads):
-        """Return local messages as entries of a state, and all arrays in messages, those of `payloads` first.
+        """Return (local messages as entries of a state, all arrays in messages, those of `payloads` first).
 
         ``local`` has the columns time, number, node and number of the kind; ``local_fields`` has the fields of all
         messages: a number, the bits of a float, or the number of an array.

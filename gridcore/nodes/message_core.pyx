@@ -60,13 +60,13 @@ cdef class NodeCore(NodeEvents):
     ----------
     links, queues
         The messages in flight and the task queues of the machines, which only the core uses while it runs.
-        The links say on which machine each node sits (`Links.machine_of`).
+        `Links.machine_of` is the machine of each node.
     programs
-        List of the object of each node; `restart` replaces those of failed nodes.
+        List of the program of each node; `restart` replaces those of failed nodes.
     kinds
         For each kind, (name, number in `links`, bytes, fields, whether it moves tasks, name of the handler),
         and optionally its own delay in ns, -1 for none, and whether it is counted.  The bytes may be a
-        callable that gets the fields and returns the bytes.  A field is ``int``, ``float``, or another type for an
+        callable, fields -> bytes.  A field is ``int``, ``float``, or another type for an
         array; the links must keep dropped messages of kinds with arrays.  The number is -1 for a local kind
         (`View.later`).
     timers
@@ -104,8 +104,8 @@ cdef class NodeCore(NodeEvents):
     compiled_form
         The compiled form of the program, or None.  With machine code, `programs` is an array of the states of the
         nodes, one record each, and `compiled_form` has ``handlers``, name of a kind or event -> address;
-        ``parameters``, the record that handlers read; ``tables``, (name, columns) pairs, and ``actions``, names,
-        to which handlers refer by index.  With `Handlers`, which have the states, each of `programs` is None.
+        ``parameters``, the record that handlers read; ``containers``, those of a record (`RecordContainers`);
+        ``tables``, (name, columns) pairs, and ``actions``, names, to which handlers refer by index.  With `Handlers`, which have the states, each of `programs` is None.
     observe
         Callable, (ns, number of a kind, uint8[k, width] records), for all sent messages; or None.
     at_once
@@ -121,7 +121,7 @@ cdef class NodeCore(NodeEvents):
         If arguments are inconsistent.
     """
 
-    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                   # set while a public method runs; see `gridcore.common.arguments.guard`
 
     def __cinit__(self, Links links, TaskQueues queues, *, programs, kinds: Iterable[tuple[Any, ...]],
                   timers: Sequence[str], handlers: Sequence[str], neighbours: ArrayLike, up: Bools,
@@ -205,17 +205,17 @@ cdef class NodeCore(NodeEvents):
     def advance(self, long long limit) -> int:
         """Run all events up to `limit` ns; return the instant at which the engine is needed, else `NEVER`.
 
-        The engine is needed when all tasks are completed or `stop` was called (`finished`), and now and then for
+        The engine is needed when all tasks are completed or `stop` was called (`finished`), and regularly for
         checkpoints and limits.  Messages sent by the last releases or timers of the instant `limit` have not left yet:
         an event of the engine at that instant may belong to the same wave, after which `flush` must be called.
         """
-        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
+        cdef _Guard access = guard(&self.in_call, guard(&self.links.in_call, guard(&self.queues.in_call)))
         try:
             return self._advance(limit)
         except AttributeError as error:
             _explain_attribute_error(error, self.now)
             raise
-        except (ArithmeticError, IndexError, ValueError) as error:  # compiled handlers have no traceback
+        except (ArithmeticError, IndexError, ValueError) as error:  # its traceback lacks compiled handlers
             if location := self._handler_location():
                 error.add_note(location)
             raise
@@ -230,27 +230,27 @@ cdef class NodeCore(NodeEvents):
         self.finished = True
 
     def enter(self, long long now):
-        """Begin an event of the engine at `now` ns that calls handlers itself and then `flush`."""
-        cdef _Guard reservation = guard(&self.occupied)
+        """Begin an event of the engine at `now` ns; the engine calls handlers itself, and `flush` at the end."""
+        cdef _Guard access = guard(&self.in_call)
         self._reach(now)
         self.phase, self.limit = TIMERS, now
 
     def view_of(self, Py_ssize_t node, Py_ssize_t application) -> View:
-        """Return the view of `node`, and make an application known to it."""
+        """Return the view of `node`, and make `application` known to the node."""
         self._check_node(node, application)
         holdings_give(&self.holdings, node, application, 0)
         return self._view(node)
 
     def flush(self):
-        """Send the messages of a wave of the engine on their way."""
-        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied))
+        """Send the messages of a wave that began at an event of the engine."""
+        cdef _Guard access = guard(&self.in_call, guard(&self.links.in_call))
         if self.dirty:
             self._flush()
 
     @property
     def exhausted(self) -> bool:
         """Whether there are no more events."""
-        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied))
+        cdef _Guard access = guard(&self.in_call, guard(&self.links.in_call))
         self.limit = NEVER
         return not self.dirty and self._due() == NEVER
 
@@ -264,11 +264,11 @@ cdef class NodeCore(NodeEvents):
     # -- events of the engine, and failures ---------------------------------------------------------------------
 
     def resubmit(self, applications: ArrayLike, tasks: ArrayLike, long long now):
-        """Give lost tasks of `applications` to nodes again (int64[k] both), at an event of the engine at `now` ns.
+        """Give lost tasks to nodes again, at an event of the engine at `now` ns; both arrays are int64[k].
 
-        Timers of this instant belong to the same wave.
+        Timers of this instant fire in the same wave.
         """
-        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
+        cdef _Guard access = guard(&self.in_call, guard(&self.links.in_call, guard(&self.queues.in_call)))
         cdef const long long[::1] i = indices(applications, "applications", 0, self.submitter.shape[0])
         cdef const long long[::1] n = integers(tasks, "tasks")
         cdef Py_ssize_t k
@@ -281,13 +281,13 @@ cdef class NodeCore(NodeEvents):
             self._release_or_fire()
 
     def give(self, node: int, application: int, tasks: int):
-        """Give `tasks` tasks that are released now to `node`, even if it is down; its messages are then lost."""
+        """Release `tasks` tasks at `node` now, even if it is down; the messages that it sends are then lost."""
         self._check_node(node, application)
         self._give_to(node, application, tasks, "on_release")
 
     def tick(self, nodes: ArrayLike, name: str, long long now):
         """Fire the timer `name` on each of `nodes`, at an event of the engine at `now` ns."""
-        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
+        cdef _Guard access = guard(&self.in_call, guard(&self.links.in_call, guard(&self.queues.in_call)))
         if not isinstance(name, str):
             raise TypeError(f"name must be a str, got {type(name).__name__}")
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
@@ -303,13 +303,13 @@ cdef class NodeCore(NodeEvents):
 
     def drain(self, long long now):
         """Handle the messages of deferred kinds that have arrived by `now` ns, an instant of the engine."""
-        cdef _Guard reservation = guard(&self.occupied, guard(&self.links.occupied, guard(&self.queues.occupied)))
+        cdef _Guard access = guard(&self.in_call, guard(&self.links.in_call, guard(&self.queues.in_call)))
         self._reach(now)
         self._drain()
 
     def act(self, nodes: ArrayLike, long long now):
         """Call `on_act` of `nodes` at `now` ns, an instant of the engine, as `View.act` does."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         self._reach(now)
@@ -318,12 +318,12 @@ cdef class NodeCore(NodeEvents):
 
     def add_applications(self, submitter: ArrayLike):
         """Append applications submitted at the machines `submitter`; only `resubmit` gives them to nodes."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         self.submitter = np.concatenate((self.submitter, indices(submitter, "submitter", 0, self.queues.machines)))
 
     def with_completions(self, long long now) -> list[int]:
-        """Return the machines, ascending, with tasks completed by `now` ns that no node has read."""
-        cdef _Guard reservation = guard(&self.occupied, guard(&self.queues.occupied))
+        """Return the machines, ascending, with tasks completed by `now` ns of which no node has read yet."""
+        cdef _Guard access = guard(&self.in_call, guard(&self.queues.in_call))
         self._reach(now)
         self.queues._catch_up(now)
         self._read_completions()
@@ -334,7 +334,7 @@ cdef class NodeCore(NodeEvents):
 
         Returns (application, tasks) pairs: the tasks that the nodes had not placed.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         cdef int at
@@ -343,7 +343,11 @@ cdef class NodeCore(NodeEvents):
         if len(programs) != u.shape[0]:
             raise ValueError(f"programs must have {u.shape[0]} entries, as many as nodes, got {len(programs)}")
         for k in range(u.shape[0]):
+            if self.containers is not None:
+                self.containers._clear(u[k])
             self.programs[u[k]] = programs[k]
+            if self.containers is not None:
+                self.containers._start(u[k])
             if self.cython_handlers is not None:
                 self.cython_handlers._forget(u[k])
             timers_cancel(&self.timers, <int> u[k], -1)
@@ -359,8 +363,8 @@ cdef class NodeCore(NodeEvents):
         return pending_tasks
 
     def begin(self, nodes: ArrayLike):
-        """Call `on_start` of `nodes` at this instant."""
-        cdef _Guard reservation = guard(&self.occupied)
+        """Call `on_start` of `nodes` at the present instant."""
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         for k in range(u.shape[0] if self.has_on_start else 0):
@@ -369,8 +373,8 @@ cdef class NodeCore(NodeEvents):
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def held(self) -> Integers:
-        """Return the applications that nodes know, and the tasks that they must place: (node, application, tasks) rows."""
-        cdef _Guard reservation = guard(&self.occupied)
+        """Return (node, application, tasks) rows: the applications that each node knows, and its tasks to place."""
+        cdef _Guard access = guard(&self.in_call)
         return self._holding()
 
     cdef object _holding(self):
@@ -390,9 +394,9 @@ cdef class NodeCore(NodeEvents):
         Raises
         ------
         RuntimeError
-            If the call is not at the end of a wave.
+            If messages of a wave have not been sent yet.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
         cdef int slot
         cdef Timer* timer
@@ -439,7 +443,7 @@ cdef class NodeCore(NodeEvents):
         ValueError
             If the state cannot belong to this core.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
         entries = read(state, STATE, nodes=self.nodes, machines=self.queues.machines,
                        applications=self.submitter.shape[0],
@@ -489,42 +493,42 @@ cdef class NodeCore(NodeEvents):
     # -- queries ------------------------------------------------------------------------------------------------
 
     def machine_of(self, Py_ssize_t node) -> int:
-        """Return the machine on which `node` sits now."""
+        """Return the machine on which `node` runs now."""
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
         return self.links.machine_of[node]
 
     def work_of(self, Py_ssize_t machine) -> float:
-        """Return how long `machine` needs for its running and waiting tasks, s."""
+        """Return the time (s) that `machine` needs for its running and waiting tasks."""
         self._check(machine)
         return self._work(machine)
 
     def available(self, double stretch, double release, double size, double task_size, long long now,
                   machines: ArrayLike) -> Integers:
-        """Call `TaskQueues.available` while nodes run; it changes nothing that they see."""
-        cdef bint was_occupied = self.queues.occupied
-        self.queues.occupied = False
+        """Call `TaskQueues.available` during a run; nodes see no change."""
+        cdef bint was_in_call = self.queues.in_call
+        self.queues.in_call = False
         try:
             return self.queues.available(stretch, release, size, task_size, now, machines)
         finally:
-            self.queues.occupied = was_occupied
+            self.queues.in_call = was_in_call
 
     def room(self, double stretch, Py_ssize_t application, long long now, machines) -> Integers:
-        """Call `DataQueues.room` while nodes run; it changes nothing that they see."""
-        cdef bint was_occupied = self.queues.occupied
-        self.queues.occupied = False
+        """Call `DataQueues.room` during a run; nodes see no change."""
+        cdef bint was_in_call = self.queues.in_call
+        self.queues.in_call = False
         try:
             return (<object> self.queues).room(stretch, application, now, machines)
         finally:
-            self.queues.occupied = was_occupied
+            self.queues.in_call = was_in_call
 
     def tasks_at(self, Py_ssize_t machine) -> int:
-        """Return how many tasks wait or run at `machine`."""
+        """Return the number of tasks that wait or run at `machine`."""
         self._check(machine)
         return self._tasks_at(machine)
 
     def waiting_at(self, Py_ssize_t machine) -> int:
-        """Return how many tasks wait at `machine`; a running task does not count."""
+        """Return the number of tasks that wait at `machine`; a running task does not count."""
         self._check(machine)
         self._catch_up(machine)
         return self.queues.waiting[machine]
@@ -559,7 +563,7 @@ cdef int _explain_attribute_error(error, long long now) except -1:
 
 
 cdef object active_read(const ActiveSet* t):
-    """Return the machines of a set, ascending, int64[n]."""
+    """Return int64[n], the machines of a set in ascending order."""
     cdef Py_ssize_t k
     return np.array(sorted([t.member[k] for k in range(t.n)]), np.int64)
 

@@ -17,7 +17,7 @@ cdef class NodeActions:
     cdef TaskQueues queues
     cdef readonly Py_ssize_t nodes
     cdef readonly long long now         #: ns
-    cdef object convert, error_type, add_note, record_decision  # attributes without a comment: see `NodeCore`
+    cdef object convert, error_type, add_note, record_decision  # `NodeCore` describes attributes without a comment
     cdef object compiled_form
     # messages
     cdef Py_ssize_t n_kinds
@@ -30,8 +30,8 @@ cdef class NodeActions:
     cdef object observe
     cdef Payloads payloads
     cdef LocalMessages local
-    cdef long long n_direct             # number of messages of kinds with their own delay sent so far
-    cdef long long n_instant            # number of messages with a delay of 0 that have not been handled
+    cdef long long n_direct             # number of sent messages of kinds with their own delay
+    cdef long long n_instant            # number of unhandled messages with a delay of 0
     # the knowledge of nodes
     cdef object neighbours, make_application
     cdef dict applications

@@ -69,7 +69,7 @@ cdef class NodeActions:
         return 0
 
     cdef int _publish(self, Py_ssize_t node, long long application, double value, bint falling) except -1:
-        """Publish a number of the node, or of an application unless that is -1."""
+        """Publish a number of the node, or of `application` if that is not -1."""
         self._check_board(node)
         if self.board.of_applications != (application >= 0) or application >= self.queues.n_applications:
             raise self.error_type(f"t = {self.now / 1e9} s: node {node} publishes a number: application must be "
@@ -82,18 +82,18 @@ cdef class NodeActions:
         return self.board._publish(node if application < 0 else application, value, falling, self.now)
 
     cdef int _check_known(self, Py_ssize_t node, long long application) except -1:
-        """Raise `error` if the node does not know the application."""
+        """Raise an error if the node does not know the application."""
         if holdings_find(&self.holdings, node, application) == NULL:
             raise self.error_type(f"t = {self.now / 1e9} s: node {node} does not know application {application}")
         return 0
 
     cdef long long _tasks_to_place(self, Py_ssize_t node, long long application) noexcept:
-        """Return how many tasks of the application the node must place."""
+        """Return the number of tasks of the application that the node must place."""
         cdef Holding* holding = holdings_find(&self.holdings, node, application)
         return 0 if holding == NULL else holding.tasks
 
     cdef int _place(self, Py_ssize_t node, long long application, long long tasks) except -1:
-        """Subtract placed tasks from those that the node must place; raise `error` if there are fewer."""
+        """Subtract placed tasks from those that the node must place; raise an error if these are fewer."""
         cdef Holding* holding = holdings_find(&self.holdings, node, application)
         if holding == NULL or not 0 <= tasks <= holding.tasks:
             raise self.error_type(f"t = {self.now / 1e9} s: node {node} places {tasks} tasks "
@@ -111,7 +111,7 @@ cdef class NodeActions:
     cdef long long _tasks_at(self, Py_ssize_t machine) except -1:
         cdef TaskQueues queues = self.queues
         self._catch_up(machine)
-        # tasks that are enqueued at this instant wait until its end, even on an idle machine
+        # even an idle machine starts a task only at the end of the instant at which it is enqueued
         return queues.waiting[machine] + (queues.running[machine] >= 0 and queues.free_at[machine] > self.now)
 
     cdef double _work(self, Py_ssize_t machine) except -1.0:
@@ -230,7 +230,7 @@ cdef class NodeActions:
     # -- messages -------------------------------------------------------------------------------------------
 
     cdef int _make_kinds(self, kinds) except -1:
-        """Make all kinds of messages from the arguments of `MessageKind`."""
+        """Make a `MessageKind` of each entry of `kinds`."""
         cdef Py_ssize_t k
         self.n_kinds = self.links.kinds
         self.by_name, self.kinds = {}, [None] * self.n_kinds
@@ -261,12 +261,12 @@ cdef class NodeActions:
         kind.length = self.links._length(kind.nbytes)
         if kind.delay >= 0:
             self.links.inner[number] = True
-        self.out[number].words = 2 + kind.n + (kind.size is not None)  # a variable size is the last word
+        self.out[number].words = 2 + kind.n + (kind.size is not None)  # the last word is the size, if it varies
         self.kinds[number] = self.by_name[kind.name] = kind
         return 0
 
     cdef int _check_sent(self, Py_ssize_t node, MessageKind k, const long long* row) except -1:
-        """Check that the node knows the application of a message, and subtract the tasks that the message moves."""
+        """Check that the node knows the application of a message; subtract moved tasks from its tasks to place."""
         cdef long long application = row[k.application_at]
         if holdings_find(&self.holdings, node, application) == NULL:
             raise self.error_type(f"t = {self.now / 1e9} s: node {node} sends {k.name!r} with application "

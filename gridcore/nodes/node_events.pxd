@@ -3,6 +3,7 @@
 from cpython.ref cimport PyObject
 
 from gridcore.nodes.compiled_calls cimport Context, Handler
+from gridcore.nodes.containers cimport RecordContainers
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.node_actions cimport NodeActions
@@ -11,12 +12,12 @@ from gridcore.nodes.active_set cimport ActiveSet
 # The phases of an instant, in order.
 cdef enum:
     DELIVERIES, ACTS, TIMERS, NOTHING
-# The number of events after which the core returns to the engine, for a checkpoint or a progress bar.
+# The core returns to the engine after this many events, for a checkpoint or a progress bar.
 cdef enum:
     STRIDE = 8192
 
 
-cdef struct DueTimer:                   # `item` orders by node and name, `number` by setting
+cdef struct DueTimer:                   # ordered by `item` (node and name), then by `number` (order of setting)
     long long item, number
     int slot
 
@@ -47,12 +48,13 @@ cdef class NodeEvents(NodeActions):
     cdef readonly long long placed_at   #: ns, when all tasks were in queues for the first time; -1: not yet
     cdef Context context
     cdef Handler* compiled_handlers     # per kind, then per event; NULL: interpreted
-    cdef Py_ssize_t last_handler, last_node  # the compiled handler called last, an index of `compiled_handlers`, and its node
+    cdef Py_ssize_t last_handler, last_node  # index of the last called compiled handler, and its node
     cdef Handlers cython_handlers       # instead of `compiled_handlers`; or None
     cdef long long[::1] record          # scratch: the message for a compiled handler
     cdef unsigned char[:, ::1] states
     cdef char* state
     cdef Py_ssize_t stride              # bytes of a state
+    cdef readonly RecordContainers containers #: the containers in compiled nodes; None if there are none
 
     cdef int _compile(self, compiled_form) except -1
     cdef int _make_handler_table(self) except -1
@@ -65,7 +67,7 @@ cdef class NodeEvents(NodeActions):
 
     cdef long long _advance(self, long long limit) except -1
     cdef long long _due(self) except -1
-    cdef bint _has_active(self) noexcept
+    cdef bint _has_pending_acts(self) noexcept
     cdef int _phase_due(self) except -1
     cdef int _collect_idle(self) except -1
     cdef int _end_tasks(self) except -1

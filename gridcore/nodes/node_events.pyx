@@ -26,6 +26,7 @@ from gridcore.network.links cimport Links
 from gridcore.network.mailboxes cimport mailboxes_tidy
 from gridcore.nodes.calls cimport call, new_object
 from gridcore.nodes.compiled_calls cimport fill_context
+from gridcore.nodes.containers cimport RecordContainers
 from gridcore.nodes.handlers cimport (
     EVENTS, ON_ACT, ON_END, ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMER, Handlers,
 )
@@ -42,9 +43,9 @@ import numpy as np
 
 __all__ = ["NodeEvents"]
 
-# In the order of the numbers in `gridcore.nodes.handlers`.
+# Handlers of events in the order of their numbers in `gridcore.nodes.handlers`.
 _EVENT_NAMES = ["on_start", "on_release", "on_lost", "on_timer", "on_idle", "on_end", "on_act"]
-# The number of events at one instant, a constant plus a number for each node, from which on endless loops are checked.
+# The engine checks for an endless loop once an instant has this many events: a constant, plus a number per node.
 cdef long long _ENDLESS = 2**16, _ENDLESS_A_NODE = 64
 
 
@@ -66,7 +67,7 @@ cdef int by_setting(const void* x, const void* y) noexcept nogil:
 cdef class NodeEvents(NodeActions):
     """The events of nodes; base class of `NodeCore`, which sets the attributes.
 
-    Methods that are called for each message are final, so that calls do not use the table of virtual methods.
+    Methods that are called for each message are final, which avoids virtual calls.
     """
 
     def __dealloc__(self):
@@ -87,6 +88,10 @@ cdef class NodeEvents(NodeActions):
         self.states = self.programs.view(np.uint8).reshape(self.nodes, -1)
         self.stride = self.states.shape[1]
         self.state = <char*> &self.states[0, 0] if self.nodes and self.stride else NULL
+        if compiled_form.containers:
+            self.containers = RecordContainers(np.asarray(self.states), compiled_form.containers)
+            for k in range(self.nodes):
+                self.containers._start(k)
         self._make_handler_table()
         self.last_handler = -1
         names = [(<MessageKind> kind).name for kind in self.kinds] + _EVENT_NAMES
@@ -170,13 +175,13 @@ cdef class NodeEvents(NodeActions):
         cdef int phase
         self.limit = limit
         if self.needs_engine:
-            # return to the engine for its event at this instant, after which the engine checks its limits
+            # return to the engine, which has an event at this instant and then checks its limits
             self.needs_engine = False
             if limit <= self.now:
                 return NEVER
         while True:
             if self.dirty and not (self.phase == TIMERS and self.now >= self.limit):
-                # only releases and timers can belong to the same wave
+                # only releases and timers can continue the wave
                 if self.phase != TIMERS or self._phase_due() != TIMERS:
                     self._flush()
             if self.finished:
@@ -212,9 +217,9 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef long long _due(self) except -1:
-        """Return the instant of the next event, ns; `NEVER` if there is none."""
+        """Return the instant (ns) of the next event; `NEVER` if there is none."""
         cdef long long first
-        if self._has_active():
+        if self._has_pending_acts():
             self.links._advance(self.now)
             return self.now
         first = min(min(timers_first(&self.timers), timers_first(&self.turns)), local_first(self.local))
@@ -222,12 +227,12 @@ cdef class NodeEvents(NodeActions):
             first = min(first, self.queues.change[self.queues.heap[0]])
         if self.released < self.release.shape[0]:
             first = min(first, self.release[self.released])
-        # the links run no further, since the next event may send a message that arrives before those under way
+        # the links must not run beyond the next event, whose messages may arrive before those in flight
         return min(first, self.links._advance(min(first, self.limit)))
 
     @cython.final
-    cdef bint _has_active(self) noexcept:
-        """Return whether machines or nodes act at this instant, besides those with a turn."""
+    cdef bint _has_pending_acts(self) noexcept:
+        """Return whether acts other than `on_act` are due at this instant."""
         return self.reorder.n or self.start.n or self.end.n or self.idle.n
 
     @cython.final
@@ -235,7 +240,7 @@ cdef class NodeEvents(NodeActions):
         """Return the first phase of this instant with a due event."""
         if self.links._first_outer_delivery() <= self.now or local_first(self.local) <= self.now:
             return DELIVERIES
-        if self._has_active() or timers_first(&self.turns) <= self.now:
+        if self._has_pending_acts() or timers_first(&self.turns) <= self.now:
             return ACTS
         if self.released < self.release.shape[0] and self.release[self.released] <= self.now:
             return TIMERS
@@ -244,7 +249,7 @@ cdef class NodeEvents(NodeActions):
         return TIMERS if timers_first(&self.timers) <= self.now else NOTHING
 
     cdef int _collect_idle(self) except -1:
-        """Collect the machines whose queues have run idle, or that have ended a task."""
+        """Collect the machines that have become idle or ended a task."""
         cdef TaskQueues queues = self.queues
         cdef int machine
         while queues.change[queues.heap[0]] <= self.now:
@@ -279,7 +284,7 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef int _wave(self) except -1:
-        """Handle all messages that have arrived, and send the messages of their handlers."""
+        """Handle all messages that have arrived, and send the messages from their handlers."""
         cdef Py_ssize_t number, k, n
         cdef Links links = self.links
         for number in range(self.n_kinds):
@@ -323,7 +328,7 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef int _deliver(self, MessageKind kind, int slot, const long long* row) except -1:
-        """Deliver a message to its receiver: that of `slot`, which is freed, or that of `row` unless it is NULL."""
+        """Deliver the message `row` to its receiver; if `row` is NULL, the message of `slot`, which is freed."""
         cdef object message
         cdef long long node
         cdef int i
@@ -334,7 +339,7 @@ cdef class NodeEvents(NodeActions):
                           row[2 + kind.tasks_at] if kind.moves_tasks else 0)
         if self.compiled_handlers != NULL:
             if self.direct_kinds.shape[0]:
-                # messages that the handler sends at once may move the records of the links
+                # a message that the handler sends directly may reallocate the records, so pass a copy
                 memcpy(&self.record[0], row, (2 + kind.n) * sizeof(long long))
                 row = &self.record[0]
             self._call_compiled(kind.number, row[0], row)
@@ -438,7 +443,7 @@ cdef class NodeEvents(NodeActions):
     @cython.final
     cdef int _act(self) except -1:
         """Handle the first of these acts that is due: reorder queues, `on_start`, `on_end`, `on_idle`, `on_act`."""
-        if not self._has_active():
+        if not self._has_pending_acts():
             return self._take_turns()
         cdef ActiveSet* t = (&self.reorder if self.reorder.n else &self.start if self.start.n
                            else &self.end if self.end.n else &self.idle)
@@ -473,7 +478,7 @@ cdef class NodeEvents(NodeActions):
         return 0
 
     cdef int _take_turns(self) except -1:
-        """Call `on_act` of the nodes with a turn at this instant."""
+        """Call `on_act` of the nodes that requested it for this instant."""
         cdef Py_ssize_t k, n = 0
         cdef int slot
         while timers_first(&self.turns) <= self.now:
@@ -572,7 +577,7 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef int _give(self, Py_ssize_t index, long long tasks, str handler) except -1:
-        """Give tasks to the home node of the submitter of an application, or of the next machine that is up."""
+        """Give tasks to the home node of the submitter; if that node is down, to the next home node that is up."""
         cdef Py_ssize_t k, node, machine = self.submitter[index]
         for k in range(self.queues.machines):
             node = self.home[machine]

@@ -5,14 +5,14 @@ from libc.stdlib cimport free, qsort
 from gridcore.common.memory cimport reallocate
 
 # A record is int64 words: the receiving node, the sending node, then the fields; a float field is its bits.
-cdef struct Place:                      # the index of a record, for sorting by sender
+cdef struct Place:                      # the index of a record, to sort records by sender
     long long sender
     Py_ssize_t at
 
 
-cdef struct Outbox:                     # all fields but `words` are zero when it is empty
+cdef struct Outbox:                     # if it is empty, all fields except `words` are zero
     long long* data
-    Py_ssize_t words                    # words of a record
+    Py_ssize_t words                    # number of words of a record
     Py_ssize_t n, room
     bint unsorted                       # whether records are not in the order of their senders
     Place* place                        # the records in the order of sending, made by `outbox_sort`

@@ -27,7 +27,7 @@ cdef class Payloads:
 
     cdef object _fetch(self, long long number):
         """Remove and return an array."""
-        # a state from a file may have any number here
+        # a message in a state from a file may have any number
         if not 0 <= number < len(self.arrays) or self.arrays[number] is None:
             raise ValueError(f"a message must refer to a stored array, got array {number}")
         array = self.arrays[number]
@@ -36,6 +36,6 @@ cdef class Payloads:
         return array
 
     cdef int _read(self, state) except -1:
-        """Read the arrays of a state, which `gridcore.nodes.state.payload_entries` has written."""
+        """Read the arrays of a state from the entries that `gridcore.nodes.state.payload_entries` returned."""
         self.arrays, self.unused = read_payloads(state)
         return 0

@@ -24,7 +24,7 @@ cdef inline unsigned long long stream_bits(unsigned long long key, unsigned long
 
 cdef class RandomStream:
     cdef unsigned long long key
-    cdef public unsigned long long drawn    # how many numbers of 64 bits have been drawn
+    cdef public unsigned long long drawn    # number of 64-bit numbers drawn so far
 
     cdef unsigned long long _bits(self) noexcept
     cdef double _random(self) noexcept

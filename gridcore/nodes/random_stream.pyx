@@ -28,7 +28,7 @@ cdef int _check_finite(double value, str name, double low) except -1:
 
 
 cdef int _check_parameters(int kind, double factor, double shift) except -1:
-    """Check the scale of an exponential, both numbers of a normal distribution, and the limits of a uniform one."""
+    """Check the parameters of an exponential, a normal or a uniform distribution."""
     if kind == 3:
         _check_finite(shift, "low", -INFINITY)
         return _check_finite(factor, "high", -INFINITY)
@@ -79,12 +79,12 @@ cdef class RandomStream:
         return (self._bits() >> 11) * (1.0 / 9007199254740992.0)
 
     cdef double _normal(self) noexcept:
-        """Return a standard normal number by one half of the transform of Box and Muller (1958)."""
+        """Draw a standard normal number, one of the two of the transform of Box and Muller (1958)."""
         cdef double radius = sqrt(-2.0 * log1p(-self._random()))
         return radius * cos(_TWO_PI * self._random())
 
     cdef unsigned long long _integer_below(self, unsigned long long count) noexcept:
-        """Return a whole number in 0..count - 1, by rejection from the smallest sufficient number of bits."""
+        """Draw a whole number in 0..count - 1 by rejection, from as few bits as suffice."""
         cdef unsigned long long mask = count - 1, bits
         mask |= mask >> 1
         mask |= mask >> 2
@@ -98,11 +98,11 @@ cdef class RandomStream:
                 return bits
 
     def random(self, size=None):
-        """Return a number in [0, 1), or float64 of the shape `size`."""
+        """Draw a number uniformly from [0, 1), or a float64 array of shape `size`."""
         return self._floats(size, 0, 1.0, 0.0)
 
     def uniform(self, double low=0.0, double high=1.0, size=None):
-        """Return a number in [`low`, `high`), or float64 of the shape `size`.
+        """Draw a number uniformly from [`low`, `high`), or a float64 array of shape `size`.
 
         Raises
         ------
@@ -112,7 +112,7 @@ cdef class RandomStream:
         return self._floats(size, 3, high, low)
 
     def exponential(self, double scale=1.0, size=None):
-        """Return an exponentially distributed number of mean `scale`, or float64 of the shape `size`.
+        """Draw an exponential number with mean `scale`, or a float64 array of shape `size`.
 
         Raises
         ------
@@ -122,7 +122,7 @@ cdef class RandomStream:
         return self._floats(size, 1, scale, 0.0)
 
     def normal(self, double loc=0.0, double scale=1.0, size=None):
-        """Return a normally distributed number, mean `loc`, deviation `scale`, or float64 of the shape `size`.
+        """Draw a normal number with mean `loc` and standard deviation `scale`, or a float64 array of shape `size`.
 
         Raises
         ------
@@ -144,7 +144,7 @@ cdef class RandomStream:
         return result
 
     cdef double _variate(self, int kind, double factor, double shift) except? -1.0:
-        """Return a number of `kind`: 0, in [0, 1); 1, exponential; 2, normal; 3, uniform from `shift` to `factor`."""
+        """Draw a number of `kind`: 0, in [0, 1); 1, exponential; 2, normal; 3, uniform from `shift` to `factor`."""
         _check_parameters(kind, factor, shift)
         if kind == 3:
             factor -= shift
@@ -156,12 +156,14 @@ cdef class RandomStream:
         return -log1p(-self._random()) if kind == 1 else self._random()
 
     def integers(self, low, high=None, size=None):
-        """Return a whole number in `low`..`high` - 1 (with one limit: 0..`low` - 1), or int64 of the shape `size`.
+        """Draw an integer uniformly from `low`..`high` - 1, or an int64 array of shape `size`.
+
+        If `high` is None, the range is 0..`low` - 1.
 
         Raises
         ------
         ValueError
-            If there is no such number.
+            If the range is empty.
         """
         cdef long long first = 0 if high is None else low, end = low if high is None else high
         cdef long long[::1] out
@@ -180,12 +182,12 @@ cdef class RandomStream:
         return <long long> (<unsigned long long> low + self._integer_below(<unsigned long long> high - <unsigned long long> low))
 
     def permutation(self, x):
-        """Return the numbers 0..`x` - 1, or a copy of the sequence `x`, in random order, as an array."""
+        """Return an array of 0..`x` - 1, or of the elements of the sequence `x`, in random order."""
         result = np.arange(x) if isinstance(x, int) else np.array(x)
         return result[self._random_places(len(result), len(result))]
 
     def choice(self, a, size=None, replace=True):
-        """Return one of the numbers 0..`a` - 1 or of the sequence `a`, or an array of `size` of them.
+        """Draw an element of the sequence `a`, or of 0..`a` - 1 if `a` is a number; with `size`, an array of elements.
 
         Parameters
         ----------
@@ -211,7 +213,7 @@ cdef class RandomStream:
         return np.asarray(options)[places]
 
     cdef object _random_places(self, Py_ssize_t count, Py_ssize_t n_places):
-        """Return the first `n_places` of 0..count - 1 in random order, int64 (Fisher and Yates)."""
+        """Draw `n_places` different numbers of 0..count - 1 in random order, int64 (Fisher and Yates)."""
         result = np.arange(count)
         cdef long long[::1] out = result
         cdef Py_ssize_t k, place

@@ -22,7 +22,7 @@ from gridcore.common.state import (
 
 _NUMBER = NumberEntry(0, LATEST + 1)
 _TIMER: Limits = (0, 2 * LATEST + 1)
-#: The entries of the core, without those of messages and the board.
+#: The entries of the core's state, except those of messages and the board.
 STATE: dict[str, Entry] = {
     **dict.fromkeys(("now", "events", "directs", "placed", "number", "turn_number"), _NUMBER),
     "pause_at": NumberEntry(0, 2 * LATEST + 1),
@@ -53,7 +53,7 @@ PAYLOADS: dict[str, Entry] = {
 def payload_entries(payloads: list[NDArray[Any] | None]) -> dict[str, NDArray[Any]]:
     """Return the arrays in messages as entries of a state.
 
-    The columns of ``payloads`` are the number, whether it is of floats, the dimensions, and their lengths.
+    The columns of ``payloads``: number, whether the array has floats, number of dimensions, lengths.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def read_payloads(state: Any) -> tuple[list[NDArray[Any] | None], list[int]]:
     Raises
     ------
     ValueError
-        If the entries cannot be those of `payload_entries`.
+        If the entries are invalid.
     """
     entries = read(state, PAYLOADS)
     rows, contents = entries["payloads"], entries["contents"]

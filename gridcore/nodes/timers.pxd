@@ -13,9 +13,9 @@ from gridcore.common.pending cimport (
 )
 
 cdef struct Timer:
-    long long time, number              # `number` is in the order of setting
+    long long time, number              # `number` grows in the order of setting
     double value
-    int node, name, next                # `next` timer of the node, or unused slot; -1 for none
+    int node, name, next                # `next`: the next timer of the node, or the next unused slot; -1: none
     bint cancelled
 
 

@@ -32,12 +32,12 @@ cdef class View:
 
     @property
     def machine(self) -> int:
-        """The number of the machine on which this node sits: `node` itself unless there is a layout."""
+        """The number of the machine on which this node runs: equal to `node` unless there is a layout."""
         return self.core.links.machine_of[self.node]
 
     @property
     def machines(self) -> int:
-        """The number of machines, which are 0..machines - 1."""
+        """The number of machines; they are numbered 0..machines - 1."""
         return self.core.queues.machines
 
     @property
@@ -54,7 +54,7 @@ cdef class View:
 
     @property
     def now_ns(self) -> int:
-        """The simulated time, ns, as a whole number: exact, where `now` is rounded after 52 days."""
+        """The simulated time, ns, as a whole number; it is exact, while `now` is rounded after 52 days."""
         return self.core.now
 
     @property
@@ -82,22 +82,22 @@ cdef class View:
 
     @property
     def work(self) -> float:
-        """How long this machine needs for its running and waiting tasks, s."""
+        """The time (s) that this machine needs for its running and waiting tasks."""
         return self.core._work(self._machine())
 
     @property
     def board(self) -> Floats:
         """The published numbers of all nodes, with the delay of the board: float64[nodes], read-only.
 
-        A number is 0 until the first is shown, and inf for a node that was down.  The array changes at the next
-        read of the board: copy it to keep it.
+        A node has 0 until its first number is shown, or inf if it was down at first.  The next read of the board
+        changes the array: copy it to keep it.
         """
         self.core._check_board(self.node)
         self.core.board._read(self.core.now)
         return self.core.board.read_only_values
 
     def publish(self, value: float, falling: bool = False, application: int = -1):
-        """Publish a number on the board in place of the last one of this node; `BoardScheduler` shows it later.
+        """Publish a number on the board, in place of the last number of this node; it is shown with a delay.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ cdef class View:
         return self.core._queued(self._machine())
 
     def held(self, application: int) -> int:
-        """Return how many tasks of `application` this node must place: released or moved here, and not placed yet."""
+        """Return the number of tasks of `application` that were released or moved here and must still be placed."""
         cdef object number = application
         if type(number) is not int:
             number = self.core.convert(int, number, self.node, "application")
@@ -180,7 +180,7 @@ cdef class View:
         return index
 
     cdef int _check_may_act(self) except -1:
-        """Raise an error in handlers of deferred messages, whose time of call depends on other events."""
+        """Raise an error in handlers of deferred messages, whose time of call depends on unrelated events."""
         if self.core.deferred_kind is not None:
             raise self.core.error_type(f"t = {self.now} s: node {self.node} acts in a handler of "
                                        f"{self.core.deferred_kind.name!r}, but handlers of deferred messages may only "
@@ -202,11 +202,11 @@ cdef class View:
         self.core._enqueue(self.node, index, tasks)
 
     def take(self, application: int, tasks: int) -> int:
-        """Take tasks of `application` that wait here out of the queue again; return how many.
+        """Withdraw up to `tasks` waiting tasks of `application` from the queue of this machine; return their number.
 
-        At most `tasks` are taken; a running task stays.  The node must then place them, like tasks that are
-        released here.  If no task runs or waits here any more, `NodeProgram.on_idle` is called at this instant,
-        after the handlers of the current wave, unless tasks have been enqueued by then.
+        A running task stays.  The node must place the tasks, like tasks that are released here.  If no task runs or
+        waits here afterwards, `NodeProgram.on_idle` is called at this instant, after the handlers of the current
+        wave, unless tasks have been enqueued by then.
         """
         self._check_may_act()
         cdef long long index = self._known_application(application)
@@ -258,7 +258,7 @@ cdef class View:
                     if type(value) is not int or not -NEVER - 1 <= value <= NEVER:
                         value = core.convert(int, value, self.node, name)
                     row[i] = value
-                if k.size is not None:  # the size is computed from the converted fields, as the receiver gets them
+                if k.size is not None:  # the size depends on the fields as the receiver gets them
                     (<dict> fields)[name] = value
             if k.size is not None:
                 row[k.n] = core._bytes_of(self.node, k, fields)
@@ -277,7 +277,7 @@ cdef class View:
         core._send_now(k, row - 2)
 
     def later(self, seconds: float, kind: str, **fields: ArrayLike):
-        """Send a message of a local kind to this node, which arrives after `seconds` unless the machine fails before.
+        """Send a message of a local kind to this node; it arrives after `seconds` unless the machine fails before that.
 
         Local messages model work of the scheduler that takes time, such as a search.  They are handled after the
         other messages of the instant, and are not counted.
@@ -345,7 +345,7 @@ cdef class View:
     def act(self, double seconds=0.0):
         """Call `NodeProgram.on_act` once after `seconds`, after the deliveries and before the releases of that instant.
 
-        If the node fails before, the new node is called.
+        If the node fails before that, its new program is called.
         """
         self._check_may_act()
         cdef NodeActions core = self.core
@@ -366,7 +366,7 @@ cdef class View:
         timers_cancel(&core.timers, self.node, core.timer_names.index(name))
 
     def note(self, table: str, **values: float):
-        """Add a row to a table of the result.  Nodes cannot read it, and failures do not remove it.
+        """Add a row to a table of the result.  Nodes cannot read the row, and failures do not remove it.
 
         Raises
         ------

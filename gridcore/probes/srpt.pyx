@@ -37,18 +37,18 @@ _EAGLE = {
 # Rounds of probes.
 cdef enum:
     FIRST_ROUND = 1, RESERVED_ROUND = 3
-# After the timers of `gridcore.probes.workers`.
+# Numbers of timers continue those of `gridcore.probes.workers`.
 cdef enum:
     HEARTBEAT = 2
 
 
 def one_by_one(arrays) -> Any:
-    """Yield arrays one by one, for a state with many of them."""
+    """Yield arrays one by one, as the entry of a state with many arrays."""
     yield from arrays
 
 
 cdef class Srpt(ProbeWorker):
-    """A worker that serves jobs with less remaining work first; base class.
+    """Workers that serve jobs with less remaining work first; base class.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ cdef class Srpt(ProbeWorker):
     """
 
     cdef double srpt_cap
-    cdef double[::1] smallest           # per node, Mflop: a lower bound of the queued task sizes
-    cdef int[::1] served_place          # the index of the reservation that is served; -1 for none
-    cdef int[::1] n_long                # number of reservations of long tasks
+    cdef double[::1] smallest           # per node: a lower bound of the sizes of queued tasks, Mflop
+    cdef int[::1] served_place          # per node: the index of the reservation in service, -1: none
+    cdef int[::1] n_long                # per node: number of reservations for long tasks
 
     def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, *, double srpt_cap, **_):
         self.srpt_cap = srpt_cap
@@ -69,7 +69,7 @@ cdef class Srpt(ProbeWorker):
         self.n_long = np.zeros(nodes, np.int32)
 
     cdef bint _goes_first(self, double size) noexcept:
-        """Return whether tasks of this size at the head of the queue cannot be overtaken."""
+        """Return whether no other task may overtake a task of this size at the head of the queue."""
         return False
 
     cdef int _forget(self, Py_ssize_t node) except -1:
@@ -88,14 +88,14 @@ cdef class Srpt(ProbeWorker):
         return ProbeWorker._schedule(self, core, node, job, tasks)
 
     cdef int _answer_fetch(self, NodeActions core, Py_ssize_t node, Py_ssize_t worker, long long job) except -1:
-        cdef bint had_tasks = core._tasks_to_place(node, job) > 0  # another scheduler may have its lost tasks
+        cdef bint had_tasks = core._tasks_to_place(node, job) > 0  # another one may hold lost tasks
         ProbeWorker._answer_fetch(self, core, node, worker, job)
         return self._publish(core, node, job) if had_tasks else 0
 
     cdef int _timer(self, NodeActions core, Py_ssize_t node, long long name, double value) except -1:
         cdef long long job = <long long> value
         if name == RETRY and core._tasks_to_place(node, job) > 0:
-            self._publish(core, node, job)  # another scheduler may have published 0
+            self._publish(core, node, job)  # another scheduler may have published that no work is left
         return ProbeWorker._timer(self, core, node, name, value)
 
     cdef int _send_probe(self, NodeActions core, Py_ssize_t node, Py_ssize_t to, long long job) except -1:
@@ -119,12 +119,12 @@ cdef class Srpt(ProbeWorker):
         if not self._select(core, node):
             return self._free(core, node)
         place = reservations_first(&self.reservations[node])[self.served_place[node]]
-        if place.scheduler == self.center:  # such a reservation is for one task
+        if place.scheduler == self.center:  # reservations of the center are for one task
             self._leave_queue(node)
         return self._ask(core, node, place.job, place.scheduler)
 
     cdef int _select(self, NodeActions core, Py_ssize_t node) except -1:
-        """Choose the reservation to serve next; return whether there is one."""
+        """Choose the next reservation to serve; return whether there is one."""
         cdef ReservationQueue* p = &self.reservations[node]
         cdef Reservation* place = reservations_first(p)
         cdef const double* left = core.board._read(core.now) if p.n else NULL
@@ -158,7 +158,7 @@ cdef class Srpt(ProbeWorker):
         return True
 
     cdef int _leave_queue(self, Py_ssize_t node) except -1:
-        """Remove the reservation that is served."""
+        """Remove the chosen reservation from the queue."""
         cdef int at = self.served_place[node]
         if at >= 0:
             self.n_long[node] -= reservations_first(&self.reservations[node])[at].size > self.cutoff
@@ -167,7 +167,7 @@ cdef class Srpt(ProbeWorker):
         return 0
 
     cdef int _end_fetch(self, NodeActions core, Py_ssize_t node) except -1:
-        self._leave_queue(node)         # the job has no task left for it
+        self._leave_queue(node)         # the scheduler had no task for this reservation
         return ProbeWorker._end_fetch(self, core, node)
 
     # -- checkpoints ------------------------------------------------------------------------------------------
@@ -204,9 +204,9 @@ cdef class Eagle(Srpt):
 
     cdef long long least_probes
     cdef int long_kind, refusal         # numbers of kinds
-    cdef long long[::1] version         # per node: the version of `bits`
-    cdef list bits                      # per node, int64[k]: the workers with long tasks, as far as it knows
-    cdef ReservationQueue* refusals     # per node, with the round instead of the scheduler
+    cdef long long[::1] version         # per node: the version of its `bits`
+    cdef list bits                      # per node, int64[k]: bits of the workers that have long tasks, as far as it knows
+    cdef ReservationQueue* refusals     # per node: its refused probes, with the round in place of the scheduler
 
     def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, *, long long least_probes, **_):
         self.least_probes = least_probes
@@ -252,13 +252,13 @@ cdef class Eagle(Srpt):
         return Srpt._event(self, core, event, node, arguments)
 
     cdef int _add_bits(self, NodeActions core, Py_ssize_t node, long long* fields) except -1:
-        """Fill in the bits that the node knows, and the bytes of the message."""
+        """Write the bits of long tasks that the node knows, and the size of the message, to `fields`."""
         bits = self.bits[node]
         fields[0], fields[1], fields[2] = self.version[node], core.payloads._store(bits), 88 + 8 * len(bits)
         return 0
 
     cdef int _learn(self, NodeActions core, Py_ssize_t node, long long version, long long number) except -1:
-        """Store the bits of long tasks if they are newer than the known ones."""
+        """Store received bits of long tasks if they are newer than the known ones."""
         bits = core.payloads._fetch(number)
         if version > self.version[node]:
             self.version[node], self.bits[node] = version, bits
@@ -304,7 +304,7 @@ cdef class Eagle(Srpt):
             raise ValueError(f"bits of a message must have {self.records.bits.shape[0]} words, got {bits.shape[0]}")
         for k in range(bits.shape[0]):
             free -= count_ones(bits[k])
-        free = max(0, free)             # bits of a state from a file may be set beyond the last worker
+        free = max(0, free)             # a state from a file may have bits set beyond the last worker
         for k in range(self.refusals[node].n):
             number = probe[k].scheduler
             if number == FIRST_ROUND and free:
@@ -318,7 +318,7 @@ cdef class Eagle(Srpt):
         return 0
 
     cdef Py_ssize_t _free_worker(self, const unsigned long long[::1] bits, Py_ssize_t number) noexcept:
-        """Return worker `number` among those whose bit is not set."""
+        """Return the worker at position `number` among those whose bit is not set."""
         cdef Py_ssize_t k
         cdef unsigned long long free
         for k in range(bits.shape[0]):

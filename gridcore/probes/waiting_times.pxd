@@ -20,11 +20,11 @@ cdef class WaitingRecords:
     cdef readonly tuple firsts          # type: tuple[int, ...]
     cdef readonly double fetch_time
     cdef double[::1] speed              # Mflop/s
-    cdef double[::1] total              # s, the sum of the estimates of the tasks sent there that have not ended
-    cdef double[::1] began              # s, when the running one began; NaN if none runs
-    cdef double[::1] running            # s, its estimate
-    cdef double[::1] fetching           # s, `fetch_time` where there are tasks, else 0
-    cdef long long[::1] tasks           # number of these tasks
+    cdef double[::1] total              # sum of the estimates of the tasks sent to it that have not ended, s
+    cdef double[::1] began              # when its running task began, s; NaN if none runs
+    cdef double[::1] running            # estimate of the running task, s
+    cdef double[::1] fetching           # `fetch_time` if it has tasks, else 0, s
+    cdef long long[::1] tasks           # number of tasks sent to it that have not ended
     cdef unsigned long long[::1] bits   # by worker, whether it has tasks
 
     cdef int _forget(self, Py_ssize_t u, double speed) except -1
@@ -38,7 +38,7 @@ cdef class WaitingRecords:
 cdef class WaitingTimes(WaitingRecords):
     cdef Py_ssize_t leaves              # a power of 2
     cdef double[:, ::1] key             # [2, leaves], inf where a worker is not in a tree
-    cdef int[:, ::1] winner             # [2, 2 * leaves], the worker of least key below each branch
+    cdef int[:, ::1] winner             # [2, 2 * leaves], the worker with the least key below each node of a tree
 
     cdef unsigned long long _idle(self, Py_ssize_t word, Py_ssize_t begin) noexcept
     cdef void _play(self, Py_ssize_t tree, Py_ssize_t branch) noexcept
@@ -57,7 +57,7 @@ cdef struct WaitEntry:
 
 
 cdef class StaleTimes(WaitingRecords):
-    cdef double[::1] stale_total        # s, `total` at the last refresh
+    cdef double[::1] stale_total        # `total` at the last refresh, s
     cdef WaitEntry[::1] heap
 
     cdef int _refresh(self) except -1

@@ -22,7 +22,7 @@ _KEPT = {
 _FALLING = {**_KEPT, "falling": ArrayEntry(np.bool_, ("workers",))}
 _SEEN = {**_KEPT, "seen": ArrayEntry(np.float64, ("workers",))}
 
-# Trees of `WaitingTimes`.
+# Trees of `WaitingTimes`: workers whose waiting times are constant, or fall with time.
 cdef enum:
     CONSTANT, FALLING
 
@@ -33,13 +33,13 @@ cdef class WaitingRecords:
     Parameters
     ----------
     workers
-        Their number.
+        The number of workers.
     firsts
-        The first worker of each pool; the parameter `pool` of `place` is an index of it.
+        The first worker of each pool; the parameter `pool` of `place` is an index into it.
     fetch_time
-        s that a worker takes to fetch a task; it is added to the waiting time of workers that have tasks.
+        Time (s) to fetch a task; it is added to the waiting time of workers that have tasks.
     kept
-        The property `kept` of other records with the same arguments.
+        The state to begin with: the property `kept` of other records with the same arguments.
 
     Raises
     ------
@@ -47,7 +47,7 @@ cdef class WaitingRecords:
         If an argument is out of range.
     """
 
-    _fields = ("workers", "firsts", "fetch_time", "kept")  # the fields in a checkpoint
+    _fields = ("workers", "firsts", "fetch_time", "kept")  # fields that a checkpoint stores
 
     def __cinit__(self, Py_ssize_t workers, firsts: Sequence[int], double fetch_time,
                   kept: dict[str, Any] | None = None):
@@ -76,12 +76,12 @@ cdef class WaitingRecords:
 
     @property
     def kept(self) -> dict[str, Any]:
-        """The present state, for the parameter of the same name."""
+        """The present state, which can be passed as the parameter `kept`."""
         return {"numbers": np.array([self.speed, self.total, self.began, self.running]),
                 "tasks": np.array(self.tasks)}
 
     def busy(self) -> Bools:
-        """Return which workers have tasks: bool[workers]."""
+        """Return bool[workers], whether each worker has tasks."""
         return np.asarray(self.tasks) > 0
 
     def forget(self, Py_ssize_t u, double speed):
@@ -110,7 +110,7 @@ cdef class WaitingRecords:
         return self._refresh_worker(u, now)
 
     cdef int _end(self, Py_ssize_t u, double now) except -1:
-        if self.tasks[u]:  # else the worker was reset meanwhile
+        if self.tasks[u]:  # else the worker has been reset since
             self.tasks[u] -= 1
         if self.tasks[u]:
             self.total[u] -= self.running[u]
@@ -148,11 +148,11 @@ cdef class WaitingRecords:
 @cython.final
 @cython.auto_pickle(False)
 cdef class WaitingTimes(WaitingRecords):
-    """Records that are always up to date.
+    """Records whose waiting times are always up to date.
 
-    The waiting time of a worker with tasks is the sum of the estimates of its tasks, less the time for which the
-    running task has run, at most its estimate, plus `fetch_time`.  While a task runs within its estimate, the waiting
-    time falls with the clock; otherwise it is constant.  Each of these two kinds of workers has a tree of minima.
+    The waiting time of a worker with tasks is the sum of the estimates of its tasks, minus the time for which the
+    running task has run (at most its estimate), plus `fetch_time`.  It falls with the clock while a task runs within
+    its estimate, and is constant otherwise.  Each of these two kinds of workers has a tree of minima.
 
     The parameters are those of `WaitingRecords`.
     """
@@ -181,14 +181,14 @@ cdef class WaitingTimes(WaitingRecords):
 
     @property
     def kept(self) -> dict[str, Any]:
-        """The present state, for the parameter of the same name."""
+        """The present state, which can be passed as the parameter `kept`."""
         return {**WaitingRecords.kept.__get__(self), "falling": np.asarray(self.key[FALLING, :self.workers]) < np.inf}
 
     def place(self, Py_ssize_t pool, long long tasks, double size, double now) -> list[int]:
         """Choose workers from number ``firsts[pool]`` on for tasks of `size` Mflop each, and record the tasks.
 
-        Idle workers are first, in order of number, if there are enough; else one task after another goes to the
-        worker with the least waiting time, the lower number first.
+        If there are enough idle workers, the tasks go to these in order of number.  Otherwise each task in turn goes
+        to the worker with the least waiting time; ties go to the lowest number.
         """
         self._check_place(pool, tasks, size, now)
         workers = np.empty(tasks, np.int32)
@@ -218,25 +218,25 @@ cdef class WaitingTimes(WaitingRecords):
         for k in range(tasks):
             out[k] = self._least(begin, now)
             self._send(out[k], size, now)
-        for k in range(tasks):  # only now, since idle workers count without fetch time during this call
+        for k in range(tasks):  # after all choices: in these, idle workers have no fetch time
             self._busy(out[k], now)
         return 0
 
     cdef int _busy(self, Py_ssize_t u, double now) except -1:
-        """Add the fetch time to the waiting times of later tasks."""
+        """Add the fetch time to the waiting time of worker `u`."""
         self.fetching[u] = self.fetch_time
         return self._refresh_worker(u, now)
 
     cdef inline double _falling(self, Py_ssize_t u) noexcept:
-        """Return the instant (s) at which the tasks of a running worker will have ended."""
+        """Return the instant (s) at which all tasks of a running worker will have ended by their estimates."""
         return self.began[u] + self.total[u] + self.fetching[u]
 
     cdef inline double _constant(self, Py_ssize_t u) noexcept:
-        """Return the waiting time (s) of a worker without a running task, or with one beyond its estimate."""
+        """Return the waiting time (s) of a worker with no running task, or with one that exceeds its estimate."""
         return self.total[u] - self.running[u] + self.fetching[u]
 
     cdef unsigned long long _idle(self, Py_ssize_t word, Py_ssize_t begin) noexcept:
-        """Return the workers without tasks in a word of bits, from number `begin` on."""
+        """Return word `word` of the bits of workers without tasks, from worker `begin` on."""
         cdef unsigned long long idle = ~self.bits[word]
         if word == begin >> 6:
             idle &= ~<unsigned long long> 0 << (begin & 63)
@@ -245,7 +245,7 @@ cdef class WaitingTimes(WaitingRecords):
         return idle
 
     cdef int _refresh_worker(self, Py_ssize_t u, double now) except -1:
-        if self.began[u] + self.running[u] > now:  # False for NaN
+        if self.began[u] + self.running[u] > now:  # false if NaN: no task runs
             self._put(CONSTANT, u, INFINITY)
             return self._put(FALLING, u, self._falling(u))
         self._put(FALLING, u, INFINITY)
@@ -286,7 +286,7 @@ cdef class WaitingTimes(WaitingRecords):
             u = self._first(FALLING, begin)
             if self.key[FALLING, u] == INFINITY or self.began[u] + self.running[u] > now:
                 break
-            self._refresh_worker(u, now)  # its task has used up its estimate
+            self._refresh_worker(u, now)  # its task has run for longer than estimated
         v = self._first(CONSTANT, begin)
         falling, constant = self.key[FALLING, u] - now, self.key[CONSTANT, v]
         return v if constant < falling or constant == falling and v < u else u
@@ -295,7 +295,7 @@ cdef class WaitingTimes(WaitingRecords):
 @cython.final
 @cython.auto_pickle(False)
 cdef class StaleTimes(WaitingRecords):
-    """Records whose sums are as old as the last `refresh`; running tasks are up to date.
+    """Records with the sums of estimates at the last `refresh`; the progress of running tasks is up to date.
 
     The parameters are those of `WaitingRecords`.
     """
@@ -307,11 +307,11 @@ cdef class StaleTimes(WaitingRecords):
 
     @property
     def kept(self) -> dict[str, Any]:
-        """The present state, for the parameter of the same name."""
+        """The present state, which can be passed as the parameter `kept`."""
         return {**WaitingRecords.kept.__get__(self), "seen": np.array(self.stale_total)}
 
     def refresh(self):
-        """Copy the present sums."""
+        """Copy the present sums of estimates."""
         self._refresh()
 
     cdef int _refresh(self) except -1:
@@ -324,7 +324,7 @@ cdef class StaleTimes(WaitingRecords):
         Parameters
         ----------
         delays
-            int64[workers], s, a term added to each waiting time.
+            int64[workers], s, added to the waiting time of each worker.
         """
         self._check_place(pool, tasks, size, now)
         cdef const long long[::1] terms = integers(delays, "delays")
@@ -370,7 +370,7 @@ cdef class StaleTimes(WaitingRecords):
 
 
 cdef void sift(WaitEntry* heap, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
-    """Move the entry at place `k` down to where it belongs in a heap of `n`."""
+    """Move entry `k` of a heap of `n` entries down to its place."""
     cdef Py_ssize_t child
     cdef WaitEntry moved = heap[k]
     while True:

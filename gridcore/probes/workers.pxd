@@ -21,7 +21,7 @@ cdef inline long long* put(NodeActions core, Py_ssize_t kind, Py_ssize_t to, Py_
 cdef class Sparrow(Handlers):
     cdef Py_ssize_t workers             # the nodes with the lowest numbers
     cdef double probe_ratio, patience, retry
-    cdef int probe, fetch, task, none_kind  # numbers of kinds
+    cdef int probe, fetch, task, none_kind  # numbers of message kinds
     cdef MessageKind task_kind
     cdef ReservationQueue* reservations  # per node, its reservations
     cdef unsigned char[::1] slot_busy   # whether its slot runs a task or waits for an answer
@@ -45,7 +45,7 @@ cdef class ProbeWorker(Sparrow):
     cdef double cutoff, fetch_time
     cdef Py_ssize_t reserved, center
     cdef int job, up, began, ended
-    cdef WaitingRecords records         # at the center
+    cdef WaitingRecords records         # those of the center
     cdef bint has_workers               # whether a worker has reported
     cdef unsigned char[::1] recorded_at_center  # whether the task of its slot is in the records
     cdef int[::1] targets               # scratch: the workers chosen for the tasks of a job

@@ -40,7 +40,7 @@ cdef class Sparrow(Handlers):
     Parameters
     ----------
     nodes, applications
-        Their numbers.
+        The number of nodes, and of applications.
     workers
         The number of nodes that are workers.
     probe_ratio, patience, retry
@@ -133,11 +133,11 @@ cdef class Sparrow(Handlers):
         cdef Reservation* first = reservations_first(p)
         if p.n == 0:
             return self._free(core, node)
-        reservations_remove(p, 0, 1)    # its memory is valid until a reservation is added
+        reservations_remove(p, 0, 1)    # the removed entry stays valid until a reservation is added
         return self._ask(core, node, first.job, first.scheduler)
 
     cdef int _ask(self, NodeActions core, Py_ssize_t node, int job, int scheduler) except -1:
-        """Fetch a task of a job from its scheduler."""
+        """Request a task of a job from its scheduler."""
         self.slot_busy[node] = True
         put(core, self.fetch, scheduler, node)[0] = job
         return core._set_timer(node, UNANSWERED, self.patience, 0.0) if self.patience < INFINITY else 0
@@ -201,7 +201,9 @@ cdef class Sparrow(Handlers):
 
 
 cdef class ProbeWorker(Sparrow):
-    """A worker of a scheduler with a center, as `gridsim.schedulers.probes.worker.WorkerNode`; base class.
+    """Workers of a scheduler with a center, in compiled form; base class.
+
+    The definition is `gridsim.schedulers.probes.worker.WorkerNode`.
 
     Parameters
     ----------
@@ -262,12 +264,12 @@ cdef class ProbeWorker(Sparrow):
         return Sparrow._forget(self, node)
 
     cdef int _open(self, NodeActions core) except -1:
-        """Start the records when the first worker reports."""
+        """Make the waiting-time records when the first worker reports."""
         self.has_workers = True
         return 0
 
     cdef int _report(self, NodeActions core, int kind, Py_ssize_t node, long long word) except -1:
-        """Update the records at once; send a message only if messages are observed, which is slower."""
+        """Update the records of the center directly; send a message only if messages are observed, which is slower."""
         cdef long long row[3]
         row[0], row[1], row[2] = self.center, node, word
         if core.observe is not None:
@@ -289,7 +291,7 @@ cdef class ProbeWorker(Sparrow):
         return self._schedule(core, node, job, tasks)
 
     cdef int _choose(self, NodeActions core, Py_ssize_t node, long long job, long long tasks) except -1:
-        """Choose a worker for each task at the center; the result is in `targets`."""
+        """Choose a worker for each task of a job at the center, and write the workers to `targets`."""
         if tasks > self.targets.shape[0]:
             self.targets = np.empty(2 * tasks, np.int32)
         return self._place(core, job, tasks)
@@ -344,8 +346,8 @@ cdef class Hawk(ProbeWorker):
     """
 
     cdef long long steal_attempts
-    cdef int steal, nothing_kind, loot  # numbers of kinds
-    cdef long long[::1] attempts        # to steal, since the slot became free
+    cdef int steal, nothing_kind, loot  # numbers of message kinds
+    cdef long long[::1] attempts        # per node: attempts to steal since its slot became free
 
     def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, *, long long steal_attempts, **_):
         self.steal_attempts, self.attempts = steal_attempts, np.zeros(nodes, np.int64)
@@ -380,7 +382,7 @@ cdef class Hawk(ProbeWorker):
         return 0
 
     cdef int _give_away(self, NodeActions core, Py_ssize_t node, Py_ssize_t thief) except -1:
-        """Send the first consecutive reservations of short jobs behind a long task to `thief`."""
+        """Send `thief` the first consecutive reservations of short jobs that wait behind a long task."""
         cdef ReservationQueue* p = &self.reservations[node]
         cdef Reservation* place = reservations_first(p)
         cdef int begin = 0, end

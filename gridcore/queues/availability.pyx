@@ -49,18 +49,18 @@ cdef double TOLERANCE = 1e-12
 
 # --- one queue ------------------------------------------------------------------------------------
 
-cdef struct Profile:               # the entries of a queue in EDF order, in the scratch memory of `sample_queue`
+cdef struct Profile:               # the entries of a queue in EDF order; scratch memory of `sample_queue`
     double* deadline
     double* release
     double* size
-    double* end                    # s, when the queue has done the entry; -inf for one without work, never late
-    double* done                   # Mflop, with the entry; -inf for one without work, which has no slack to lose
-    double* work_before            # n + 1: Mflop before the entry
+    double* end                    # when the entry is completed, s; -inf if it has no work, so it is never late
+    double* done                   # Mflop up to and with the entry; -inf if it has no work, so it has no slack to lose
+    double* work_before            # work before the entry, Mflop; n + 1 values
     double* slack
 
 
 cdef inline void fill_profile(const Queue* q, const int* order, double start, const Profile* p) noexcept nogil:
-    """Fill in the fields that only depend on the order of the entries."""
+    """Fill in the fields of a profile that depend only on the order of the entries."""
     cdef Py_ssize_t k
     cdef int i
     cdef double done = 0.0
@@ -80,8 +80,8 @@ cdef inline bint update_profile(const Queue* q, double stretch, double start, in
                                 const Profile* p) noexcept nogil:
     """Compute the deadlines at `stretch`, and the slack of each entry; return whether all deadlines are met.
 
-    If `first`, the profile is not filled yet; else it has the order of `order`, which seldom changes from one
-    stretch to the next.
+    With `first`, the profile is filled first; otherwise it must match `order`, which seldom changes from one stretch
+    to the next.
     """
     cdef Py_ssize_t k
     cdef int flags
@@ -89,7 +89,7 @@ cdef inline bint update_profile(const Queue* q, double stretch, double start, in
         fill_profile(q, order, start, p)
     flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
     if flags & UNSORTED:
-        sort_by_deadline(p.deadline, order, q.n, p.slack)  # the slack is computed again below
+        sort_by_deadline(p.deadline, order, q.n, p.slack)  # `slack` is scratch here, and computed below
         fill_profile(q, order, start, p)
         flags = deadlines_at(p.release, p.size, p.end, p.done, stretch, start, q.speed, q.n, p.deadline, p.slack)
     if flags & MAYBE_LATE:
@@ -116,7 +116,7 @@ cdef void sample_queue(const Queue* q, int* order, const Grid* grid, double rele
         ):
             memset(out, 0, (i + 1) * row * sizeof(unsigned int))
             return
-        # From the largest size down, so that the least slack of all later entries is at hand.
+        # From the largest size down, since each size needs the least slack of all later entries.
         cell = out + (i + 1) * row
         k = n
         least = INFINITY
@@ -235,7 +235,7 @@ cdef double one_gap(double stretch, double release_new, double size_new, _Checke
 def gap(double stretch, double release_new, double size_new, release: ArrayLike, size: ArrayLike, work: ArrayLike, *,
         double speed, double free_at, running_release: float | None = None,
         running_size: float | None = None) -> float:
-    """Return the work h (Mflop) of a new application that one queue can take at a stretch (Algorithm 3, corrected).
+    """Return the work h (Mflop) of a new application that one queue can take at `stretch` (Algorithm 3, corrected).
 
     The result is 0 when the queue or the running task misses a deadline at this stretch. It is non-decreasing
     in ``stretch`` and ``size_new``, but not monotone in ``release_new``. Time O(n log n).
@@ -252,10 +252,10 @@ def gap(double stretch, double release_new, double size_new, release: ArrayLike,
         Mflop/s.
     free_at
         s, when the processor can start the queue: the end of the running task, or now. If ``release_new`` is
-        later, it is used instead (exact for an empty queue, otherwise on the safe side; see
-        `gridcore.queues.edf.project_queues` for the queue at a later instant).
+        later, it is used instead: exact for an empty queue, a lower bound otherwise
+        (`gridcore.queues.edf.project_queues` computes the queue at a later instant).
     running_release, running_size
-        The application of the running task, which must itself keep the stretch.
+        Release (s) and size (Mflop) of the application of the running task, which must itself keep the stretch.
     """
     return one_gap(stretch, release_new, size_new,
                    _CheckedQueue(release, size, work, speed, free_at, running_release, running_size))
@@ -286,7 +286,7 @@ cdef object check_grid(object grid):
 
 @cython.auto_pickle(False)
 cdef class _Axes:
-    """The three sample arrays of a grid as C pointers."""
+    """The three sample arrays of a grid, as C pointers."""
 
     cdef Grid grid
     cdef const double[::1] s
@@ -419,7 +419,7 @@ def sample_availability_batch(grid: SummaryGrid, double release_new, offsets: Ar
         raise ValueError(f"threads must be >= 1, got {threads}")
     result = np.empty((nodes, *grid.shape), dtype=np.uint32)
     batch.out = result
-    # A thread is worth its overhead from about a millisecond of work on.
+    # A thread is worth its overhead if it has at least about a millisecond of work.
     threads = min(threads, nodes, result.size // 500_000 + 1)
     if threads <= 1:
         batch.run(0, nodes)

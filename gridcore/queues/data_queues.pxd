@@ -5,10 +5,10 @@ from gridcore.queues.task_queues cimport TaskQueues
 cdef struct Task:                       # the durations of a task, ns
     long long fetch, run, send
 
-cdef struct Pipe:                       # the instants from which a machine can take the next task, ns
-    long long fetching                  # its input may be fetched
+cdef struct Pipe:                       # when each stage of a machine is free for the next task, ns
+    long long fetching                  # its input can be fetched
     long long free                      # the processor is free
-    long long sent                      # the link is free for output
+    long long sent                      # the link is free for its output
 
 cdef struct ActiveTask:                 # a task that has left the queue and has not ended
     long long application, start, end, arrival
@@ -19,7 +19,7 @@ cdef class DataQueues(TaskQueues):
     cdef readonly bint aware
     cdef const double[::1] input, output    # per application, bytes
     cdef long long[:, ::1] pipe         # per machine: a Pipe
-    cdef long long[:, :, ::1] active    # per machine: three of ActiveTask, the first `n_active` count
+    cdef long long[:, :, ::1] active    # per machine: three of ActiveTask, of which the first `n_active` are in use
     cdef long long[::1] n_active
     cdef unsigned char[::1] stale       # per machine: whether `idle_at` must be computed again
 

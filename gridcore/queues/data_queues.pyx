@@ -43,7 +43,7 @@ from gridcore.common.state import LATEST, ArrayEntry, read, read_only
 
 __all__ = ["DataQueues"]
 
-#: The largest number of tasks that a machine has taken and not completed: one in each stage.
+#: The largest number of tasks that a machine has taken from its queue but not completed: one per stage.
 cdef enum:
     STAGES = 3
 
@@ -54,7 +54,7 @@ cdef long long _nanoseconds(double seconds) noexcept nogil:
 
 @cython.auto_pickle(False)
 cdef class DataQueues(TaskQueues):
-    """The task queues of `len(speed)` machines with links to the data of tasks.
+    """The task queues of `len(speed)` machines, each with a link over which tasks fetch and send their data.
 
     Parameters
     ----------
@@ -98,10 +98,10 @@ cdef class DataQueues(TaskQueues):
         Parameters
         ----------
         input_bytes, output_bytes
-            float64[k], bytes that a task fetches and sends; by default none.  Further bags have those of the
-            application to which they belong.
+            float64[k], bytes that a task fetches and sends; by default none.  A resubmitted bag has those of
+            its application.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         if sizes is not None or tasks is not None:
             raise ValueError("DataQueues does not support sizes or tasks")
         k = doubles(release, "release").shape[0]
@@ -110,7 +110,7 @@ cdef class DataQueues(TaskQueues):
         for name, amounts in zip(("input_bytes", "output_bytes"), data):
             check_lengths(k, amounts.shape[0], "release", name)
             check_array(amounts, name, NOT_NEGATIVE)
-        reservation = None  # the next call reserves the queues itself
+        access = None  # the next call guards the queues itself
         super().add_applications(release, size, task_size, whose)
         owners = np.asarray(self.owner)
         self.input = np.concatenate((self.input, data[0]))[owners]
@@ -126,11 +126,11 @@ cdef class DataQueues(TaskQueues):
         return task
 
     cdef long long _taken_at(self, const Pipe* pipe, const Task* task) noexcept nogil:
-        """Return when the next task is taken from the queue."""
+        """Return when the next task is taken from the queue, ns."""
         return pipe.fetching if task.fetch > 0 else pipe.free
 
     cdef ActiveTask _take(self, Pipe* pipe, const Task* task, int application) noexcept nogil:
-        """Put a task through the stages; return its instants."""
+        """Pass a task through the stages of `pipe`; return the instants of its stages."""
         cdef ActiveTask active
         active.application = application
         active.start = pipe.free
@@ -182,7 +182,7 @@ cdef class DataQueues(TaskQueues):
             if self.first_start[owner] < 0 or active[k].start < self.first_start[owner]:
                 self.first_start[owner] = active[k].start
             self._mark_used(u, <int> owner)
-            self.busy[u] += task.run
+            self.busy_time[u] += task.run
             self.running[u] = application
             self.free_at[u] = max(self.free_at[u], active[k].arrival)
             self.waiting[u] -= 1
@@ -194,7 +194,7 @@ cdef class DataQueues(TaskQueues):
                     self.first[u] = 0
 
     cdef long long _drain_time(self, Py_ssize_t u) noexcept nogil:
-        """Return when `u` has completed all its tasks, ns."""
+        """Return when machine `u` will have completed all its tasks, ns."""
         cdef Pipe pipe = (<Pipe*> &self.pipe[u, 0])[0], previous
         cdef long long last = self.free_at[u], left
         cdef Py_ssize_t k
@@ -208,7 +208,7 @@ cdef class DataQueues(TaskQueues):
                 previous = pipe
                 active = self._take(&pipe, &task, application)
                 left -= 1
-                # once all stages advance by the same time, they do so for each further task of the share
+                # if all stages advanced by the same time, they also do so for each further task of the share
                 if left > 0 and pipe.free - previous.free == pipe.fetching - previous.fetching and (
                     task.send == 0 or pipe.sent - previous.sent == pipe.free - previous.free
                 ):
@@ -225,7 +225,7 @@ cdef class DataQueues(TaskQueues):
         return self.free_at[u]
 
     cdef long long _next_end(self, Py_ssize_t u) noexcept nogil:
-        # the end of an active task, or of a task without output that ends before the outputs are sent
+        # the end of an active task, or of a queued task without output, which may end before others have sent theirs
         cdef Pipe pipe = (<Pipe*> &self.pipe[u, 0])[0]
         cdef Py_ssize_t k = self._first_over(u)
         cdef long long first = NEVER if k < 0 else self.active[u, k, 3], left
@@ -247,9 +247,9 @@ cdef class DataQueues(TaskQueues):
     # -- changes ------------------------------------------------------------------------------------------
 
     cdef void _change(self, Py_ssize_t u, long long now) noexcept nogil:
-        """Update `u`, which has advanced to `now`, for a change of its queue.
+        """Prepare machine `u`, which has advanced to `now`, for a change of its queue.
 
-        A stage that could have started before stood still, and cannot start earlier than now.
+        A stage that was free earlier was idle, so its next task cannot start before `now`.
         """
         self.pipe[u, 0] = max(self.pipe[u, 0], now)
         self.pipe[u, 1] = max(self.pipe[u, 1], now)
@@ -280,7 +280,7 @@ cdef class DataQueues(TaskQueues):
             owner = self.owner[self.active[u, k, 0]]
             left[owner] = left.get(owner, 0) + 1
             end = min(self.active[u, k, 2], max(self.active[u, k, 1], now))
-            self.busy[u] -= self.active[u, k, 2] - end
+            self.busy_time[u] -= self.active[u, k, 2] - end
             if self.active[u, k, 1] >= now:
                 continue
             self.interrupted[u] += 1
@@ -338,11 +338,11 @@ cdef class DataQueues(TaskQueues):
         q.floor = least
 
     def room(self, double stretch, Py_ssize_t application, long long now, machines: ArrayLike) -> Integers:
-        """Return int64[k]: how many more tasks of `application` each of `machines` can surely take at `stretch`.
+        """Return a lower bound of the further tasks of `application` that each of `machines` can take at `stretch`.
 
-        With that many, all tasks of the machine end by their deadlines, release + stretch * size.
+        Returns int64[k].  With so many tasks, all tasks of the machine meet their deadlines, release + stretch * size.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         check_scalar(stretch, "stretch", NOT_NEGATIVE)
         if not 0 <= application < self.n_applications:
             raise ValueError(f"application must be in 0..{self.n_applications - 1}, got {application}")
@@ -381,7 +381,7 @@ cdef class DataQueues(TaskQueues):
 
     def setstate(self, state):
         """Restore a state of `getstate`, as `TaskQueues.setstate` does."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         entries = read(state, {
             "pipe": ArrayEntry(np.int64, ("machines", 3), (0, LATEST + 1)),
             "held": ArrayEntry(np.int64, ("machines", STAGES, 4), (0, LATEST + 1)),
@@ -394,7 +394,7 @@ cdef class DataQueues(TaskQueues):
             raise ValueError("state['held'] must have start <= end <= arrival for each task")
         if not isinstance(state["running"], np.ndarray) or ((entries["n_held"] > 0) != (state["running"] >= 0)).any():
             raise ValueError("state['running'] must be -1 where state['n_held'] is 0, and only there")
-        reservation = None  # the next call reserves the queues itself
+        access = None  # the next call guards the queues itself
         super().setstate(state)
         self.pipe, self.active, self.n_active = entries["pipe"], entries["held"], entries["n_held"]
         for k in range(self.machines):

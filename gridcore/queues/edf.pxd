@@ -8,7 +8,7 @@ cdef struct Queue:                 # the queue of one node, in any order
     const double* size             # Mflop of the whole application
     const double* work             # Mflop left on this node
     double speed                   # Mflop/s
-    double free_at                 # s, when the processor can start the queue
+    double free_at                 # when the processor can start the queue, s
     double floor                   # (free_at - r_run)/w_run of the pinned running task, 0 if none
 
 cdef double minimum_stretch(const Queue* q, int* order, double* scratch) noexcept nogil
@@ -16,7 +16,7 @@ cdef double minimum_stretch(const Queue* q, int* order, double* scratch) noexcep
     # the result. scratch: >= 2*n doubles.
 
 cdef double bisect(const Queue* q, int* order, double* scratch, double rtol) noexcept nogil
-    # As minimum_stretch, but the result may be too large by up to the fraction `rtol` of it, 0 < rtol < 1.
+    # As minimum_stretch, but with a relative error of up to `rtol`, 0 < rtol < 1: the result may be too large.
 
 cdef inline bint is_late(double end, double deadline) noexcept nogil:
     """Return whether `end` is later than `deadline` by more than 1e-12 relative."""

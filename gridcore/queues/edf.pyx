@@ -91,7 +91,7 @@ cdef inline void insertion(double* key, int* order, Py_ssize_t lo, Py_ssize_t hi
 
 
 cdef void merge_sort(double* key, int* order, Py_ssize_t n, double* scratch) noexcept nogil:
-    """Sort by bottom-up merging; runs that are in order already are not touched. scratch: 0.75*n + 1 doubles."""
+    """Sort `key`, and `order` along with it, by bottom-up merging; `scratch` has 0.75*n + 1 doubles."""
     cdef Py_ssize_t width = 12, lo, mid, hi, left, l, r, k, half = (n + 1) >> 1
     cdef double* key2 = scratch
     cdef int* order2
@@ -105,8 +105,8 @@ cdef void merge_sort(double* key, int* order, Py_ssize_t n, double* scratch) noe
             hi = mid + width if mid + width < n else n
             if is_after(key[mid - 1], order[mid - 1], key[mid], order[mid]):
                 left = width
-                # Copy the left run out; it is at most n - 1 long. The right run may be shorter.
                 if left <= half:
+                    # Copy the left run to scratch memory, and merge from the front.
                     order2 = <int*>(scratch + left)
                     memcpy(key2, key + lo, left * sizeof(double))
                     memcpy(order2, order + lo, left * sizeof(int))
@@ -126,7 +126,7 @@ cdef void merge_sort(double* key, int* order, Py_ssize_t n, double* scratch) noe
                         l += 1
                         k += 1
                 else:
-                    # The right run is short: copy that one out and merge from the back.
+                    # The right run is shorter: copy that one, and merge from the back.
                     left = hi - mid
                     order2 = <int*>(scratch + left)
                     memcpy(key2, key + mid, left * sizeof(double))
@@ -175,7 +175,7 @@ cdef void sort_by_deadline(double* key, int* order, Py_ssize_t n, double* scratc
 # --- minimum stretch ------------------------------------------------------------------------------
 
 cdef inline double evaluate(const Queue* q, const int* order) noexcept nogil:
-    """Return the stretch of the queue served in this order, at least the floor."""
+    """Return the stretch of the queue when served in this order; it is at least the floor."""
     cdef Py_ssize_t k
     cdef int i
     cdef double done = 0.0, best = q.floor, lag
@@ -190,7 +190,7 @@ cdef inline double evaluate(const Queue* q, const int* order) noexcept nogil:
 
 
 cdef inline bint is_feasible(const Queue* q, const int* order, const double* deadline) noexcept nogil:
-    """Return whether serving in this order meets the deadlines, which are given in the same order."""
+    """Return whether the queue meets its deadlines when served in this order; `deadline` is in the same order."""
     cdef Py_ssize_t k
     cdef int i
     cdef double done = 0.0
@@ -204,7 +204,7 @@ cdef inline bint is_feasible(const Queue* q, const int* order, const double* dea
 
 
 cdef inline void arrange(const Queue* q, double stretch, int* order, double* deadline, double* scratch) noexcept nogil:
-    """Bring `order` and `deadline` into EDF order at `stretch`."""
+    """Sort `order` and `deadline` in EDF order at `stretch`."""
     cdef Py_ssize_t k
     cdef int i
     for k in range(q.n):
@@ -232,10 +232,10 @@ cdef double minimum_stretch(const Queue* q, int* order, double* scratch) noexcep
         if not value < stretch:
             break
         stretch = value
-    # r + S*w may round below the end that it was computed from: step up by units in the last place.
+    # r + S*w may round to less than the end from which S was computed: increase S by units in the last place.
     step = EPSILON
     while not is_feasible(q, order, scratch):
-        # if the product underflows to 0, step by the smallest positive number
+        # if the product underflows to 0, add the smallest positive number
         stretch += max(stretch * step, SMALLEST)
         step *= 2.0
         arrange(q, stretch, order, scratch, scratch + q.n)

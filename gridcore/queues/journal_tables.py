@@ -13,12 +13,12 @@ COLUMNS = ("machine", "application", "tasks", "start", "end", "completed")
 
 
 def columns(rows: Integers) -> dict[str, Integers]:
-    """Return the columns of int64[k, 6] by name."""
+    """Return the columns of a journal (int64[k, 6]) by name."""
     return dict(zip(COLUMNS, rows.T.copy(), strict=True))
 
 
 def schedule(rows: Integers, *, merge: bool = True) -> dict[str, Integers]:
-    """Return runs by machine and start; with `merge`, runs without a gap between them are one row."""
+    """Return runs sorted by machine and start; with `merge`, runs without a gap between them form one row."""
     if not len(rows):
         return columns(rows)
     table = columns(rows[np.lexsort((rows[:, 3], rows[:, 0]))])
@@ -38,7 +38,7 @@ def schedule(rows: Integers, *, merge: bool = True) -> dict[str, Integers]:
 
 
 def arrivals(rows: Integers) -> dict[str, Integers]:
-    """Return the columns of a table of arrivals, in row order; the start of a row is the arrival (ns)."""
+    """Return the columns of a journal of arrivals, in order; its starts are the times of arrival (ns)."""
     table = columns(rows)
     return {
         name: table["start" if name == "time" else name]
@@ -47,7 +47,10 @@ def arrivals(rows: Integers) -> dict[str, Integers]:
 
 
 def completions(rows: Integers) -> tuple[Integers, Integers, Integers, Integers]:
-    """Return (machine, application, tasks, end of the last task), a row for each pair, sorted."""
+    """Return columns (machine, application, tasks, end of the last task).
+
+    There is one row for each machine and application, in ascending order.
+    """
     if len(rows):
         rows = rows[np.lexsort((rows[:, 4], rows[:, 1], rows[:, 0]))]
     machine, application, tasks, _, end, _ = rows.T

@@ -6,26 +6,26 @@ from gridcore.queues.task_numbers cimport TaskNumbers
 
 
 cdef class MachineQueues:
-    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                   # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines
     cdef readonly str watch
     cdef public bint log
     cdef bint each_task
     cdef const double[::1] speed
-    cdef readonly long long enqueued, tasks_done  # tasks so far; enqueued does not count withdrawn tasks
+    cdef readonly long long enqueued, tasks_done  # numbers of tasks so far; `enqueued` excludes withdrawn tasks
     # per machine
     cdef Py_ssize_t capacity
     cdef int[:, :, ::1] share
     cdef int[::1] first, count, running
-    cdef long long[::1] free_at, idle_at, waiting, peak, busy, done, interrupted
+    cdef long long[::1] free_at, idle_at, waiting, peak, busy_time, done, interrupted
     # per application
     cdef Py_ssize_t n_applications
     cdef const double[::1] release, size, task_size
-    cdef const long long[::1] owner     # the application to which a further bag belongs; else its own index
-    cdef TaskNumbers numbers            # of tasks with sizes of their own; None if the tasks of an application are equal
+    cdef const long long[::1] owner     # the application of a resubmitted bag; for an application, its own index
+    cdef TaskNumbers numbers            # of tasks that differ in size; None if the tasks of an application are equal
     cdef bint own_sizes
     cdef long long[::1] first_start, finish, completed, nodes_used
-    # the applications of which tasks have started or been lost on each machine: a bit each or, if that takes too
+    # for each machine, the applications of which tasks have started or been lost there: bits or, if these take too
     # much memory, pairs with a mark
     cdef unsigned char[:, ::1] used
     cdef bint sparse

@@ -5,15 +5,15 @@ They run in the order of the queue.  No decisions are made between two changes, 
 when a method needs it: its completions follow from its order by integer arithmetic.  Advancing to t1
 and then to t2 equals advancing to t2, bit for bit.
 
-Tasks of one application may have sizes of their own (`gridcore.queues.task_numbers`).  Then the duration
-of a task depends on its own size, not on the task size that is stated for the application.
+Tasks of an application may have individual sizes (`gridcore.queues.task_numbers`).  Then the duration of a
+task depends on its size, not on the estimated task size of the application.
 
 Times are int64 nanoseconds.  The duration of a task is rounded once per (machine, task size), and is at least
 1 ns.  A task that could start at exactly `until` is not started yet: tasks that arrive at that instant may
 still go before it.
 
-Lost tasks may be submitted again as a further bag of their application.  A further bag has an index, release and
-size of its own in queues, but its totals are counted for the application.
+Lost tasks may be submitted again as a resubmitted bag of their application.  It has an index, release and size
+of its own in queues, but its totals are counted for the application.
 """
 
 cimport cython
@@ -49,7 +49,7 @@ _STATE = {
 }
 
 
-#: The largest number of pairs of a machine and an application that have a bit each: 64 MiB.
+#: Pairs of a machine and an application have a bit each if there are at most this many (64 MiB).
 cdef Py_ssize_t _MOST_BITS = 2**29
 
 
@@ -65,13 +65,13 @@ cdef _rows(const Journal* j):
 
 
 cdef _concatenate(values, more):
-    """Return a new array with the entries of both."""
+    """Return a new array with the entries of `values`, then of `more`."""
     return np.concatenate((values, more)) if len(values) else np.array(more)
 
 
 @cython.auto_pickle(False)
 cdef class MachineQueues:
-    """The queues of machines in the order of arrival; base class of `TaskQueues`, which has the parameters."""
+    """The queues of machines, first come, first served; base class of `TaskQueues`, which documents the parameters."""
 
     def __cinit__(self, speed, *, str watch="idle", bint log=False, bint record=False, **ordering):
         if watch not in ("idle", "completion"):
@@ -91,7 +91,7 @@ cdef class MachineQueues:
         self.idle_at = np.zeros(n, np.int64)
         self.waiting = np.zeros(n, np.int64)
         self.peak = np.zeros(n, np.int64)
-        self.busy = np.zeros(n, np.int64)
+        self.busy_time = np.zeros(n, np.int64)
         self.done = np.zeros(n, np.int64)
         self.interrupted = np.zeros(n, np.int64)
         self.release = self.size = self.task_size = np.zeros(0)
@@ -117,11 +117,11 @@ cdef class MachineQueues:
                          tasks: ArrayLike | None = None):
         """Append applications; their indices are consecutive.
 
-        If earlier applications have `sizes`, later ones must have them, too; further bags need neither `sizes` nor
+        If earlier applications have `sizes`, later ones must have them, too; resubmitted bags need neither `sizes` nor
         `tasks`.
 
-        Shares of a further bag are joined and ordered by the index, release and size of the bag.  Only `queue`
-        distinguishes them; `totals`, `advance`, `fail`, `schedule` and `arrivals` count them for the
+        Shares of a resubmitted bag are joined and ordered by the index, release and size of the bag.  Only `queue`
+        distinguishes it; `totals`, `advance`, `fail`, `schedule` and `arrivals` count it for its
         application.
 
         Parameters
@@ -133,16 +133,16 @@ cdef class MachineQueues:
         task_size
             float64[k], Mflop of a task.
         whose
-            int64[k]; for a further bag (tasks of an earlier application that are submitted again), the index
-            of that application, which must not be a further bag and must have the same `task_size`; for any
-            other application its own index.  By default there are no further bags.
+            int64[k]; for a resubmitted bag (lost tasks of an earlier application), the index of that application,
+            which must not be a resubmitted bag and must have the same `task_size`; for any other application its
+            own index.  By default there are no resubmitted bags.
         sizes
             float64[sum of tasks], Mflop, the true size of each task, application after application; `task_size` is
-            then the stated size.  By default all tasks of an application have its `task_size`.
+            then the estimated size.  By default all tasks of an application have its `task_size`.
         tasks
-            int64[k], with `sizes`: the number of tasks of each application, 0 for a further bag.
+            int64[k], with `sizes`: the number of tasks of each application, 0 for a resubmitted bag.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const double[::1] r = doubles(release, "release"), w = doubles(size, "size")
         cdef const double[::1] a = doubles(task_size, "task_size")
         cdef Py_ssize_t n = self.n_applications, j
@@ -182,7 +182,7 @@ cdef class MachineQueues:
             self.used = wider
 
     cdef _add_sizes(self, is_new, sizes, tasks):
-        """Add the sizes of the tasks of new applications; `is_new` is bool[k], False for further bags."""
+        """Add the sizes of the tasks of new applications; `is_new` is bool[k], False for resubmitted bags."""
         if (sizes is None) != (tasks is None):
             raise ValueError("sizes requires tasks, and tasks requires sizes")
         if sizes is None and (not self.own_sizes or not is_new.any()):
@@ -201,21 +201,21 @@ cdef class MachineQueues:
         """Return copies of the totals so far, as a dict of arrays.
 
         Per application: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (machines that
-        received tasks of it, without those from which all of them were withdrawn); a further bag has only
+        received tasks of it, except those from which all were withdrawn); a resubmitted bag has only
         finish and completed.  Per machine: busy (ns), tasks (completed), interrupted (tasks that ran when it
         failed), peak_queue (most tasks waiting), waiting.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return {
             "first_start": np.array(self.first_start), "finish": np.array(self.finish),
             "completed": np.array(self.completed), "nodes_used": self._all_used(),
-            "busy": np.array(self.busy), "tasks": np.array(self.done),
+            "busy": np.array(self.busy_time), "tasks": np.array(self.done),
             "interrupted": np.array(self.interrupted),
             "peak_queue": np.array(self.peak), "waiting": np.array(self.waiting),
         }
 
     cdef _all_used(self):
-        """Return `nodes_used`, including machines where tasks wait and none has started."""
+        """Return `nodes_used`, including machines where tasks wait but none has started."""
         cdef Py_ssize_t u, k, j, f
         cdef long long owner
         cdef bint is_counted
@@ -227,7 +227,7 @@ cdef class MachineQueues:
                 owner = self.owner[self.share[u, k, 0]]
                 if self._is_used(u, owner):
                     continue
-                is_counted = False  # an application and its further bags count once for a machine
+                is_counted = False  # an application counts once per machine, together with its resubmitted bags
                 for j in range(f, f + self.count[u] if owner != self.share[u, k, 0] else f):
                     if self.owner[self.share[u, j, 0]] == owner and (j < k or self.share[u, j, 0] == owner):
                         is_counted = True
@@ -237,7 +237,7 @@ cdef class MachineQueues:
 
     def queue(self, Py_ssize_t machine) -> tuple[Integers, Integers, int, int]:
         """Return (applications, tasks, running application or -1, free_at ns) of one machine, in queue order."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         self._check_machine(machine)
         cdef Py_ssize_t f = self.first[machine], n = self.count[machine]
         rows = np.asarray(self.share)[machine, f:f + n]
@@ -252,13 +252,13 @@ cdef class MachineQueues:
         machine, application
             Indices.
         tasks
-            Number of tasks of equal length that ran one after another without a gap; 1 for tasks of own sizes.
+            Number of tasks of equal length that ran one after another without a gap; 1 for tasks with individual sizes.
         start, end
             ns.
         completed
             Equal to `tasks`, or 0 for one task that a failure interrupted at `end`.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return journal_tables.schedule(_rows(&self.run_log), merge=not self.own_sizes)
 
     def arrivals(self) -> dict[str, Integers]:
@@ -266,19 +266,19 @@ cdef class MachineQueues:
 
         The number of tasks is negative for withdrawn tasks.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return journal_tables.arrivals(_rows(&self.arrival_log))
 
     def is_busy(self, machines: ArrayLike) -> Bools:
-        """Return bool[k]: which of `machines` run a task or have tasks waiting."""
-        cdef _Guard reservation = guard(&self.occupied)
+        """Return bool[k], whether each of `machines` runs a task or has tasks waiting."""
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._machines(machines)
         return np.asarray([self.running[m] >= 0 or self.count[m] > 0 for m in u], dtype=np.bool_)
 
     # -- checkpoints --------------------------------------------------------------------------------------
 
     cdef _read_pairs(self):
-        """Return the pairs with a mark, in order: int64[n, 2]."""
+        """Return int64[n, 2], the marked pairs of machine and application, in order."""
         cdef Py_ssize_t k, n = 0
         marked_pairs = np.empty(self.pairs.n, np.int64)
         cdef long long[::1] out = marked_pairs
@@ -291,7 +291,7 @@ cdef class MachineQueues:
 
     def getstate(self) -> dict[str, Any]:
         """Return the changes since applications were added, as described in `gridcore.common.state`."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return read_only({
             **{name: np.asarray(column) for name, column in self._columns().items()},
             "whose": np.asarray(self.owner), "share": np.asarray(self.share), "used": np.asarray(self.used),
@@ -303,14 +303,14 @@ cdef class MachineQueues:
     def setstate(self, state):
         """Restore a state of `getstate` of queues with the same machines and applications.
 
-        Further bags count as applications: append them again before this call.
+        Resubmitted bags count as applications: append them, too, before this call.
 
         Raises
         ------
         ValueError
             If the state cannot belong to these queues.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t n = self.machines, k, j
         cdef int task
         cdef double end
@@ -375,7 +375,7 @@ cdef class MachineQueues:
         """Return the arrays that change during a run and have a value per machine or application, by name."""
         return {
             "first": self.first, "count": self.count, "running": self.running, "free_at": self.free_at,
-            "waiting": self.waiting, "peak": self.peak, "busy": self.busy,
+            "waiting": self.waiting, "peak": self.peak, "busy": self.busy_time,
             "done": self.done, "interrupted": self.interrupted, "first_start": self.first_start,
             "finish": self.finish, "completed": self.completed, "nodes_used": self.nodes_used,
         }
@@ -383,12 +383,12 @@ cdef class MachineQueues:
     # -- changes ------------------------------------------------------------------------------------------
 
     def enqueue(self, machines: ArrayLike, applications: ArrayLike, tasks: ArrayLike, long long now):
-        """Add a cohort of shares at `now` ns: int64[k] machines, applications, tasks (>= 1).
+        """Add shares to queues at `now` ns: int64[k] machines, applications, tasks (>= 1).
 
-        A share of an application that still waits at the machine joins it.  The order is not touched:
-        call `reschedule` once all shares of the instant are in.
+        A share joins a waiting share of the same application on the machine.  The order is not updated: call
+        `reschedule` after all shares of the instant are enqueued.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._machines(machines)
         cdef const long long[::1] i = indices(applications, "applications", 0, self.n_applications)
         cdef const long long[::1] n = integers(tasks, "tasks")
@@ -409,7 +409,7 @@ cdef class MachineQueues:
             raise
 
     cdef int _make_sparse(self) except -1:
-        """Replace the bits by pairs."""
+        """Replace the bits that mark used machines by (machine, application) pairs."""
         cdef Py_ssize_t u, k, f
         self.sparse = True
         for u in range(self.machines):
@@ -420,7 +420,7 @@ cdef class MachineQueues:
         return self._add_pairs()
 
     cdef int _add_pairs(self) except -1:
-        """Add the pairs of waiting and running tasks, without marks."""
+        """Add the (machine, application) pair of each waiting or running task to `pairs`; do not mark it as used."""
         cdef Py_ssize_t u, k
         for u in range(self.machines):
             for k in range(self.first[u], self.first[u] + self.count[u]):
@@ -435,7 +435,7 @@ cdef class MachineQueues:
         return self.used[u, application // 8] >> application % 8 & 1
 
     cdef void _mark_used(self, Py_ssize_t u, int application) noexcept nogil:
-        """Record that tasks of `application`, which must not be a further bag, have started or been lost on `u`."""
+        """Record that tasks of `application`, not a resubmitted bag, have started or were lost on `u`."""
         if self.sparse:
             self.nodes_used[application] += pairs_mark(&self.pairs, pair_of(u, application))
             return
@@ -493,14 +493,14 @@ cdef class MachineQueues:
         return 0
 
     def withdraw(self, Py_ssize_t machine, Py_ssize_t application, long long tasks, long long now) -> int:
-        """Take tasks of `application` that wait at `machine` out of its queue at `now` ns; return how many.
+        """Withdraw the last waiting tasks of `application`, up to `tasks` (>= 0), from `machine` at `now` ns.
 
-        These are the last ones, up to `tasks` (>= 0).  A running task stays.  `enqueued` does not count them any
-        more, nor does `nodes_used` count the machine, unless another task of the application has started, waits or
-        was lost there.  `peak_queue` is unchanged.  The order is not updated: call `reschedule`.  A further bag has
-        its own index, as in `queue`.
+        Returns the number of withdrawn tasks.  A running task stays.  The tasks no longer count in `enqueued`, and
+        the machine no longer counts in `nodes_used`, unless another task of the application has started, waits or was
+        lost there.  `peak_queue` is unchanged.  The order is not updated: call `reschedule`.  `application` may be
+        the index of a resubmitted bag.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         self._check_machine(machine)
         if not 0 <= application < self.n_applications:
             raise ValueError(f"application must be in 0..{self.n_applications - 1}, got {application}")
@@ -551,12 +551,12 @@ cdef class MachineQueues:
         return 0
 
     def fail(self, machines: ArrayLike, long long now) -> tuple[Integers, Integers, Integers]:
-        """Remove all tasks on `machines` at `now` ns, running tasks too; the machines are then empty and up.
+        """Remove all tasks on `machines` at `now` ns, including running ones; the machines are then empty and up.
 
         Returns (machines, applications, tasks) int64[k]: the lost tasks, a row for each machine and application;
-        tasks of further bags count for their application.
+        tasks of resubmitted bags count for their application.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._machines(machines)
         cdef Py_ssize_t k, j, m
         cdef long long application
@@ -581,12 +581,12 @@ cdef class MachineQueues:
         return rows[:, 0].copy(), rows[:, 1].copy(), rows[:, 2].copy()
 
     cdef dict _interrupt(self, Py_ssize_t u, long long now):
-        """Interrupt the running task of `u`, which fails; return application -> lost tasks."""
+        """Interrupt the running task of machine `u`, which fails; return application -> number of lost tasks."""
         cdef long long length, application
         if self.running[u] < 0:
             return {}
         application = self.owner[self.running[u]]
-        self.busy[u] -= self.free_at[u] - now
+        self.busy_time[u] -= self.free_at[u] - now
         if self.record:
             length = self._length(u, self.numbers.running[u]) if self.own_sizes else self._duration(u, self.running[u])
             journal_record(&self.run_log, u, <int> application, 1, self.free_at[u] - length, now, 0)
@@ -603,7 +603,7 @@ cdef class MachineQueues:
         Returns (machine, application, tasks, end ns) int64[k]: the completions since the last call, sorted, one
         row per machine and application, with the `end` of its last task; empty without ``log``.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
         cdef const long long[::1] u
         if machines is None:
@@ -620,7 +620,7 @@ cdef class MachineQueues:
 
     def catch_up(self, long long until):
         """Advance all machines to `until` ns; the next `advance` returns their completions."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         self._catch_up(until)
 
     cdef int _catch_up(self, long long until) except -1:
@@ -632,15 +632,15 @@ cdef class MachineQueues:
         return 0
 
     cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil:
-        """Return how long a task of `application` takes on `u` by its stated size, ns."""
+        """Return the time (ns) that a task of `application` takes on `u` by its estimated size."""
         return _nanoseconds(self.task_size[application] / self.speed[u])
 
     cdef long long _length(self, Py_ssize_t u, int task) noexcept nogil:
-        """Return how long a task with a size of its own takes on `u`, ns."""
+        """Return the time (ns) that task number `task` takes on `u` by its true size."""
         return _nanoseconds(self.numbers.size[task] / self.speed[u])
 
     cdef long long _planned_end(self, Py_ssize_t u) noexcept nogil:
-        """Return when the running task of `u` ends by its stated size, ns."""
+        """Return when the running task of `u` should end by its estimated size, ns."""
         if not self.own_sizes or self.running[u] < 0:
             return self.free_at[u]
         return self.free_at[u] - self._length(u, self.numbers.running[u]) + self._duration(u, self.running[u])
@@ -680,13 +680,13 @@ cdef class MachineQueues:
                 self._complete(u, application, n_completed, start, at, at)
                 self.share[u, f, 1] -= <int> n_completed
                 self.waiting[u] -= n_completed
-                self.busy[u] += n_completed * length
+                self.busy_time[u] += n_completed * length
                 self.free_at[u] = at
             if self.share[u, f, 1] > 0 and at < until:
                 self.running[u] = application
                 self.share[u, f, 1] -= 1
                 self.waiting[u] -= 1
-                self.busy[u] += length
+                self.busy_time[u] += length
                 self.free_at[u] = at + length
             if self.share[u, f, 1] == 0:
                 self.first[u] += 1
@@ -698,7 +698,7 @@ cdef class MachineQueues:
                         long long end, long long arrival) noexcept nogil:
         """Count tasks that ran from `start` to `end`; the output of the last one arrives at `arrival`."""
         cdef int bag = application
-        application = <int> self.owner[bag]  # of the same task size
+        application = <int> self.owner[bag]  # both have the same task size
         if bag != application:
             self.completed[bag] += tasks
             self.finish[bag] = max(self.finish[bag], arrival)
@@ -710,19 +710,19 @@ cdef class MachineQueues:
         if self.log:
             journal_record(&self.completion_log, u, application, tasks, start, arrival, tasks)
         if self.record:
-            if self.own_sizes:  # a row each
+            if self.own_sizes:  # one row per task
                 journal_add(&self.run_log)[0] = Row(u, application, tasks, start, end, tasks)
             else:
                 journal_record(&self.run_log, u, application, tasks, start, end, tasks)
 
     def next_change(self) -> int:
         """Return the first instant (ns) of a change that `watch` selects, else `NEVER`."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return self.change[self.heap[0]] if self.machines else NEVER
 
     def due(self, long long now) -> Integers:
         """Advance the machines whose next change is due by `now` ns to `now`; return them, int64[k], ascending."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         due_machines = []
         while self.machines and self.change[self.heap[0]] <= now and self.change[self.heap[0]] != NEVER:
             u = self.heap[0]

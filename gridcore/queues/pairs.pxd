@@ -2,7 +2,7 @@
 
 from libc.stdlib cimport calloc, free
 
-# A hash table with linear probing; 0 is an empty slot, else the pair, shifted by one for the mark, and one more.
+# A hash table with linear probing.  A slot is 0 if empty; else it is 2 * pair + mark + 1.
 cdef struct Pairs:                      # all zero when it is empty
     unsigned long long* slot
     Py_ssize_t n, room                  # room: a power of 2, at least n * 3 / 2, or 0

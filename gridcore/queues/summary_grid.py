@@ -15,9 +15,9 @@ Samples = npt.NDArray[np.float64]
 class SummaryGrid:
     """The sample points of a summary n[S, w, a]: stretches (s/Mflop), sizes w and task sizes a (Mflop).
 
-    The three arrays must be finite, positive and strictly increasing; they are copied and read-only. All
-    summaries that are added must be sampled on one grid.  Kernels rely on the arrays of a grid: they never
-    change, and kernels accept no subclass.
+    The three arrays must be finite, positive and strictly increasing; they are copied and read-only.
+    Summaries can be added only if they are sampled on the same grid.  Kernels rely on arrays that never
+    change, so they accept no subclass.
     """
 
     __slots__ = ("_size", "_stretch", "_task_size")
@@ -57,7 +57,7 @@ class SummaryGrid:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(stretches, sizes, task sizes)."""
+        """Number of samples per axis: (stretches, sizes, task sizes)."""
         return len(self._stretch), len(self._size), len(self._task_size)
 
     @property
@@ -112,7 +112,7 @@ def _samples(name: str, values: npt.ArrayLike) -> Samples:
     return np.frombuffer(array.tobytes())  # memory of bytes cannot be made writable
 
 
-#: The largest number of samples of an axis, far more than a summary can have.
+#: The largest number of samples of an axis; it is far beyond that of any summary.
 _MAX_SAMPLES = 10**6
 
 
@@ -131,6 +131,6 @@ def _geometric(name: str, axis: Sequence[float]) -> list[float]:
         if first != last:
             raise ValueError(f"{name}: one sample requires first == last, got {first!r} and {last!r}")
         return [first]
-    # In logarithms, so that neither last / first nor a power of it can overflow.
+    # Computed in logarithms, so that neither last / first nor a power of it can overflow.
     low, step = math.log(first), (math.log(last) - math.log(first)) / (count - 1)
     return [first, *(math.exp(low + step * i) for i in range(1, count - 1)), last]

@@ -25,7 +25,7 @@ _STATE = {
 @cython.final
 @cython.auto_pickle(False)
 cdef class TaskNumbers:
-    """The numbers of the tasks of all applications, on `machines` machines."""
+    """The numbers and sizes of the tasks of all applications, queued on `machines` machines."""
 
     def __cinit__(self, Py_ssize_t machines):
         self.size = np.zeros(0)
@@ -36,7 +36,7 @@ cdef class TaskNumbers:
         self.running = np.full(machines, -1, np.int32)
 
     cdef int add(self, const double[::1] sizes, const long long[::1] tasks) except -1:
-        """Append applications with `tasks` tasks each, and the `sizes` (Mflop) of these, application after application."""
+        """Append applications with `tasks` tasks; `sizes` (Mflop) has the sizes of all tasks, by application."""
         cdef Py_ssize_t k = tasks.shape[0]
         counts = np.asarray(tasks)
         if k and counts.min() < 0:
@@ -57,7 +57,7 @@ cdef class TaskNumbers:
         return 0
 
     cdef int bind(self, Py_ssize_t machine, Py_ssize_t application) noexcept nogil:
-        """Append a free task of `application`, which must have one, to the queue of `machine`; return it."""
+        """Append an unqueued task of `application` to the queue of `machine`, and return it; there must be one."""
         cdef int task = self.first_returned[application]
         if task >= 0:
             self.first_returned[application] = self.after[task]
@@ -80,7 +80,7 @@ cdef class TaskNumbers:
         return self.offset[application] <= task < self.offset[application + 1]
 
     cdef int first(self, Py_ssize_t machine, Py_ssize_t application) noexcept nogil:
-        """Return the task of `application` that starts next on `machine`; one must wait there."""
+        """Return the first waiting task of `application` on `machine`; there must be one."""
         cdef int task = self.head[machine]
         while not self._is_of(task, application):
             task = self.after[task]
@@ -96,7 +96,7 @@ cdef class TaskNumbers:
         return task
 
     cdef void _unlink(self, Py_ssize_t machine, int previous, int task) noexcept nogil:
-        """Take `task`, which comes after `previous` (-1: first), out of the queue of `machine`."""
+        """Remove `task`, which follows `previous` (-1: it is the first), from the queue of `machine`."""
         if previous < 0:
             self.head[machine] = self.after[task]
         else:
@@ -105,7 +105,7 @@ cdef class TaskNumbers:
             self.tail[machine] = previous
 
     cdef int release_last(self, Py_ssize_t machine, Py_ssize_t application) noexcept nogil:
-        """Remove the last task of `application` from the queue of `machine`, where one must wait; return it."""
+        """Remove the last task of `application` from the queue of `machine`, and return it; there must be one."""
         cdef int task = self.head[machine], previous = -1, last = -1, before_last = -1
         while task >= 0:
             if self._is_of(task, application):
@@ -121,7 +121,7 @@ cdef class TaskNumbers:
         self.free[application] += 1
 
     cdef void release_all(self, Py_ssize_t machine) noexcept nogil:
-        """Remove all tasks from `machine`, also the running one."""
+        """Remove all tasks from `machine`, including the running one."""
         cdef int task = self.running[machine], following
         if task >= 0:
             self._release(task, self.application_of(task))
@@ -135,18 +135,18 @@ cdef class TaskNumbers:
     cdef Py_ssize_t application_of(self, int task) noexcept nogil:
         """Return the application of a task."""
         cdef Py_ssize_t low = 0, high = self.applications, middle
-        while low + 1 < high:  # it begins at or after offset[low], and before offset[high]
+        while low + 1 < high:  # offset[low] <= task < offset[high]
             middle = (low + high) // 2
             if self.offset[middle] <= task:
                 low = middle
             else:
                 high = middle
-        while self.offset[low + 1] <= task:  # past applications without tasks
+        while self.offset[low + 1] <= task:  # skip applications without tasks
             low += 1
         return low
 
     cdef dict getstate(self):
-        """Return the queued tasks, machine after machine, the running ones, and those that left a queue unstarted."""
+        """Return the queued tasks by machine, the running tasks, and the tasks returned to their application."""
         cdef Py_ssize_t k
         cdef int task
         queued, lost_tasks = [], []
@@ -166,7 +166,7 @@ cdef class TaskNumbers:
     cdef int setstate(self, state, waiting) except -1:
         """Restore a state of `getstate`; `waiting` is int64[k, 3]: machine, application, tasks of all queues.
 
-        Raises ValueError if a task occurs twice, or where no tasks of its application wait.
+        Raises ValueError if a task occurs twice, or in a queue without waiting tasks of its application.
         """
         cdef Py_ssize_t k, machine = 0, at = 0
         cdef int task

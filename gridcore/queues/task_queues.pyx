@@ -67,12 +67,12 @@ cdef class TaskQueues(MachineQueues):
         The changes that `next_change` and `due` report: ``"idle"``, a machine runs out of work, or
         ``"completion"``, any task ends.
     log
-        Keep completions until `advance` returns them; may be changed at any time.
+        Whether to keep completions until `advance` returns them; may be changed at any time.
     record
-        Keep the records that `schedule` and `arrivals` return.
+        Whether to keep the records that `schedule` and `arrivals` return.
     tolerance
-        0 uses exact minimum stretches, for the order and everything else; a number in 0..1 uses the results
-        of a bisection, which exceed the exact ones by at most this fraction of themselves.
+        0: minimum stretches are exact.  A number below 1: they are the results of a bisection, which exceed the
+        exact ones by at most this fraction of themselves.
 
     Raises
     ------
@@ -94,8 +94,8 @@ cdef class TaskQueues(MachineQueues):
     # -- the order ----------------------------------------------------------------------------------------
 
     def reschedule(self, machines: ArrayLike, long long now):
-        """Bring the queues of `machines` into EDF order at their minimum stretch (A.2)."""
-        cdef _Guard reservation = guard(&self.occupied)
+        """Sort the queues of `machines` in EDF order at their minimum stretch at `now` ns."""
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._machines(machines)
         cdef Py_ssize_t k
         cdef Scratch s
@@ -124,7 +124,7 @@ cdef class TaskQueues(MachineQueues):
             return NAN
         self._gather(u, now, False, &q, s)
         least = self._minimum(&q, s)
-        # the scratch memory holds the reordered shares, of eight bytes each
+        # the scratch memory holds the reordered shares, which take eight bytes each
         cdef Share* row = <Share*> &self.share[u, self.first[u], 0]
         cdef Share* moved = <Share*> s.room
         for k in range(n):
@@ -136,8 +136,8 @@ cdef class TaskQueues(MachineQueues):
     # -- queries of the scheduler ----------------------------------------------------------------------------
 
     def minimum_stretch(self, machines: ArrayLike, long long now) -> Floats:
-        """Return float64[k]: the minimum stretch (s/Mflop) of the tasks that wait or run; inf for an idle machine."""
-        cdef _Guard reservation = guard(&self.occupied)
+        """Return float64[k], the minimum stretch (s/Mflop) of the tasks of each machine; inf for an idle machine."""
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._machines(machines)
         result = np.empty(u.shape[0])
         cdef double[::1] out = result
@@ -160,14 +160,14 @@ cdef class TaskQueues(MachineQueues):
 
     def summaries(self, machines: ArrayLike, grid: SummaryGrid, long long now, *, cell: int | None = None,
                   int threads=1) -> NDArray[np.uint32]:
-        """Return uint32[k, nS, nW, nA]: the availability of `machines` for an application released at `cell` ns.
+        """Return uint32[k, nS, nW, nA], the availability of `machines` for an application released at `cell` ns.
 
-        By default `cell` is `now`.  For a later `cell` the queue is projected to it (A.4), and cells with S
+        By default `cell` is `now`.  For a later `cell` the queue is projected to it, and cells with S
         below the machine's minimum stretch at `now` are 0.  A task that starts at exactly `cell` counts as
         started, because a task placed later by this summary cannot overtake it.  `threads` > 1 divides the
         machines among threads, with the same result.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = self._machines(machines)
         cdef long long at = now if cell is None else cell
         if at < now:
@@ -226,11 +226,11 @@ cdef class TaskQueues(MachineQueues):
 
     def available(self, double stretch, double release_new, double size_new, double task_size_new, long long now,
                   machines: ArrayLike | None = None) -> Integers:
-        """Return int64[k]: the exact number of tasks that each of `machines` (default: all) can take at `stretch`.
+        """Return int64[k], the exact number of tasks that each of `machines` (default: all) can take at `stretch`.
 
-        A number is at most 2**63 - 1.
+        Larger numbers are returned as 2**63 - 1.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         check_scalar(stretch, "stretch", NOT_NEGATIVE)
         check_scalar(release_new, "release_new", FINITE)
         check_scalar(size_new, "size_new", POSITIVE)
@@ -255,9 +255,9 @@ cdef class TaskQueues(MachineQueues):
         return result
 
     cdef void _gather(self, Py_ssize_t u, long long at, bint inclusive, Queue* q, Scratch* s) noexcept nogil:
-        """Compute the queue that `u` will hold at `at` ns if nothing arrives, in the form for single-queue kernels.
+        """Compute the queue that `u` will have at `at` ns if nothing arrives, in the form for single-queue kernels.
 
-        `inclusive`: whether a task that starts at exactly `at` counts as started.
+        With `inclusive`, a task that starts at exactly `at` counts as started.
         """
         cdef Py_ssize_t k, n = 0
         cdef const int* row = &self.share[u, self.first[u], 0]
@@ -266,7 +266,7 @@ cdef class TaskQueues(MachineQueues):
         cdef int i, running = self.running[u]
         if running >= 0 and start <= at:
             running = -1
-            if self.own_sizes:  # the task has run for longer than stated, and may end now
+            if self.own_sizes:  # the task has run for longer than estimated, and may end now
                 start = at
         for k in range(self.count[u]):
             i, tasks = row[2 * k], row[2 * k + 1]

@@ -9,11 +9,11 @@ cdef enum:
     PROBE_FIELDS = 9
 
 
-cdef struct ProbeRecord:                   # a row; the fields are those of `gridcore.random_walk.state.LOOKS`
+cdef struct ProbeRecord:                   # a row: `gridcore.random_walk.state.LOOKS` as a struct
     long long job, node, asked, heard, verdict, free, home_free, true_free, count
 
 
-cdef struct ProbeLog:               # all zero for no log
+cdef struct ProbeLog:               # all zero if there is no log
     ProbeRecord* record
     Py_ssize_t n, max_rows, n_unlogged, room
 

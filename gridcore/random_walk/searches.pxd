@@ -6,12 +6,12 @@ from libc.string cimport memset
 
 from gridcore.common.memory cimport reallocate
 
-cdef struct Node:                   # 32 bytes: all that a probe looks at lies in one cache line
-    long long free                  # ns, when it will have completed the jobs that have arrived
+cdef struct Node:                   # 32 bytes, so that all data read by a probe are in one cache line
+    long long free                  # when it will have completed the jobs that have arrived, ns
     double speed                    # Mflop/s
-    double rate                     # jobs/s released at it, nan if unknown
-    unsigned int stamp              # 1 + the last job that probed it
-    unsigned int n_answers          # number of its answers that the links have not counted yet
+    double rate                     # jobs/s that are released at it, nan: unknown
+    unsigned int stamp              # 1 + the number of the last job that probed it
+    unsigned int n_answers          # number of its answers that the links have not yet counted
 
 
 cdef struct Record:                 # the record of a message
@@ -20,14 +20,14 @@ cdef struct Record:                 # the record of a message
 
 cdef struct Search:                 # a search that takes time
     long long job, time, sequence
-    bint is_probing                 # whether a probe is on its way; otherwise its answer is
-    Py_ssize_t steps_taken, steps   # number of steps taken, and drawn (at most `probes`)
-    int last_node, best             # nodes, -1 for none
+    bint is_probing                 # whether its probe is in flight; otherwise the answer is
+    Py_ssize_t steps_taken, steps   # numbers of steps that are taken and drawn (at most `probes`)
+    int last_node, best             # nodes, -1: none
     long long last_free, best_free
     int* step                       # the node of each step; ~node if it was probed before
 
 
-cdef struct Searches:               # the searches under way; all zero when there are none
+cdef struct Searches:               # the searches in progress; all zero if there are none
     Search* search
     int* unused                     # unused places in `search`
     Py_ssize_t n_unused, room

@@ -20,21 +20,21 @@ from gridcore.common.state import (
 )
 from gridcore.common.state import read as read_state
 
-#: Kinds of message, and so the order of `kinds`: a probe, its answer, a job that moves, and its result.
+#: Kinds of messages, in the order of `kinds`: a probe, its answer, a job that moves, and its result.
 PROBE, LOAD, JOB, RESULT = range(4)
 RECORD = np.dtype([("node", "i8"), ("sender", "i8"), ("job", "i8")])
 PICKS = ("first", "best", "fastest")
 RULES = ("none", "exactly-one", "at-least-one")
-#: Verdicts on a probed node: it fits, is too slow, or expects its own jobs or those of other nodes first.
+#: Verdicts on a probed node: it fits, is too slow, or expects to run its own or other nodes' jobs first.
 #: Verdicts on a completed search: the job moves, or stays.
 FITS, SLOW, OWN_JOBS, OTHER_JOBS, MOVES, STAYS = range(6)
 VERDICTS = ("fits", "slow", "own", "others", "moves", "stays")
-#: Bytes of a message.
+#: Largest size of a message, bytes.
 MOST_BYTES = 2**31 - 1
-#: Jobs and nodes are counted in 32 bits.
+#: Largest number of jobs or nodes, which are counted in 32 bits.
 MAX_COUNT = 2**31 - 1
 
-#: Per job; times are ns, -1 for never.
+#: Columns per job; times are in ns, -1 means never.
 JOB_COLUMNS: dict[str, Any] = {
     "machine": np.int32,
     "probes": np.int32,
@@ -42,11 +42,11 @@ JOB_COLUMNS: dict[str, Any] = {
 }
 #: Names of the totals per node in the outcome of a run.
 NODE_COLUMNS = ("busy", "done", "own", "remote", "peak")
-#: Columns of the log, a row for each probed node and each completed search.  Times are ns; -1 for none.
+#: Columns of the log, with a row for each probed node and each completed search.  Times are ns; -1: none.
 #: asked: arrival of the probe at the node.  heard: arrival of the answer, or end of the search.
-#: verdict: an index of `VERDICTS`.  free: when the node will be free, by its answer.
+#: verdict: an index into `VERDICTS`.  free: when the node will be free according to its answer.
 #: home_free, true_free: when the job's own node and this node will be free, as known at `heard`.
-#: count: the number of jobs behind the verdicts "own" and "others".
+#: count: the number of jobs that explain the verdicts "own" and "others".
 _LOOKS = TableEntry(
     {
         **{"job": (0, "next"), "node": (-1, "nodes"), "asked": INSTANT_OR_NEVER, "heard": INSTANT_OR_NEVER},
@@ -55,7 +55,8 @@ _LOOKS = TableEntry(
     }
 )
 LOOKS = tuple(_LOOKS.columns)
-#: Searches under way, a row each; their steps follow: a node, or ~node if it was probed before.
+#: One row per search in progress.  Its steps are stored separately: node u is u, or ~u if it was probed
+#: before.
 _SEARCHES = TableEntry(
     {
         **{
@@ -186,7 +187,7 @@ def _check_range(name: str, values: NDArray[Any], low: int, high: int) -> None:
 def read(
     state: Any, nodes: int, home: NDArray[np.int64], walks: int, queued: bool, log: int
 ) -> dict[str, Any]:
-    """Return the entries of a state, checked.
+    """Check the entries of a state, and return them by name.
 
     Parameters
     ----------
@@ -214,7 +215,7 @@ def read(
         refuse("looks", ~is_valid, f"a probe or the end of a search, among the first {log} rows")
     refuse("ending", entries["machine"][entries["ending"][:, 1]] < 0, "of a job that has a machine")
     searches = dict(zip(_SEARCHES.columns, entries["searches"].T, strict=True))
-    # each job has at most one search, else a search would take the stamps of another for its own
+    # a job must not have two searches, which would mistake each other's stamps for their own
     is_valid = (searches["taken"] >= 1 - searches["asking"]) & (
         searches["taken"] < searches["steps"] + 1 - searches["asking"]
     )
@@ -233,7 +234,7 @@ def read(
 def _check_dispatchers(
     entries: dict[str, Any], home: NDArray[np.int64], deciding: NDArray[np.int64] | None
 ) -> None:
-    """Raise ValueError unless the jobs that wait for dispatchers have no machine yet, or have run.
+    """Raise ValueError unless each job that waits for a dispatcher has no machine yet, or has run.
 
     Parameters
     ----------

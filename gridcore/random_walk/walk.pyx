@@ -46,13 +46,13 @@ cdef enum:
     FITS, SLOW, OWN_JOBS, OTHER_JOBS, MOVES, STAYS
 cdef enum:
     PREFETCH_DISTANCE = 16              # nodes are drawn and prefetched this many probes ahead
-    FIRST_DRAWS = 4                     # steps drawn at first for a search that may end after any step
-    NOWHERE = -2                    # the job is in no queue of a dispatcher
-    FIELDS = 10                     # columns of a search in a state
+    FIRST_DRAWS = 4                     # number of steps drawn at first if a search may end after any step
+    NOWHERE = -2                        # the job is in no queue of a dispatcher
+    FIELDS = 10                         # number of columns of a search in a state
 
 
 cdef class JobWalks:
-    """Nodes, and jobs that move to a node found by probes.
+    """A grid whose nodes probe other nodes to move their jobs to better ones.
 
     At one instant jobs arrive first (by node), then results come back.  Next, the results of jobs that end are sent
     or queued (by job).  Then searches continue, in the order in which their steps began; when a search ends, its
@@ -61,16 +61,16 @@ cdef class JobWalks:
     Parameters
     ----------
     links
-        Carries the messages; its nodes are those of `speed`.
+        The network that carries the messages between the nodes.
     speed
         float64[nodes], Mflop/s > 0.
     kinds
         int64[4], the numbers in `links` of the kinds probe, load, job and result, with records `RECORD`.
     release, node, work, data
         For each job: int64 ns, not decreasing; int64, the node at which it is released; float64 Mflop > 0;
-        int64 bytes of the job, and of its result, too.
+        int64 bytes of the job, and also of its result.
     rate
-        float64[nodes], jobs/s released at a node on average; nan: jobs released so far over the time so far.
+        float64[nodes], average jobs/s released at a node; nan: the jobs released so far, divided by the time so far.
     probes
         The largest number of probes of a job (without `neighbours` at most the number of other nodes).
     pick
@@ -84,9 +84,9 @@ cdef class JobWalks:
     min_speed
         Mflop/s; slower nodes are skipped.
     printed
-        Compare waiting + latency with waiting, as printed in the paper, instead of the turnaround times.
+        Whether to compare waiting + latency with waiting, as printed in the paper, instead of turnaround times.
     probe_time
-        ns from a probe to its answer; the nodes are probed one after the other; 0: probes take no time.
+        ns from a probe to its answer; nodes are probed one after another; 0: probes take no time.
     queued
         Whether the dispatcher of a node is busy during a search.  Other jobs released there, and results of jobs
         that ran there, then wait for it, first come, first served.  Otherwise searches of a node overlap, and results
@@ -108,7 +108,7 @@ cdef class JobWalks:
     """
 
     cdef Links links
-    cdef bint occupied                  # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                   # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t nodes, count
     cdef int[KINDS] number
     cdef Node* at
@@ -124,8 +124,8 @@ cdef class JobWalks:
     cdef dict _jobs, _totals
     cdef int[::1] machine, n_probes
     cdef long long[::1] arrived, start, end, return_time, predicted
-    cdef long long[::1] busy, done, own_jobs, remote, peak
-    cdef int[::1] next_waiting          # by job: the job that waits behind it at its node, -1
+    cdef long long[::1] busy_time, done, own_jobs, remote, peak
+    cdef int[::1] next_waiting          # by job: the job that waits behind it at its node, -1: none
     cdef int[::1] head, tail, waiting   # by node: first, last and number of the jobs that wait there
     cdef Py_ssize_t next                # the next job to be released
     cdef long long now, sequence
@@ -133,11 +133,11 @@ cdef class JobWalks:
     cdef Pending steps                  # searches, by the time of their next event
     cdef Searches searches
     cdef bint queued                    # whether dispatchers can be busy
-    cdef int[::1] searching_job         # by node: the job for which its dispatcher looks for a node, -1
-    cdef int[::1] first, last           # by node: jobs that wait for its dispatcher, for a search or to send a result
-    cdef int[::1] next_in_line          # the job behind a job in that queue, -1; or `NOWHERE`
+    cdef int[::1] searching_job         # by node: the job for which its dispatcher looks for a node, -1: none
+    cdef int[::1] first, last           # by node: ends of the queue of jobs that wait for its dispatcher
+    cdef int[::1] next_in_line          # by job: the job behind it in that queue, -1: none; or `NOWHERE`
     cdef ProbeLog log
-    cdef long long[::1] open_record     # by job: its row in the log that has no answer yet, -1
+    cdef long long[::1] open_record     # by job: its row in the log that lacks the answer, -1: none
 
     def __cinit__(self, Links links, speed: ArrayLike, *, kinds: ArrayLike, release: ArrayLike, node: ArrayLike,
                   work: ArrayLike, data: ArrayLike, rate: ArrayLike, probes: SupportsIndex, pick: str = "first",
@@ -177,7 +177,7 @@ cdef class JobWalks:
         self.start, self.end, self.return_time = self._jobs["start"], self._jobs["end"], self._jobs["returned"]
         self.predicted = self._jobs["predicted"]
         self._totals = {name: np.zeros(self.nodes, np.int64) for name in NODE_COLUMNS}
-        self.busy, self.done, self.own_jobs, self.remote, self.peak = (self._totals[name] for name in NODE_COLUMNS)
+        self.busy_time, self.done, self.own_jobs, self.remote, self.peak = (self._totals[name] for name in NODE_COLUMNS)
         self.next_waiting = np.full(self.count, -1, np.int32)
         self.head, self.tail = np.full(self.nodes, -1, np.int32), np.full(self.nodes, -1, np.int32)
         self.waiting = np.zeros(self.nodes, np.int32)
@@ -200,19 +200,19 @@ cdef class JobWalks:
         pending_free(&self.steps)
 
     cdef _Guard _guard(self):
-        return guard(&self.occupied, guard(&self.links.occupied))
+        return guard(&self.in_call, guard(&self.links.in_call))
 
     # -- time -----------------------------------------------------------------------------------------------
 
     def advance(self, long long limit) -> int:
-        """Run up to and including `limit` ns; return `NEVER`, since the caller never has to act.
+        """Run up to and including `limit` ns; return `NEVER`, since no action of the caller is ever needed.
 
         Raises
         ------
         OverflowError
             If a node would be busy until after the last instant.
         """
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         cdef long long next_event, now
         cdef Event e
         while True:
@@ -250,10 +250,10 @@ cdef class JobWalks:
         return jobs + n > 0
 
     cdef const Record* _record(self, Py_ssize_t k) except NULL:
-        """Return the record of the k-th message taken from the links; it is valid until something is sent."""
+        """Return the record of the k-th message taken from the links; it is valid until a message is sent."""
         cdef int slot = self.links.due[k].slot
         cdef const Record* record = <const Record*> (self.links.data + slot * self.links.stride)
-        if not 0 <= record.job < self.count:  # a state from a file may have any number here
+        if not 0 <= record.job < self.count:  # a message in a state from a file may have any number
             raise ValueError(f"links must have messages for jobs below {self.count}, got job {record.job}")
         self.links._free_slot(slot)
         return record
@@ -277,7 +277,7 @@ cdef class JobWalks:
         return 0
 
     cdef int _join_line(self, Py_ssize_t job, Py_ssize_t u) except -1:
-        if self.next_in_line[job] != NOWHERE:  # a state from a file may name a job twice, which would make a cycle
+        if self.next_in_line[job] != NOWHERE:  # a state from a file may list a job twice, which would make a cycle
             raise ValueError(f"state must have job {job} waiting for one dispatcher, got two")
         self.next_in_line[job] = -1
         if self.first[u] < 0:
@@ -317,7 +317,7 @@ cdef class JobWalks:
         return self._move(job, home, u, self.at[u].free, now)
 
     cdef void _forget_stamps(self, Py_ssize_t job) noexcept:
-        """Clear all stamps if `job` was released before, and failed to be queued."""
+        """Clear all stamps if they have the number of `job`: its release failed before, and is repeated."""
         cdef Py_ssize_t u
         if self.at[self.home[job]].stamp == <unsigned int> (job + 1):
             for u in range(self.nodes):
@@ -417,7 +417,7 @@ cdef class JobWalks:
             n += 1
 
     cdef int _draw_more(self, Search* s) except -1:
-        """Draw twice as many steps, from the first one on, since the state of the stream is not stored."""
+        """Draw twice as many steps, again from the first, since the state of the stream is not stored."""
         cdef Py_ssize_t k
         cdef int u
         for k in range(s.steps):
@@ -436,7 +436,7 @@ cdef class JobWalks:
         return pending_push(&self.steps, time, self.searches.search[slot].sequence, slot)
 
     cdef int _continue_search(self, int slot, long long now) except -1:
-        """Handle the next event of a search: its probe arrives at a node, or the answer is back."""
+        """Handle the next event of a search: its probe arrives at a node, or an answer comes back."""
         cdef Search* s = &self.searches.search[slot]
         cdef Py_ssize_t job = s.job, home = self.home[job], u, previous = home
         cdef long long half = self.probe_time // 2, latency = self._latency(job)
@@ -485,9 +485,9 @@ cdef class JobWalks:
         return self._free_dispatcher(home, now) if self.queued else 0
 
     cdef bint _is_better(self, const Search* s, long long latency, long long now) noexcept:
-        """Return whether the node seen last is better than the best so far.
+        """Return whether the last probed node is better than the best so far.
 
-        With "first" it is compared with the home node; otherwise the first node counts as better.
+        With "first", the best so far is the home node; otherwise the first probed node counts as better.
         """
         cdef Py_ssize_t job = s.job
         cdef long long leaves = now + (self.probes - s.steps_taken) * self.probe_time  # when all nodes will have answered
@@ -512,9 +512,9 @@ cdef class JobWalks:
 
     cdef long long _turnaround(self, Py_ssize_t job, Py_ssize_t u, long long when_free, long long latency,
                                long long leaves) noexcept nogil:
-        """Return the turnaround of a job that leaves for node `u` at `leaves`, if no other job arrives there.
+        """Return the turnaround (ns) of a job that leaves for node `u` at `leaves`, if no other job arrives there.
 
-        With `printed` it is waiting + latency only.
+        With `printed`, return waiting + latency instead.
         """
         cdef long long wait = max(<long long> 0, when_free - (leaves + latency))
         return wait + latency if self.printed else wait + run_time(self.work[job], self.at[u].speed) + 2 * latency
@@ -524,7 +524,7 @@ cdef class JobWalks:
         return self.rule == NO_RULE or self._verdict(u, latency, now) == FITS
 
     cdef int _verdict(self, Py_ssize_t u, long long latency, long long now) noexcept nogil:
-        """Return `FITS`, or the jobs that are likely to come to `u` meanwhile: `OWN_JOBS` or `OTHER_JOBS`."""
+        """Return `FITS`, or which jobs are likely to reach `u` meanwhile: `OWN_JOBS` or `OTHER_JOBS`."""
         cdef double seconds = latency / 1e9, elapsed_time = now / 1e9, expected_jobs = 0.0, probability
         if seconds > 0 and not isnan(self.at[u].rate):
             expected_jobs = self.at[u].rate * seconds
@@ -543,7 +543,7 @@ cdef class JobWalks:
     # -- the log --------------------------------------------------------------------------------------------
 
     cdef int _log_search(self, Py_ssize_t job, Py_ssize_t home, long long now) except -1:
-        """Log a search that took no time by repeating its draws; the stamp of each logged node is removed."""
+        """Log a search that took no time by repeating its draws; clear the stamp of each logged node."""
         cdef unsigned long long stream = stream_seed(self.seed, job)
         cdef unsigned int stamp = <unsigned int> (job + 1)
         cdef Py_ssize_t steps = 0, u = home, previous
@@ -605,7 +605,7 @@ cdef class JobWalks:
 
     cdef int _log_end(self, Py_ssize_t job, Py_ssize_t home, Py_ssize_t u, long long when_free,
                       long long now) except -1:
-        """Log that the job moves to node `u`, whose answer was `when_free`, or stays (`u` is -1)."""
+        """Log that the job moves to node `u`, which answered `when_free`, or stays (`u` is -1)."""
         cdef ProbeRecord record
         record.job, record.node, record.asked, record.heard, record.count = job, u, -1, now, 0
         record.verdict, record.free, record.home_free = MOVES if u >= 0 else STAYS, when_free, self.at[home].free
@@ -628,7 +628,7 @@ cdef class JobWalks:
                                 llrint(self.data[job] / self.links.bandwidth * 1e9))
 
     cdef void _count(self, Py_ssize_t home, Py_ssize_t probes, Py_ssize_t loads) noexcept:
-        """Count `probes` packets from `home` to other nodes, and `loads` answers; `settle` counts them at these nodes."""
+        """Count `probes` packets sent by `home` and `loads` answers to it; `settle` counts them at the other nodes."""
         self._count_packets(PROBE, probes)
         self._count_packets(LOAD, loads)
         if self.degree < 0:
@@ -649,8 +649,8 @@ cdef class JobWalks:
         self.links._in[u] += self.packet
 
     def settle(self):
-        """Add the packets of probed nodes to the accounting of the links, which already has all others."""
-        cdef _Guard reservation = self._guard()
+        """Add the packets of probed nodes to the counts of the links, which already include all other packets."""
+        cdef _Guard access = self._guard()
         cdef Py_ssize_t u
         for u in range(self.nodes):
             self.links._out[u] += self.at[u].n_answers * self.packet
@@ -663,13 +663,13 @@ cdef class JobWalks:
     cdef int _queue(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
         cdef Node* node = &self.at[u]
         cdef long long start = max(now, node.free), end = start + run_time(self.work[job], node.speed)
-        if self.start[job] >= 0:  # a state from a file may name a job twice, which would make a cycle
+        if self.start[job] >= 0:  # a state from a file may list a job twice, which would make a cycle
             raise ValueError(f"state must have job {job} in one queue, got two")
         if end > LATEST:
             raise OverflowError(f"jobs of node {u} must end by {LATEST} ns")
         self.machine[job], self.arrived[job], self.start[job], self.end[job] = <int> u, now, start, end
         node.free = end
-        self.busy[u] += end - start
+        self.busy_time[u] += end - start
         self.done[u] += 1
         while self.head[u] >= 0 and self.start[self.head[u]] <= now:
             self.head[u] = self.next_waiting[self.head[u]]
@@ -694,17 +694,17 @@ cdef class JobWalks:
     # -- reports --------------------------------------------------------------------------------------------
 
     def jobs(self) -> dict[str, NDArray[Any]]:
-        """Return columns over jobs: machine, probes (int32); arrived, start, end, returned, predicted (int64 ns).
+        """Return columns by job: machine, probes (int32); arrived, start, end, returned, predicted (int64 ns).
 
         probes: the number of probed nodes, or of steps of a walk.  predicted: the expected wait at the node to which
         the job moved, -1 if it stayed.  The arrays are the memory of the kernel.
         """
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         return dict(self._jobs)
 
     def looks(self) -> dict[str, Integers]:
         """Return the log in order, with the int64 columns `gridcore.random_walk.state.LOOKS`."""
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         rows = np.empty((self.log.n, PROBE_FIELDS), np.int64)
         probelog_copy(&self.log, rows)
         return {name: rows[:, k].copy() for k, name in enumerate(LOOKS)}
@@ -715,11 +715,11 @@ cdef class JobWalks:
         return self.log.n_unlogged
 
     def totals(self) -> dict[str, Integers]:
-        """Return int64[nodes] each: busy (ns), done, own (jobs released there), remote (jobs sent there), and peak.
+        """Return totals by node, int64[nodes] each.
 
-        peak is the largest number of jobs that waited at a time.
+        busy (ns); done; own, jobs released there; remote, jobs sent there; peak, the most jobs that waited at a time.
         """
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         return {name: column.copy() for name, column in self._totals.items()}
 
     # -- checkpoints ----------------------------------------------------------------------------------------
@@ -729,7 +729,7 @@ cdef class JobWalks:
 
         The links have a state of their own.
         """
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         cdef Py_ssize_t k, n
         cdef Search* s
         free_at, n_answers = np.empty(self.nodes, np.int64), np.empty(self.nodes, np.uint32)
@@ -774,7 +774,7 @@ cdef class JobWalks:
         ValueError
             If the state is invalid.
         """
-        cdef _Guard reservation = self._guard()
+        cdef _Guard access = self._guard()
         cdef Py_ssize_t k, j, n
         cdef int slot
         cdef Search* s

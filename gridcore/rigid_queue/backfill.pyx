@@ -48,7 +48,7 @@ from gridcore.common.state import FLAG, ArrayEntry, NumberEntry, TableEntry, arr
 
 __all__ = ["BackfillQueue"]
 
-# The latest end and the longest duration of a job, so that an instant plus an estimate does not overflow.
+# The latest end and the longest duration of a job (2**62 ns); the sum of an instant and an estimate does not overflow.
 cdef long long _LAST = 4611686018427387904
 _INSTANT = (0, _LAST + 1)
 _STATE = {
@@ -63,13 +63,13 @@ _STATE = {
 cdef enum:
     UNKNOWN, COMING, WAITING, RUNNING, ENDED
 
-cdef struct EstimatedEnd:                  # a running job: its end by its estimate, and the machines that it frees then
+cdef struct EstimatedEnd:                  # of a running job: its estimated end, and the machines that it frees then
     long long at
     int job, nodes
 
 
 cdef class BackfillQueue:
-    """Jobs that wait for `machines` identical machines, and jobs that run on them.
+    """A queue of rigid jobs on `machines` identical machines, and the jobs that run on them.
 
     Durations are at most 2**61 ns.  An object supports one thread at a time.
 
@@ -82,9 +82,9 @@ cdef class BackfillQueue:
     estimate
         int64[jobs], ns >= 1, the estimated run time of each job, which may differ from `run`.
     easy
-        Whether to backfill; otherwise no job starts before one that is ahead of it.
+        Whether to backfill; otherwise no job starts before a job that is ahead of it in the queue.
     log
-        Keep every run for `starts`.
+        Whether to keep every run for `starts`.
 
     Raises
     ------
@@ -92,7 +92,7 @@ cdef class BackfillQueue:
         If an argument is invalid.
     """
 
-    cdef bint occupied                     # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                      # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, jobs
     cdef readonly long long now
     cdef readonly bint easy, log
@@ -100,13 +100,13 @@ cdef class BackfillQueue:
     cdef const long long[::1] length, estimate
     cdef char[::1] status
     cdef long long[::1] first_start, start, finish, cut
-    # All jobs submitted so far, in order, up to n_coming; those from `came` on are submitted later than `now`.
+    # jobs in order of submission, up to `n_coming`; those from `n_joined` on are submitted later than `now`
     cdef int[::1] coming
     cdef long long[::1] coming_at
     cdef Py_ssize_t n_coming, n_joined
     cdef Waiting queue
-    # the running jobs by their ends, and by their estimates.  The latter begin with the latest, then the highest
-    # number: most jobs that start or end are short, so little has to be moved
+    # the running jobs by their ends, and by their estimated ends.  The latter are in descending order, ties by
+    # descending number: most jobs that start or end are short, so few entries are moved
     cdef Entry* ends
     cdef EstimatedEnd* estimated_ends
     cdef Py_ssize_t n_running
@@ -114,12 +114,12 @@ cdef class BackfillQueue:
     # the machines
     cdef Occupancy occupancy
     cdef char[::1] down
-    cdef long long[::1] busy, done, interrupted
+    cdef long long[::1] busy_time, done, interrupted
     cdef long long ended
     cdef bint machines_changed             # machines have failed or recovered since the queue was last examined
-    # Whether the head is known not to fit: only submissions have happened since it was examined.
+    # whether the head is known not to fit, since only submissions have happened after it was examined
     cdef bint blocked
-    cdef long long shadow, extra           # of the head, set if machines are free; NEVER for no shadow time
+    cdef long long shadow, extra           # of the head, if machines are free; shadow NEVER: it has no shadow time
     cdef RunLog history
 
     def __cinit__(self, machines: SupportsIndex, nodes: ArrayLike, run: ArrayLike, estimate: ArrayLike, *,
@@ -145,10 +145,10 @@ cdef class BackfillQueue:
         self.coming_at = np.zeros(self.jobs, np.int64)
         self.spans = np.full(self.jobs, -1, np.int32)
         self.down = np.zeros(self.machines, np.int8)
-        self.busy = np.zeros(self.machines, np.int64)
+        self.busy_time = np.zeros(self.machines, np.int64)
         self.done = np.zeros(self.machines, np.int64)
         self.interrupted = np.zeros(self.machines, np.int64)
-        # each running job has at least one machine, which no other has, so at most this many run
+        # each running job has a machine of its own, so at most this many run
         k = min(self.jobs, self.machines) + 1
         self.ends = <Entry*> reallocate(NULL, k * sizeof(Entry))
         self.estimated_ends = <EstimatedEnd*> reallocate(NULL, k * sizeof(EstimatedEnd))
@@ -164,7 +164,7 @@ cdef class BackfillQueue:
         runlog_free(&self.history)
 
     cdef void _clear(self) noexcept nogil:
-        """Empty the queue, drop all running jobs, and make all machines that are up idle."""
+        """Empty the queue, drop all running jobs, and make each machine that is up idle."""
         cdef Py_ssize_t k
         waiting_clear(&self.queue)
         occupancy_clear(&self.occupancy)
@@ -179,8 +179,8 @@ cdef class BackfillQueue:
     # -- results --------------------------------------------------------------------------------------------
 
     def next_end(self) -> int:
-        """Return the first instant (ns) at which a running job ends, 2**63 - 1 for none."""
-        cdef _Guard reservation = guard(&self.occupied)
+        """Return the first instant (ns) at which a running job ends; 2**63 - 1 if no job runs."""
+        cdef _Guard access = guard(&self.in_call)
         return self.ends[0].at if self.n_running else NEVER
 
     def totals(self) -> dict[str, Integers]:
@@ -189,11 +189,11 @@ cdef class BackfillQueue:
         Per job: first_start, the earliest start, even if that run was cut off; start, that of the last run; finish
         (all ns, -1 for never); cut, the number of runs that were cut off.  Per machine: busy (ns), in runs that have
         ended or were cut off; tasks, the number of jobs completed on it; interrupted, the number of runs cut off on
-        it, whichever of their machines failed.
+        it, even if another of their machines failed.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         return {"first_start": np.array(self.first_start), "start": np.array(self.start),
-                "finish": np.array(self.finish), "cut": np.array(self.cut), "busy": np.array(self.busy),
+                "finish": np.array(self.finish), "cut": np.array(self.cut), "busy": np.array(self.busy_time),
                 "tasks": np.array(self.done), "interrupted": np.array(self.interrupted)}
 
     def starts(self) -> tuple[Integers, Integers, Integers, Integers, Integers]:
@@ -202,7 +202,7 @@ cdef class BackfillQueue:
         It covers the runs that have ended (completed is 1) or were cut off (0), in order of start, job and machine.
         A run that was cut off at the instant of its start has no entries.  Empty without ``log``.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
         keys = np.zeros((2, self.history.n), np.int64)
         cdef long long[:, ::1] key = keys
@@ -216,7 +216,7 @@ cdef class BackfillQueue:
 
     def getstate(self) -> dict[str, Any]:
         """Return the changes since construction, as described in `gridcore.common.state`."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
         cdef int job
         job_on = np.full(self.machines, -1, np.int32)
@@ -240,7 +240,7 @@ cdef class BackfillQueue:
         ValueError
             If the state is invalid.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, u
         columns, instants = self._columns(), (-1, _LAST + 1)
         entries = read(state, {
@@ -273,7 +273,7 @@ cdef class BackfillQueue:
         for k in range(coming_rows.shape[0]):
             self.coming[self.n_coming], self.coming_at[self.n_coming] = <int> coming_rows[k, 0], coming_rows[k, 1]
             self.n_coming += 1
-        # the tail is after the last submitted job, even if that does not wait any more
+        # the tail follows the last submitted job, even if that job is no longer waiting
         self.queue.tail = self.coming[self.n_joined - 1] + 1 if self.n_joined else 0
         for u in range(self.machines - 1, -1, -1):
             if job_on[u] >= 0:
@@ -286,7 +286,7 @@ cdef class BackfillQueue:
         """Return the arrays that change during a run, with a value per machine or job."""
         return {name: np.asarray(column) for name, column in (
             ("status", self.status), ("first_start", self.first_start), ("start", self.start),
-            ("finish", self.finish), ("cut", self.cut), ("down", self.down), ("busy", self.busy),
+            ("finish", self.finish), ("cut", self.cut), ("down", self.down), ("busy", self.busy_time),
             ("done", self.done), ("interrupted", self.interrupted))}
 
     # -- events ---------------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ cdef class BackfillQueue:
         Parameters
         ----------
         now
-            One instant for all, or int64[k], not descending; not before the instant reached, nor before an
+            One instant for all, or int64[k], not decreasing; not before the instant reached, nor before an
             earlier submission.  A job submitted for a later instant joins the queue at that instant.
 
         Raises
@@ -307,7 +307,7 @@ cdef class BackfillQueue:
         ValueError
             If a job or an instant is invalid.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] ids = indices(jobs, "jobs", 0, self.jobs)
         cdef const long long[::1] at
         cdef Py_ssize_t k
@@ -341,9 +341,9 @@ cdef class BackfillQueue:
         Raises
         ------
         OverflowError
-            If a job would end after 2**62 ns; the queue is then as before that start.
+            If a job would end after 2**62 ns; the job is then not started, and stays in the queue.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef int failed
         with nogil:
             failed = self._run(until)
@@ -366,7 +366,7 @@ cdef class BackfillQueue:
         ValueError
             If a machine or `now` is invalid.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] ids = self._machines(machines, now)
         cdef Py_ssize_t k, n = 0, left
         cdef unsigned long long[::1] failing = np.zeros(self.occupancy.words, np.uint64)
@@ -408,7 +408,7 @@ cdef class BackfillQueue:
 
         Machines that are up are unchanged.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] ids = self._machines(machines, now)
         cdef Py_ssize_t k
         for k in range(ids.shape[0]):
@@ -428,7 +428,7 @@ cdef class BackfillQueue:
         return ids
 
     cdef int _run(self, long long until) noexcept nogil:
-        """Do the work of `run`; return 0, or 1 without memory, or 2 if a job would end too late."""
+        """Run the queue to `until` ns; return 0, 1 if memory runs out, or 2 if a job would end too late."""
         cdef long long at
         cdef Py_ssize_t first
         cdef int failed
@@ -453,7 +453,7 @@ cdef class BackfillQueue:
                 self.n_joined += 1
             failed = self._examine(first)
             if failed:
-                # so that the next call examines the whole queue
+                # make the next call examine the whole queue
                 self.machines_changed = True
                 return failed
             self.machines_changed = False
@@ -462,12 +462,12 @@ cdef class BackfillQueue:
     # -- the queue ------------------------------------------------------------------------------------------
 
     cdef inline void _join(self, int job) noexcept nogil:
-        """Add the job to the queue, at the place of its number."""
+        """Insert the job into the queue at the place of its number."""
         self.status[job] = WAITING
         waiting_join(&self.queue, job, self.nodes[job], self.estimate[job])
 
     cdef int _examine(self, Py_ssize_t first) noexcept nogil:
-        """Start the jobs that start now; those from `first` on are new.  Return the result of `_run`."""
+        """Start the jobs that can start now; those from `first` on are new.  Returns the code that `_run` returns."""
         cdef long long previous_extra
         if not self.blocked or self.machines_changed:
             self.blocked = False
@@ -483,8 +483,8 @@ cdef class BackfillQueue:
             if self.easy and self.occupancy.n_idle > 0:
                 self._reserve()
         elif self.easy and self.occupancy.n_idle > 0 and self.shadow < self.now:
-            # Jobs that run beyond their estimates have moved the shadow time.  The time until it has not grown, so jobs
-            # that did not start before can only start now if the extra has changed.
+            # Jobs that exceed their estimates have delayed the shadow time.  It is no further ahead than before, so
+            # jobs that did not start then can only start now if the extra has changed.
             previous_extra = self.extra
             self._reserve()
             if self.extra != previous_extra:
@@ -494,7 +494,7 @@ cdef class BackfillQueue:
         return self._fill(first)
 
     cdef void _reserve(self) noexcept nogil:
-        """Compute the shadow time and the extra of the head, which does not fit."""
+        """Compute the shadow time and the number of extra machines for the head of the queue, which does not fit."""
         cdef long long n = self.occupancy.n_idle, need = self.queue.nodes[self.queue.head]
         cdef Py_ssize_t k = self.n_running
         while k > 0 and n < need:
@@ -510,7 +510,7 @@ cdef class BackfillQueue:
         self.extra = n - need
 
     cdef int _fill(self, Py_ssize_t j) noexcept nogil:
-        """Start the jobs, from j on, that may start before the head."""
+        """Backfill: start the jobs from j on that do not delay the head.  Returns the code that `_run` returns."""
         cdef long long slack = self.shadow - self.now
         while self.occupancy.n_idle > 0:
             j = waiting_next(&self.queue, j, self.occupancy.n_idle, self.extra, slack)
@@ -538,7 +538,7 @@ cdef class BackfillQueue:
         return low
 
     cdef bint _start(self, Py_ssize_t job) noexcept nogil:
-        """Start a job that fits; False if it would end too late."""
+        """Start a job that fits; return False if it would end too late."""
         if self.length[job] > _LAST - self.now:
             return False
         waiting_leave(&self.queue, job)
@@ -562,7 +562,7 @@ cdef class BackfillQueue:
         self.n_running += 1
 
     cdef bint _end(self) noexcept nogil:
-        """End the running job that ends first; False without memory for the log."""
+        """End the running job that ends first; return False if memory for the log runs out."""
         cdef int job = <int> self.ends[0].number
         cdef Py_ssize_t k
         if not self._leave(job, True):
@@ -577,7 +577,7 @@ cdef class BackfillQueue:
         return True
 
     cdef bint _leave(self, int job, bint completed) noexcept nogil:
-        """Free the machines of a job, which waits again if it is not completed; False without memory for the log."""
+        """Free the machines of a job, which waits again unless `completed`; return False if memory runs out."""
         cdef long long ran = self.now - self.start[job]
         cdef int s = self.spans[job]
         cdef Py_ssize_t base, u
@@ -588,12 +588,12 @@ cdef class BackfillQueue:
             mask, base = self.occupancy.span[s].mask, 64 * <Py_ssize_t> self.occupancy.span[s].word
             if mask == ~(<unsigned long long> 0):
                 for u in range(base, base + 64):
-                    self.busy[u] += ran
+                    self.busy_time[u] += ran
                     self.done[u] += completed
             else:
                 while mask:
                     u = base + lowest_bit(mask)
-                    self.busy[u] += ran
+                    self.busy_time[u] += ran
                     self.done[u] += completed
                     mask &= mask - 1
             if not completed:
@@ -610,7 +610,7 @@ cdef class BackfillQueue:
         return True
 
     cdef bint _log_run(self, int job, bint completed) noexcept nogil:
-        """Add the run of a job to the log; False without memory."""
+        """Add the run of a job to the log; return False if memory runs out."""
         cdef const Span* span
         cdef int s = self.spans[job]
         if not runlog_add(&self.history, job, self.start[job], self.now, completed,

@@ -15,8 +15,8 @@ cdef struct Span:
 
 
 cdef struct Occupancy:
-    unsigned long long* idle            # bits: free and up
-    unsigned long long* nonzero         # bits: words of `idle` that are not 0
+    unsigned long long* idle            # bits of the machines that are free and up
+    unsigned long long* nonzero         # bits of the words of `idle` that are not 0
     Py_ssize_t machines, words
     Py_ssize_t n_idle
     Span* span
@@ -28,7 +28,7 @@ cdef inline int occupancy_make(Occupancy* o, Py_ssize_t machines) except -1:
     o.machines, o.words = machines, (machines + 63) >> 6
     o.idle = <unsigned long long*> reallocate(NULL, o.words * sizeof(unsigned long long))
     o.nonzero = <unsigned long long*> reallocate(NULL, ((o.words + 63) >> 6) * sizeof(unsigned long long))
-    # each span has at least one machine, which no other span has, so there are at most as many spans
+    # each span has a machine of its own, so there are at most as many spans as machines
     o.span = <Span*> reallocate(NULL, machines * sizeof(Span))
     occupancy_clear(o)
     return 0

@@ -5,11 +5,11 @@ from libc.stdlib cimport free, realloc
 from gridcore.common.bits cimport count_bits, lowest_bit
 
 cdef struct Run:
-    long long start, end, first         # ns; first: the first part with its machines
+    long long start, end, first         # start and end in ns; `first` is the first part with its machines
     int job, completed
 
 
-cdef struct Part:                       # the machines of a run in one word of 64
+cdef struct Part:                       # the machines of a run in one word of 64 bits
     unsigned long long mask
     long long word
 

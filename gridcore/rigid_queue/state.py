@@ -14,7 +14,7 @@ from gridcore.common.arrays import Bools, Integers
 
 
 def check_coming(coming: Integers, now: int, to_come: Bools, submitted: Bools) -> None:
-    """Check jobs that are submitted later, and their instants, against the status of each job."""
+    """Check the jobs that are to be submitted later, and their instants, against the status of each job."""
     coming_jobs, submitted_jobs = coming[:, 0], np.flatnonzero(submitted)
     if not (
         np.array_equal(coming_jobs, np.flatnonzero(to_come))
@@ -52,7 +52,7 @@ def check_running(
 def check_log(
     runs: Integers, masks: NDArray[np.uint64], words: Integers, nodes: NDArray[Any], machines: int
 ) -> None:
-    """Check completed runs in the form of `run_log.pxd`; `words` have been checked."""
+    """Check the log of runs, in the form of `run_log.pxd`; `words` have been checked already."""
     job, _, _, _, parts = runs.T
     if parts.max(initial=0) > len(masks) or parts.sum() != len(masks):
         raise ValueError("state['runs'] must have as many parts in total as state['masks'] has entries")

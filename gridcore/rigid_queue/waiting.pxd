@@ -10,7 +10,7 @@ from libc.stdlib cimport free
 from gridcore.common.memory cimport reallocate
 
 cdef enum:
-    # jobs in a block, and in a block of blocks, as powers of two
+    # numbers of jobs in a block, and in a block of blocks, as powers of two
     BLOCK = 6
     LARGE = 12
     # the number of nodes of a job that does not wait
@@ -28,7 +28,7 @@ cdef struct Waiting:
     long long* estimate
     Least* block
     Least* large
-    Py_ssize_t head, tail               # no job waits before head, or from tail on
+    Py_ssize_t head, tail               # all waiting jobs are from `head` to `tail` - 1
 
 
 cdef inline Least least_of_none() noexcept nogil:

@@ -14,7 +14,7 @@ cdef enum:
 cdef struct Agenda:
     Entry* item
     Py_ssize_t n, room
-    int* position                       # by number, or `ABSENT`; agendas that have no number in common share it
+    int* position                       # by number: its place, or `ABSENT`; shared by agendas without common numbers
 
 
 cdef inline bint agenda_reserve(Agenda* a, Py_ssize_t n) noexcept nogil:

@@ -45,7 +45,7 @@ if (sizeof(Task), sizeof(Machine), sizeof(Bag), sizeof(Row)) != (
 
 
 cdef object instants(object values, str name, long long low):
-    """Return `values` as int64; raise ValueError if one is below `low`."""
+    """Return `values` as int64; raise ValueError if a value is below `low`."""
     array = integers(values, name)
     if len(array) and array.min() < low:
         k = int(np.argmax(array < low))
@@ -63,7 +63,7 @@ cdef object table(void* rows, Py_ssize_t n, dtype):
 
 
 cdef int fill(void* rows, object array) except -1:
-    """Copy an array such as `table` returns into structs."""
+    """Copy an array of structs, as `table` returns it, to `rows`."""
     cdef const unsigned char[::1] raw = array.view(np.uint8)
     if raw.shape[0]:
         memcpy(rows, &raw[0], raw.shape[0])
@@ -79,24 +79,24 @@ cdef int check(int status) except -1:
 
 
 cdef class WorkQueue:
-    """Tasks of bags on machines that fail: a work queue with task copies and checkpoints.
+    """A work queue with task copies and checkpoints, for bags of tasks on machines that fail.
 
-    The next task is taken from the bag given by `bag_order`, among those that have one to start: if some tasks have
-    lost all their copies, the one that has been without a copy the longest; otherwise the next task of the sequence
-    that was never started; otherwise, among the tasks with the fewest copies, if those are fewer than
-    `max_replicas`, the one given by `order`.  It goes to the free machine given by `choice`.  A copy continues from
-    the newest checkpoint.  The first copy that completes the task ends the others.
+    `bag_order` selects the next bag.  Its next task is, if some tasks have lost all copies, the one without a copy for
+    the longest time; otherwise the next task that was never started; otherwise the one that `order` selects among the
+    tasks with the fewest copies, if these have fewer than `max_replicas`.
+    `choice` selects its machine among the free ones.  A copy continues from the newest checkpoint.  The first copy
+    that completes the task ends the others.
 
     Parameters
     ----------
     speed
         float64[machines], Mflop/s > 0.
     tasks
-        int64[bags] >= 1, how many tasks each bag has.
+        int64[bags] >= 1, the number of tasks of each bag.
     sizes
         float64[all tasks], Mflop > 0, bag after bag.
     up_until
-        int64[machines], ns, when each machine is predicted to fail first; `NEVER` if it is not.
+        int64[machines], ns, the predicted first failure of each machine; `NEVER` for none.
     order
         "random", "small" or "great" (smallest or greatest residual, ties: the lowest index), "ask" (see
         `candidates`).
@@ -109,22 +109,21 @@ cdef class WorkQueue:
     bag_order
         Which bag is next; bags are released in the order of their numbers, and ties go to the lowest.
         "fcfs-share": the lowest number that has a task to start; "fcfs-excl": the lowest number that is not
-        complete, even if it has none; "rr": the one after the bag that was last, and 0 after the last of all;
-        "rr-nrf": the same, but while any task has no copy, only among the bags of such tasks; "longidle": the
-        one of the task that has had no copy for the longest time, and while all tasks have one, as
-        "fcfs-share".
+        complete, even if it has none; "rr": round robin, the bag after the one selected last; "rr-nrf":
+        the same, but only among bags that have a task without a copy, as long as there are any; "longidle": the bag
+        of the task that has had no copy for the longest time, or if all tasks have a copy, as "fcfs-share".
     min_speed
         Mflop/s; slower machines get no task.
     interval, checkpoint, restore
         ns >= 0; computing between two checkpoints (0: none are written), writing one, reading one; at most
         10**18.
     local
-        A checkpoint stays on its machine, which keeps only that of the last task that it lost.  Otherwise the
-        newest checkpoint of a task is on the server.
+        Whether a checkpoint stays on its machine, which keeps only that of the last task that it lost.  Otherwise
+        the newest checkpoint of a task is on the server.
     printed
-        Choose as in the figures of the paper: machine 0 is compared with the others even if it is not free.
+        Whether to choose as in the figures of the paper: machine 0 takes part in comparisons even if it is not free.
     prediction
-        When a machine will fail: "told": `up_until`, and from each recovery on the instant given with it;
+        The predicted failure of a machine: "told": `up_until`, and after each recovery the instant given with it;
         "past": after the mean of those of its last 32 up times that were longer than its age; "age": after
         twice its age.
     faults
@@ -132,10 +131,10 @@ cdef class WorkQueue:
     seed
         Seed of the random order, >= 0.
     log
-        Keep every copy for `copies`.
+        Whether to keep every copy for `copies`.
     period, phase, factors, series, first
         Machine u has the fraction `factors[series[u], (first[u] + (t + phase) // period) % steps]` of its
-        speed at t ns.  period is at most 10**16 ns; 0: machines have their whole speed.  phase is below
+        speed at t ns.  period is at most 10**16 ns; if it is 0, machines have their full speed.  phase is below
         period.
     step
         Whether `run` stops with "decide" before each start, as with "ask"; `pick_task`, `pick_machine` and
@@ -147,7 +146,7 @@ cdef class WorkQueue:
         If an argument is invalid.
     """
 
-    cdef bint occupied                      # reserved by `gridcore.common.arguments.guard`
+    cdef bint in_call                       # set while a public method runs; see `gridcore.common.arguments.guard`
     cdef readonly Py_ssize_t machines, bags
     cdef readonly bint log
     cdef Work w
@@ -155,7 +154,7 @@ cdef class WorkQueue:
     cdef const long long[::1] by_rank, rank
     cdef const double[:, ::1] factors
     cdef const int[::1] series, first_step
-    # the current block of failures and recoveries, and the next of them
+    # the current block of failures and recoveries, and the index of the next one in it
     cdef const long long[::1] fault_time, fault_machine, fault_until
     cdef const unsigned char[::1] fault_up
     cdef Py_ssize_t fault
@@ -213,7 +212,7 @@ cdef class WorkQueue:
         self._make_tasks(counts, size)
 
     cdef int _make(self) except -1:
-        """Allocate memory, and make all machines up and free."""
+        """Allocate memory; all machines are up and free."""
         cdef Work* w = &self.w
         cdef Py_ssize_t u
         w.task = <Task*> calloc(w.tasks + 1, sizeof(Task))
@@ -295,17 +294,17 @@ cdef class WorkQueue:
 
     @property
     def now(self) -> int:
-        """The present instant, ns."""
+        """The current time, ns."""
         return self.w.now
 
     @property
     def left(self) -> int:
-        """The number of tasks of all bags that are not completed."""
+        """The number of tasks, over all bags, that are not completed."""
         return self.w.left
 
     @property
     def looked(self) -> int:
-        """The number of machines that were examined for choices by "all"."""
+        """The number of machines that the choice "all" has examined so far."""
         return self.w.n_examined
 
     # -- input ------------------------------------------------------------------------------------------
@@ -316,10 +315,9 @@ cdef class WorkQueue:
         Parameters
         ----------
         sequence
-            int64[tasks of the bag], the order in which its tasks are started for the first time, counted from
-            0 within the bag.
+            int64[tasks of the bag], its tasks, numbered from 0, in the order in which they are first started.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Bag* b
         cdef const long long[::1] order
@@ -348,9 +346,9 @@ cdef class WorkQueue:
                     work_set_idle(w, k)
 
     def feed(self, time: ArrayLike, machine: ArrayLike, up: ArrayLike, until: ArrayLike):
-        """Give the next failures and recoveries of machines, in order of time, machine, and down before up.
+        """Add the next block of failures and recoveries, by time, then machine, failures before recoveries.
 
-        An empty block is the last one.  The call is allowed after `run` has returned "blocks".
+        An empty block is the last one.  This may only be called after `run` has returned "blocks".
 
         Parameters
         ----------
@@ -359,11 +357,11 @@ cdef class WorkQueue:
         machine
             int64[k].
         up
-            bool[k].
+            bool[k], true if the machine recovers, false if it fails.
         until
-            int64[k], ns, when a machine that recovers is predicted to fail again.
+            int64[k], ns, the predicted next failure of a machine that recovers.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
         if self.fed or self.fault < self.fault_time.shape[0]:
             raise ValueError("feed requires that the last run returned 'blocks'")
@@ -382,15 +380,15 @@ cdef class WorkQueue:
         """Run everything that is due before `until` ns, and return why the run stops.
 
         "reached": no event is left before `until`, and `now` is `until` unless that is `NEVER`.  "blocks": `feed` must
-        be called first.  "decide": the caller must choose a task or a machine of `candidates` and `idle_machines`.
+        be called first.  "decide": the caller must choose a task or a machine from `candidates` and `idle_machines`.
         "done": the last task of all bags was completed at `now`.  "over": no machine is up, and none will recover.
 
         Raises
         ------
         OverflowError
-            If a task would end after the last instant.
+            If a task would end after the end of the clock.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef int reason
         with nogil:
             reason = self._run(until)
@@ -436,7 +434,7 @@ cdef class WorkQueue:
             if self.fault == self.fault_time.shape[0] and not self.fed:
                 continue                    # the next block may have failures or recoveries at this instant
             if not self.dirty:
-                continue                # only a checkpoint was written, which frees no machine
+                continue                # only checkpoints were written, which free no machine
             reason = self._match()
             if reason != REACHED:
                 return reason
@@ -489,11 +487,11 @@ cdef class WorkQueue:
     # -- decisions from outside -------------------------------------------------------------------------
 
     def candidates(self) -> tuple[int, Integers, Floats]:
-        """Return (bag, tasks int64[k], residual float64[k] Mflop): the tasks that may be next, k = 0 for none.
+        """Return (bag, tasks int64[k], residual float64[k] Mflop) for the tasks that may be started next.
 
-        Tasks are counted from 0 within the bag, in ascending order.
+        Tasks are numbered from 0 within the bag, and ascending; k = 0 if there is none.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t b = next_bag(w), k
         cdef Bag* bag
@@ -513,16 +511,16 @@ cdef class WorkQueue:
         return b, np.array(eligible, np.int64) - bag.first, np.array(residual, np.float64)
 
     def idle_machines(self) -> tuple[Integers, Integers]:
-        """Return (machines int64[k], until int64[k] ns): free machines, ascending, and when each may fail."""
-        cdef _Guard reservation = guard(&self.occupied)
+        """Return (machines int64[k], until int64[k] ns): the free machines, ascending, and their predicted failures."""
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         machines = [u for u in range(w.machines) if work_is_idle(w, u)]
         until = [w.idle.round[0][w.rank[u]] for u in machines]
         return np.array(machines, np.int64), np.array(until, np.int64)
 
     def lasts(self, Py_ssize_t bag, Py_ssize_t task, machines: ArrayLike) -> Integers:
-        """Return int64[k] ns: how long `task` of `bag` takes on `machines` at whole speed, as "all" assumes."""
-        cdef _Guard reservation = guard(&self.occupied)
+        """Return the duration of `task` of `bag` on each of `machines` at full speed, int64[k], ns."""
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._left(bag, task)
         cdef const long long[::1] machine_ids = indices(machines, "machines", 0, self.machines)
@@ -531,8 +529,8 @@ cdef class WorkQueue:
                         np.int64)
 
     def pick_task(self) -> tuple[int, int]:
-        """Return (bag, task): the next task by `order`; (-1, -1) if there is none.  With "random", this draws."""
-        cdef _Guard reservation = guard(&self.occupied)
+        """Return (bag, task), the next task by `order`, drawn if it is "random"; (-1, -1) if there is none."""
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t b = next_bag(w), k
         if b < 0:
@@ -545,8 +543,8 @@ cdef class WorkQueue:
         return b, k - w.bag[b].first
 
     def pick_machine(self, Py_ssize_t bag, Py_ssize_t task) -> int:
-        """Return the machine that should get `task` of `bag` by `choice`; -1 for none."""
-        cdef _Guard reservation = guard(&self.occupied)
+        """Return the machine that `choice` selects for `task` of `bag`; -1 if there is none."""
+        cdef _Guard access = guard(&self.in_call)
         if self.w.choice == ASK_MACHINE:
             raise ValueError("pick_machine does not support choice 'ask'")
         return pick_machine(&self.w, self._left(bag, task))
@@ -557,9 +555,9 @@ cdef class WorkQueue:
         Raises
         ------
         ValueError
-            If the task is not one of the next tasks, or the machine is not free.
+            If the task is not one of `candidates`, or the machine is not free.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._task(bag, task)
         cdef Task* t = &w.task[k]
@@ -572,17 +570,17 @@ cdef class WorkQueue:
 
     def wait(self):
         """Keep the free machines idle until the next event."""
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         self.dirty = False
 
     def weigh(self, Py_ssize_t bag, Py_ssize_t task, Py_ssize_t machine) -> tuple[int, bool, int, int, int, int]:
-        """Return the facts behind the decision to give `task` of `bag`, which is next, to `machine`, which is free.
+        """Return the facts about an assignment of `task` of `bag`, a next task, to `machine`, which is free.
 
-        The tuple has: the number of copies of the task; whether it ever had one; the number of alternatives, with this
-        task (tasks that precede only by the order, or that have also lost all copies); the number of free machines;
-        the predicted failure of `machine` (ns); and the duration of the task there (ns, as by `lasts`).
+        The tuple has: the number of copies of the task; whether it was ever started; the number of uncompleted tasks
+        of the bag, including this one, with the same two values; the number of free machines; the predicted failure of
+        `machine` (ns); and the duration of the task there (ns, as by `lasts`).
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._left(bag, task), j, u, n_alternatives = 0, free = 0
         cdef Task* t = &w.task[k]
@@ -603,7 +601,7 @@ cdef class WorkQueue:
         return t.running, t.state & BEGUN != 0, n_alternatives, free, w.idle.round[0][w.rank[machine]], need
 
     cdef Py_ssize_t _left(self, Py_ssize_t bag, Py_ssize_t task) except -1:
-        """Return the index of a task as `_task` does; raise ValueError if it is completed."""
+        """Return the index of `task` of `bag` among all tasks; raise ValueError if it is completed."""
         cdef Py_ssize_t k = self._task(bag, task)
         if self.w.task[k].state & COMPLETED:
             raise ValueError(f"task must not be completed, got {task} of bag {bag}")
@@ -619,7 +617,7 @@ cdef class WorkQueue:
     # -- results ----------------------------------------------------------------------------------------
 
     def totals(self) -> dict[str, NDArray[Any]]:
-        """Return copies of the totals of bags and machines so far.
+        """Return the totals of bags and machines so far, as new arrays.
 
         Per bag int64: first_start, finish (ns, -1 for never), completed (tasks), nodes_used (machines that
         began a task of it), resubmitted (how often a task was left without a copy), replicas (copies
@@ -628,7 +626,7 @@ cdef class WorkQueue:
         `gridsim.scheduling.contract.Outcome`).  Per machine int64: busy (ns), tasks (completed), interrupted
         (copies that ran when it failed), ended (copies stopped because another was faster).
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         bags = table(self.w.bag, self.w.bags, states.BAG)
         machines = table(self.w.machine, self.w.machines, states.MACHINE)
         return {
@@ -639,12 +637,12 @@ cdef class WorkQueue:
         }
 
     def copies(self) -> dict[str, NDArray[Any]]:
-        """Return columns of all copies that are over, in the order of their ends; empty without ``log``.
+        """Return a row for each task copy that has ended, in the order of their ends; none if ``log`` is false.
 
-        int64: machine, bag, task (within the bag), start, end (ns), completed (0 or 1); float64: begin, Mflop of
-        the task that were done before the copy.
+        The columns are int64: machine, bag, task (within the bag), start, end (ns), completed (0 or 1); and
+        float64: begin, the work of the task done before the copy, Mflop.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t b
         rows = table(self.w.row, self.w.n_rows, states.ROW)
         first = np.array([self.w.bag[b].first for b in range(self.w.bags)], np.int64)
@@ -662,9 +660,9 @@ cdef class WorkQueue:
     def getstate(self) -> dict[str, Any]:
         """Return the changes since construction, as described in `gridcore.common.state`.
 
-        Tables are copied.  Lists and heaps are stored as their members in order, from which `setstate` builds them.
+        Tables are copied.  Of lists and heaps, only the members are stored, in order; `setstate` rebuilds them.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t k, u, b, n, words = (w.machines + 63) >> 6
         due, until = np.zeros(w.machines, np.int64), np.zeros(w.machines, np.int64)
@@ -717,7 +715,7 @@ cdef class WorkQueue:
         ValueError
             If the state is invalid.
         """
-        cdef _Guard reservation = guard(&self.occupied)
+        cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t k, u, b, words = (w.machines + 63) >> 6
         cdef const long long[::1] due, until
@@ -730,7 +728,7 @@ cdef class WorkQueue:
         w.random_state, w.turn, w.running = int(entries["chance"][0]), entries["turn"], 0
         radix_clear(&w.due)
         w.up = int(entries["machines"]["up"][entries["fast"]].sum())
-        # the links between rows are empty in checked tables
+        # tables that passed the checks have empty links between rows
         fill(w.task, entries["tasks"])
         fill(w.machine, entries["machines"])
         fill(w.bag, entries["bags"])
@@ -767,7 +765,7 @@ cdef class WorkQueue:
             for b in range(w.bags):
                 work_drop_ranking(w, b)
             raise MemoryError
-        # `work_enrank` may have changed the due instants of machines; restore them
+        # restore the due instants of machines, which `work_enrank` may have changed
         for u in entries["running"].tolist():
             work_due(w, u, due[u])
         for k, b in enumerate(entries["seen_of"].tolist()):

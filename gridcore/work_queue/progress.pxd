@@ -15,16 +15,16 @@ cdef extern from *:
     """
     #define GRIDCORE_LONGEST 9200000000000000000LL
     """
-    const long long LONGEST "GRIDCORE_LONGEST"    # ns; the longest duration that is computed with
+    const long long LONGEST "GRIDCORE_LONGEST"    # the longest duration in computations, ns
 
 
 cdef struct LoadProfile:
     long long period                    # ns; 0: no background load
-    long long phase                     # ns since the step of each machine at time 0 began, below period
+    long long phase                     # age of each machine's step at time 0, ns; less than `period`
     Py_ssize_t steps
     const double* factor                # a row of `steps` factors for each series
-    const int* series                   # by machine, its series
-    const int* first                    # by machine, its step at time 0
+    const int* series                   # by machine: its series
+    const int* first                    # by machine: its step at time 0
 
 
 cdef struct Rules:
@@ -33,9 +33,9 @@ cdef struct Rules:
 
 
 cdef struct Copy:
-    long long start, end                # ns; end: when it completes the task if nothing interrupts it
-    long long marks                     # number of checkpoints that it writes until its end
-    double begin                        # Mflop of the task that were done before it
+    long long start, end                # ns; `end` is when it completes the task if nothing interrupts it
+    long long marks                     # number of checkpoints that it writes before its end
+    double begin                        # Mflop of the task that were done before it started
     double speed                        # Mflop/s
     Py_ssize_t machine
 
@@ -70,7 +70,7 @@ cdef inline long long load_end(const LoadProfile* p, Py_ssize_t u, long long sta
         edge = min((k + 1) * p.period - p.phase, limit)
         factor = p.factor[p.series[u] * p.steps + (p.first[u] + k) % p.steps]
         room = factor * <double> (edge - start)
-        if work <= room + 0.5 * factor:         # half a ns more, for rounding
+        if work <= room + 0.5 * factor:         # up to half a ns is rounded off
             return min(start + max(<long long> 1, llrint(work / factor)), limit)
         work -= room
         start = edge
@@ -165,7 +165,7 @@ cdef inline double copy_saved(const Copy* it, const Rules* rules, long long now)
     return it.begin + done / 1e9 * it.speed
 
 
-cdef struct Cycles:                     # Mflop: nominal speed times the time of each kind
+cdef struct Cycles:                     # nominal speed times the time spent on each purpose, Mflop
     double computed, fresh, overhead, slowed
 
 
@@ -180,7 +180,7 @@ cdef inline Cycles copy_cycles(const Copy* it, const Rules* rules, long long now
     cdef Cycles cycles
     reading = min(ran, rules.restore if it.begin > 0.0 else 0)
     window = it.start + reading + marks * (rules.interval + rules.checkpoint)
-    # since the newest checkpoint: computing, then, except at the end of the task, an incomplete checkpoint
+    # after the newest checkpoint comes computing, then an incomplete checkpoint, except at the end of the task
     computing = now - window
     if marks < it.marks:
         computing = min(computing, rules.interval)

@@ -54,7 +54,7 @@ cdef inline Py_ssize_t pick_task(Work* w, Py_ssize_t number) noexcept nogil:
             prefetch(&w.task[w.sequence[b.first + b.at + AHEAD]])
         return w.sequence[b.first + b.at]
     if w.ranking[number] == NULL:
-        # the first time that a task of this bag may get a further copy
+        # made only when a task of this bag may first get a further copy
         if not work_make_ranking(w, number):
             return -1
         for k in range(b.first, b.first + b.tasks):
@@ -117,7 +117,7 @@ cdef inline Py_ssize_t pick_machine(Work* w, Py_ssize_t k) noexcept nogil:
         r = tournament_first(&w.idle, 0)
     if not w.printed or w.choice == FIRST:
         return w.by_rank[r]
-    # as printed: machine 0 is chosen, free or not, unless another one is better
+    # as printed in the paper: machine 0 is chosen, free or not, unless another machine is better
     u = w.by_rank[r] if r >= 0 else 0
     if w.choice == AVAIL:
         zero = predicted_end(&w.predictor, 0, w.now) if w.machine[0].up else w.now

@@ -23,11 +23,11 @@ from gridcore.common.state import (
     refuse,
 )
 
-#: The orders of bags, which `gridcore.work_queue.dispatch.WorkQueue` describes.
+#: The orders of bags; `gridcore.work_queue.dispatch.WorkQueue` describes them.
 BAG_ORDERS = ("fcfs-share", "fcfs-excl", "rr", "rr-nrf", "longidle")
 #: The largest number of simultaneous copies of a task.
 MOST_REPLICAS = 1024
-#: The longest interval (ns), so that sums of intervals do not overflow.
+#: The longest interval (ns); sums of intervals up to it do not overflow.
 LONGEST = 10**18
 LONGEST_PERIOD = 10**16
 
@@ -38,7 +38,7 @@ def _struct(**fields: str) -> np.dtype[Any]:
     return np.dtype([(name, kind) for kind, names in fields.items() for name in names.split()], align=True)
 
 
-# The structs of gridcore/work_queue/work.pxd.
+# The structs of gridcore/work_queue/work.pxd as dtypes.
 TASK = _struct(f8="size saved spent", i4="head after running state bag unused")
 MACHINE = np.dtype(
     [
@@ -69,7 +69,7 @@ ROW = np.dtype(
 
 
 def index_of(name: str, value: Any, known: tuple[str, ...]) -> int:
-    """Return the index of `value` in `known`; raise ValueError if it is not there."""
+    """Return the index of `value` in `known`; raise ValueError if it is missing."""
     if value not in known:
         raise ValueError(f"{name} must be one of {known}, got {value!r}")
     return known.index(value)
@@ -97,7 +97,7 @@ def check_rules(
 
 
 def without_links(tasks: Rows, machines: Rows, bags: Rows) -> None:
-    """Clear the links between rows and the columns that `setstate` computes again."""
+    """Reset, in place, the links between rows and the other columns that `setstate` recomputes."""
     for table, names in (
         (tasks, ("head", "after")),
         (machines, ("previous", "next", "due")),
@@ -224,7 +224,7 @@ def _check_tasks(entries: dict[str, Any], initial: Rows, bags: Rows, max_copies:
     released = (bag_table["unstarted"] > 0) | (bag_table["first_start"] >= 0)
     if (has_begun | completed)[~released[bag_of]].any():
         raise ValueError("state['tasks']['state'] must be 0 for tasks of bags that are not released")
-    # each bag's sequence has its own tasks, each once
+    # the part of the sequence for a bag must have exactly the tasks of this bag
     if (
         not np.array_equal(np.sort(entries["sequence"]), np.arange(count))
         or (bag_of[entries["sequence"]] != bag_of).any()

@@ -10,12 +10,12 @@ from gridcore.common.bits cimport lowest_bit
 from gridcore.common.memory cimport reallocate
 
 cdef enum:
-    ROUNDS = 11                         # 8**11 places at most
+    ROUNDS = 11                         # for up to 8**11 places
     OUT = -1
 
 
 cdef struct Tournament:
-    long long* round[ROUNDS]            # the places, the winner of each eight places, ..., the winner of all
+    long long* round[ROUNDS]            # the places, the winner of each group of eight places, ..., the overall winner
     Py_ssize_t places
     int last
 
@@ -33,7 +33,7 @@ cdef inline int tournament_make(Tournament* t, Py_ssize_t places) except -1:
             break
         n >>= 3
         t.last += 1
-    # the winner of all
+    # the overall winner
     t.last += 1
     t.round[t.last] = <long long*> reallocate(NULL, 8 * sizeof(long long))
     t.round[t.last][0] = OUT
@@ -76,8 +76,7 @@ cdef inline Py_ssize_t _tournament_down(const Tournament* t, int r, Py_ssize_t k
     while r > 0:
         k <<= 3
         r -= 1
-        # without branches, because the place cannot be predicted; the last eight may be incomplete, as numbers of no
-        # place are OUT
+        # without branches, because the place cannot be predicted; missing places of the last group are OUT
         eight = &t.round[r][k]
         sufficient = 0
         for j in range(8):
@@ -92,7 +91,7 @@ cdef inline Py_ssize_t tournament_from(const Tournament* t, Py_ssize_t place, lo
     cdef Py_ssize_t k = place
     if place >= t.places:
         return -1
-    # go right, and up after the last node of an eight, until a node has enough; then go down
+    # go right, and up after the last node of a group, until a node has enough; then go down
     while t.round[r][k] < least:
         while r < t.last and (k & 7) == 7:
             k >>= 3

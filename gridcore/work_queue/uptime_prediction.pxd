@@ -10,7 +10,7 @@ from libc.stdlib cimport free
 from gridcore.common.memory cimport reallocate
 
 cdef enum:
-    MAX_UP_TIMES = 32                   # the last up times of a machine are stored, at most so many
+    MAX_UP_TIMES = 32                   # largest number of recent up times that are stored per machine
 
 cdef enum Prediction:
     TOLD, PAST, AGE
@@ -18,10 +18,10 @@ cdef enum Prediction:
 
 cdef struct UptimePredictor:
     Prediction by
-    long long* up_time                  # ns, a ring of MAX_UP_TIMES for each machine; only for PAST
-    long long* since                    # ns, by machine, when it came up
-    long long* forecast                 # ns, by machine, the prediction given from outside
-    long long* failures                 # by machine, number of up times that have ended
+    long long* up_time                  # by machine: a ring of its last MAX_UP_TIMES up times, ns; only for PAST
+    long long* since                    # by machine: when it came up, ns
+    long long* forecast                 # by machine: the prediction of the caller, ns
+    long long* failures                 # by machine: number of up times that have ended
 
 
 cdef inline int predictor_make(UptimePredictor* o, Py_ssize_t machines, Prediction by) except -1:

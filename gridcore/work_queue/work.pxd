@@ -27,24 +27,24 @@ cdef enum:                              # flags in the state of a task
 
 cdef struct Task:
     double size                         # Mflop
-    double saved                        # Mflop of it in the newest checkpoint on the server that has been read
+    double saved                        # Mflop done by its newest known checkpoint on the server
     double spent                        # Mflop computed by copies that have ended without completing it
-    int head                            # the first machine in the list of those that run it, -1
-    int after                           # the next task in the list of those without a copy, -1
+    int head                            # the first machine in the list of those that run it, -1: none
+    int after                           # the next task in the list of tasks without a copy, -1: none
     int running, state                  # number of copies; flags
     int bag, unused
 
 
-cdef struct Machine:                    # two cache lines; the first has all about the copy that runs
+cdef struct Machine:                    # two cache lines; the first has everything about the running copy
     Copy run
-    int task                            # the task that it runs, -1
-    int previous, next                  # neighbours in the list of machines that run this task, -1
+    int task                            # the task that it runs, -1: none
+    int previous, next                  # neighbours in the list of machines that run this task, -1: none
     int up
     long long busy, done, interrupted, ended
     double local_saved                  # Mflop in the checkpoint of the last task that it lost
     int local_task
-    int met                             # the bag of its last task, -1
-    long long due                       # the next event of its copy, ns; -1 for none
+    int met                             # the bag of its last task, -1: none
+    long long due                       # the next event of its copy, ns; -1: none
     double unused
 
 
@@ -53,8 +53,8 @@ cdef struct Bag:
     long long left                      # number of tasks that are not completed
     long long open                      # number of these that have fewer copies than allowed
     long long release                   # ns
-    long long unstarted, at             # number of tasks never started, and where in the sequence they begin
-    long long failed, last_failed       # list of tasks that lost all copies, oldest first; -1
+    long long unstarted, at             # number of tasks never started, and the place of the first in the sequence
+    long long failed, last_failed       # ends of the list of tasks that lost all copies, oldest first; -1: none
     long long first_start, finish, nodes, resubmitted, replicas, killed, undisturbed
     double redundant, lost, overhead, slowed
 
@@ -82,16 +82,16 @@ cdef struct Work:
     void* machine_block                 # the allocated memory of `machine`
     Bag* bag
     Agenda** ranking                    # by bag, then by number of copies, from 1 on; NULL until first used
-    unsigned long long** used_machines  # by bag: bits of the machines that began a task of it
+    unsigned long long** used_machines  # by bag: bits of the machines that have begun a task of it
     int* sequence                       # bag after bag: its tasks in the order of their first start
     int* place                          # by task: its position in a ranking
     long long* lost_at                  # by task: when it lost its last copy, ns
     const long long* by_rank            # machines in order of rank
     const long long* rank               # by machine
-    RadixHeap due                       # machines, by the next event of their copies; valid if equal to `Machine.due`
+    RadixHeap due                       # machines by the next event of their copies; valid entries equal `Machine.due`
     Py_ssize_t running                  # number of copies
-    Tournament idle                     # by rank: until when a free machine is predicted to be up
-    Tournament ready                    # by bag: OUT, or a number of `work_rate`
+    Tournament idle                     # by rank: predicted end of the up time of a free machine
+    Tournament ready                    # by bag: OUT, or a number from `work_rate`
     Row* row
     Py_ssize_t n_rows, row_room
 
@@ -107,7 +107,7 @@ cdef inline void work_due(Work* w, Py_ssize_t u, long long at) noexcept nogil:
     if not radix_full(&w.due):
         radix_push(&w.due, at, u)
         return
-    # the heap has room for twice as many entries as can be valid
+    # the heap has room for two entries per machine, of which one can be valid
     radix_clear(&w.due)
     for v in range(w.machines):
         if w.machine[v].due >= 0:
@@ -266,7 +266,7 @@ cdef inline void work_rate(Work* w, Py_ssize_t b) noexcept nogil:
     if waits and w.bag_order == ROUND_NRF:
         value = 1
     elif waits and w.bag_order == LONG_IDLE:
-        # a task that was never started has waited longer than any that has failed since
+        # a task that was never started has waited longer than all tasks that have failed since
         value = NEVER - (bag.release if bag.unstarted > 0 else w.lost_at[bag.failed])
     if w.ready.round[0][b] != value:
         tournament_set(&w.ready, b, value)
@@ -352,7 +352,7 @@ cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
         begin = m.local_saved if m.local_task == k else 0.0
     else:
         begin = work_newest(w, k)
-    # everything that may need memory comes before anything is changed
+    # allocate all memory first, so that a failure changes nothing
     if not work_room_for_rows(w) or not work_room_in(w, number, t.running + 1) or not work_room_for_machines(w, number):
         return NO_MEMORY
     if not copy_begin(&m.run, &w.rules, u, m.run.speed, begin, t.size, w.now):

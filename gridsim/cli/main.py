@@ -56,9 +56,9 @@ from gridsim.errors import (
 from gridsim.support.extras import MissingExtra
 from gridsim.support.idle_threads import sleeping_thread_variables
 
-#: Error numbers of failed writes; such an error without a file name concerns standard output.
+#: Error numbers of failed writes; without a file name, the write was to standard output.
 _WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-#: Message of the dynamic loader if memory does not suffice for a library, such as one of SciPy's.
+#: Message of the dynamic loader if there is not enough memory for a library, such as one of SciPy's.
 _MAP_ERROR = "failed to map segment from shared object"
 
 
@@ -86,7 +86,7 @@ class _Group(click.Group):
                     mark_ended()
             except GridSimError as error:
                 message = str(error) or type(error).__name__
-            except click.UsageError as error:  # as one line, without the usage text
+            except click.UsageError as error:  # shown as one line, without the usage text
                 if isinstance(error, click.exceptions.NoArgsIsHelpError):
                     click.echo(error.format_message())
                     ctx.exit(2)
@@ -329,7 +329,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print the answer a
 @_format
 @_json
 def trace_info(file: str, kind: str | None, as_json: bool) -> None:
-    """Show the size and other properties of a trace; their names end in their units."""
+    """Show the size and other properties of a trace; the name of a property ends in its unit."""
     from gridsim.support.arguments import text
     from gridsim.support.text import to_json
     from gridsim.traces.info import info

@@ -28,7 +28,7 @@ def print_text(text: str) -> None:
 
 
 def terminal_width() -> int:
-    """Return the width of the terminal in characters; 100 if standard output is no terminal."""
+    """Return the width of the terminal in characters; 100 if standard output is not a terminal."""
     from gridsim.support.text import WIDTH
 
     if not sys.stdout.isatty():
@@ -44,7 +44,7 @@ def check_output(flag: str, path: str) -> None:
     Raises
     ------
     ScenarioError
-        If `path` is empty, or exists and is no regular file.
+        If `path` is empty, or exists and is not a regular file.
     OSError
         If its folder does not exist or is not writable.
     """

@@ -13,7 +13,7 @@ else:
 
 
 class _AsciiOnly:
-    """A mixin that rejects numbers such as 1_000 or in full-width digits, as the reader of files does."""
+    """A mixin that rejects numbers with underscores, such as 1_000, or with digits other than 0-9."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if isinstance(value, str) and (not value.isascii() or "_" in value):

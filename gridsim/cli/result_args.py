@@ -44,7 +44,7 @@ def named_files(paths: Sequence[str]) -> dict[str, str]:
 def guard_display(files: Collection[str]) -> Iterator[None]:
     """Turn unexpected errors while results are displayed into a GridSimError that names `files`.
 
-    Such errors come from values that no run produces, in files whose digest is correct nevertheless.
+    A file with a correct digest may still have values that no run produces, which cause such errors.
     """
     try:
         with name_files_in_errors(files):
@@ -61,7 +61,7 @@ def guard_display(files: Collection[str]) -> Iterator[None]:
 def _files(paths: Sequence[str]) -> list[str]:
     """Return the files in `paths`; a folder stands for its files with the `ENDINGS`, sorted by name.
 
-    Links in a folder to other files in it are skipped.
+    Symbolic links in a folder to other files of the list are skipped.
     """
     files: list[str] = []
     for path in paths:

@@ -27,7 +27,7 @@ Flags = dict[str, Any]
 _PLATFORM_FLAGS = ("nodes",)
 _NETWORK_FLAGS = ("latency", "bandwidth", "interfaces", "task_data")
 _WORKLOAD_FLAGS = ("applications", "interarrival", "tasks_per_node", "task_size", "load")
-#: Flag -> fields, of which the flag sets the first one that the kind of workload has.
+#: Flag -> fields of workloads; the flag sets the first one that the kind of workload has.
 _FIELDS = {"applications": ("max_applications", "applications"), "load": ("load", "utilization")}
 #: Number of machines of the default scenario.
 _NODES = 1000
@@ -210,7 +210,7 @@ def records(flags: Flags, *destinations: str | None) -> Record:
 
 
 def input_files(flags: Flags) -> dict[str, str | None]:
-    """Return the input files: the flag that names it -> file."""
+    """Return flag -> the input file that it names."""
     files = {"SCENARIO": flags["scenario"], "--hosts": flags["hosts"], "--job-log": flags["job_log"]}
     return files | {"--availability": flags.get("availability")}
 
@@ -227,7 +227,7 @@ def scenario_of(flags: Flags) -> Scenario:
     from gridsim.support.arguments import integer, text
 
     if flags["scenario"] is None and flags["nodes"] is None and flags["job_log"] is not None:
-        flags["nodes"] = _machine_count(text("--job-log", flags["job_log"]))  # for later calls, too
+        flags["nodes"] = _machine_count(text("--job-log", flags["job_log"]))  # later calls need it, too
     values = {key: value for key, value in flags.items() if value is not None}
     if "hosts" in values and "speeds" in values:
         raise ScenarioError("--hosts and --speeds exclude each other")
@@ -405,7 +405,7 @@ def _parse_work(part: str) -> float:
 
 
 def parse_setting(setting: str) -> tuple[str, str, Any]:
-    """Split NAME.PARAM=VALUE into three; VALUE is TOML, a list without its brackets, or plain text."""
+    """Return the three parts of NAME.PARAM=VALUE; VALUE is TOML, a list without brackets, or plain text."""
     target, equals, value = setting.partition("=")
     name, dot, parameter = target.strip().rpartition(".")
     if not (equals and dot and name and parameter):
@@ -471,7 +471,7 @@ def prepare(
         named_scheduler(name, table)  # tables of schedulers that do not run are checked as well
 
     def save_scenario() -> Scenario:
-        # after the check, parameters are plain values of their declared types
+        # save parameters as the checked schedulers have them: plain values of the declared types
         parameters = {name: dict(table) for name, table in scenario.schedulers.items()}
         for name in names:
             if settings[name] and ":" not in name:

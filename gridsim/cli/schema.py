@@ -136,7 +136,7 @@ def _nested_structs() -> tuple[type[msgspec.Struct], ...]:
 
 
 def _column_schema(kind: type[ArrayColumn]) -> dict[str, Any]:
-    """Return the schema of a column of an array, which is a list in a file."""
+    """Return the schema of an array column, which is a list in a file."""
     return msgspec.json.schema(list[kind.hints[0]])  # type: ignore[name-defined]
 
 

@@ -31,7 +31,7 @@ SIGNAL_NAMES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 class Interruption(KeyboardInterrupt):
     """An exception raised on SIGINT.
 
-    It is a subclass, since Python ends itself by SIGINT if a plain KeyboardInterrupt has left an ``exec``.
+    A plain KeyboardInterrupt that leaves an ``exec`` would make Python kill its own process by SIGINT.
     """
 
 

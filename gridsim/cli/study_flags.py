@@ -149,7 +149,7 @@ def _store(flags: Flags, default: str | None) -> Store | None:
             if flags[flag]:
                 raise ScenarioError(f"--{flag.replace('_', '-')} requires --store")
         return None
-    # a default store that is a link may come with a file of unknown origin, and point to any folder
+    # a link at the default path may have come with files of unknown origin, and point to any folder
     if flags["store_path"] is None and os.path.islink(path):
         raise ScenarioError(f"--store is required, since the default store {path} is a symbolic link")
     from gridsim.studies.execution.store import Store

@@ -14,19 +14,19 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-#: (time, rank, ...): entries with equal times and ranks must be comparable by their further items.
+#: (time, rank, ...): entries with equal times and ranks are compared by their other items.
 Entry = tuple[Any, ...]
 
 # The target size of `front`: sorting, searching and cutting such a list takes as long as a few cache misses.
 _FRONT_SIZE = 256
-# The target size of a page, and the size below which a page is not worth its overhead.
+# The target size of a page, and the smallest size that is worth the overhead of a page.
 _PAGE_SIZE, _MIN_PAGE_SIZE = 64, 4
-# The horizon while there are no pages, which is after every entry.
+# The horizon while there are no pages; it is later than any entry.
 _NO_HORIZON = 1 << 64
 
 
 class Calendar:
-    """A queue of entries (time, rank, ...) with integer times, in order.
+    """A priority queue of entries (time, rank, ...) with integer times.
 
     `front` is the sorted list of all entries that are due before `horizon`.  So either all entries of one
     instant are in it, or none.  The owner of the calendar removes entries from the beginning of `front`, and
@@ -40,8 +40,8 @@ class Calendar:
         self.front_limit = 2 * _FRONT_SIZE
         self._pages: dict[int, list[Entry]] = {}
         self._numbers: list[int] = []
-        # A page holds the times with one value of time >> shift.  An unsuitable shift is changed once it has
-        # wasted about as much work as filing all entries again, which so takes at most a constant share of
+        # A page holds the entries with one value of time >> shift.  A bad shift is changed once it has wasted
+        # about as much work as it takes to refile all entries, so refiling takes at most a constant share of
         # the time.
         self._shift = 0
         self._waste = 0
@@ -102,7 +102,7 @@ class Calendar:
             front.sort()
             self.horizon = number + 1 << self._shift
             if len(front) > _FRONT_SIZE:
-                # The rest becomes a page again; sorting it later is cheap, since it is mostly sorted.
+                # The rest becomes a page again; it is cheap to sort later, since it is mostly sorted.
                 rest = self._cut(_FRONT_SIZE)
                 if rest:
                     self._pages[number] = rest
@@ -118,7 +118,7 @@ class Calendar:
         return True
 
     def _cut(self, size: int) -> list[Entry]:
-        """Remove and return all but about `size` entries of `front`; the first instant remains complete."""
+        """Shorten `front` to about `size` entries, with its first instant complete; return the rest."""
         front = self.front
         horizon = max(front[size][0], front[0][0] + 1)
         i = bisect_left(front, (horizon,))
@@ -140,7 +140,7 @@ class Calendar:
         self.front_limit = max(2 * _FRONT_SIZE, 2 * len(front))
 
     def _refile(self, shift: int) -> None:
-        """File all entries that are not in `front` again, on pages of 2**shift ns."""
+        """Distribute the entries outside `front` over new pages of 2**shift ns."""
         self._shift = shift = max(shift, 0)
         pages: dict[int, list[Entry]] = {}
         for page in self._pages.values():

@@ -34,11 +34,11 @@ from gridsim.support.clock import NEVER, NS
 
 DELIVERY, ACT, TIMER = 0, 1, 2
 
-# The rank of an entry within its instant is phase | wave | priority in one integer.
+# The rank of an entry within its instant is an integer with the bits phase | wave | priority.
 _PRIORITY_BITS, _WAVE_BITS = 12, 40
 _PHASE_AT = _PRIORITY_BITS + _WAVE_BITS
 _PRIORITIES = (1 << _PRIORITY_BITS) - 1
-#: The maximum number of steps at one instant; a run with more seems never to leave the instant.
+#: The maximum number of steps at one instant; a run with more is taken for an endless loop.
 MAX_ROUNDS = 1_000_000
 _ACT_AT, _TIMER_AT = ACT << _PHASE_AT, TIMER << _PHASE_AT
 
@@ -62,12 +62,13 @@ class Source(Protocol):
 
 
 class Engine:
-    """Event loop, which handles events of several kinds in a total order.
+    """Event loop that handles events of several kinds in a total order.
 
     Parameters
     ----------
     cohort_limit
-        The maximum number of rows in one handler call; None for whole cohorts.
+        The maximum number of rows in one handler call; None for no limit, so that a call gets a whole cohort,
+        all events of one kind and instant.
     """
 
     def __init__(self, *, cohort_limit: int | None = None) -> None:
@@ -75,16 +76,16 @@ class Engine:
             raise ValueError(f"cohort_limit must be at least 1, got {cohort_limit}")
         self.now = 0
         self._rows_handled = 0
-        # Counting the calls themselves would cost time for the many calls that have one row.
+        # The number of calls is rows minus these, so the frequent calls with one row update one counter only.
         self._rows_beyond_first = 0
         self._limit = cohort_limit
-        # Entries are (time, rank, item) for timers and (time, rank, (sequence, rows)) for others: timers of
-        # one kind and instant are handled in order of their items and need no sequence.
+        # Entries are (time, rank, item) for timers, and (time, rank, (sequence, rows)) for other events.
+        # Timers of one kind and instant need no sequence, since they are handled in order of their items.
         self._queue = Calendar()
         self._sequence = 0
         self._rank: dict[str, int] = {}
         self._handlers: dict[int, Handler] = {}
-        # Period and next instant of the kinds that fire periodically (`every`), by rank.
+        # Rank of each periodic kind (`every`) -> its period and next instant.
         self._periods: dict[int, tuple[int, int]] = {}
         # The last wave of `now` whose deliveries have begun.
         self._wave = -1
@@ -165,13 +166,13 @@ class Engine:
             self._post(time, kind, rank, rows)
 
     def touch(self, kind: str, items: Iterable[int], *, time: int | None = None) -> None:
-        """Make each of `items` act once at `time` ns (default: now), after all deliveries of that instant."""
+        """Schedule one act of each item at `time` ns (default: now), after all deliveries at that time."""
         items = items.tolist() if isinstance(items, np.ndarray) else list(items)
         if items:
             self._post(self.now if time is None else time, kind, self._rank[kind], items)
 
     def at(self, time: int, kind: str, item: int = 0) -> None:
-        """Fire timer `kind` with the integer `item` at `time` ns."""
+        """Schedule timer `kind` with the integer `item` at `time` ns."""
         # This is `Calendar.add`, inlined because a call would take a tenth of the time of an event.  The
         # horizon is later than now, so only entries before the horizon can be in the past.
         queue = self._queue
@@ -186,7 +187,7 @@ class Engine:
             queue.add_to_page((time, self._rank[kind], item))
 
     def every(self, period: int, kind: str, *, first: int | None = None) -> None:
-        """Fire timer `kind` every `period` ns, starting at `first` ns (default: one period from now).
+        """Schedule timer `kind` every `period` ns, first at `first` ns (default: one period from now).
 
         A further call for the same kind replaces its period.
         """
@@ -251,7 +252,7 @@ class Engine:
         Raises
         ------
         ValueError
-            If the state is not one of such an engine.
+            If the state is invalid, or comes from an engine with other kinds.
         """
         if state["kinds"] != self._rank:
             raise ValueError(
@@ -293,7 +294,7 @@ class Engine:
     # -- running --------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End `run` after the current handler call, or the next `run` at once; other events stay pending."""
+        """End `run` after the current handler call; outside `run`, end the next one at once."""
         self._stopped = True
 
     @property
@@ -302,9 +303,9 @@ class Engine:
         return self._stopped
 
     def leave(self) -> None:
-        """Call the hooks of the wave that `stop` interrupted; call this if `run` is not called again.
+        """Call the hooks of the wave that `stop` interrupted, if `run` will not be called again.
 
-        The messages of the wave's handlers are then sent; other events of the wave are not handled.
+        They send the messages of the handlers that were called; other events of the wave stay pending.
         """
         if self._is_wave_cut:
             self._is_wave_cut, self._stopped = False, True
@@ -353,7 +354,7 @@ class Engine:
                 del front[0]
             if rank >= _TIMER_AT:
                 if len(cohort) == 1:
-                    # A fast path without a further call, since this is the most frequent kind of event.
+                    # A fast path without `_call`, since a single timer is the most frequent case.
                     self._rows_handled += 1
                     handlers[rank](cohort)
                 else:
@@ -416,7 +417,7 @@ def concatenate(pieces: list[Rows]) -> Rows:
     """Return the rows of all pieces, which have the same type, in order."""
     if len(pieces) == 1:
         return pieces[0]
-    # They are concatenated as bytes, because NumPy would otherwise determine the common type of each field.
+    # Arrays are concatenated as bytes, since NumPy would otherwise determine the common type of each field.
     return np.concatenate([np.ascontiguousarray(rows).view(np.uint8) for rows in pieces]).view(
         pieces[0].dtype
     )

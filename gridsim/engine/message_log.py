@@ -58,6 +58,6 @@ def message_table(
         "bytes": rows["nbytes"],
         "application": np.where((subject >= 0) & (subject < applications), subject, -1),
     }
-    # The log is not in order of sending, since a kernel may log a message on arrival.
+    # Sort by time of sending, since a kernel may log a message only on arrival.
     order = np.argsort(rows["sent"], kind="stable")
     return Table({name: column[order] for name, column in columns.items()})

@@ -22,18 +22,18 @@ from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.state import check_names, set_attribute
 
 Observer = Callable[[int, str, Rows, NDArray[np.int64], tuple[str, ...]], None]
-#: The maximum time that a message may take on an interface, s; `Links` cannot count more.
+#: The maximum time of a message on an interface (s), which is limited by `Links`.
 MAX_TRANSFER_TIME = 2**40 / NS
 #: The maximum size of a message, bytes.
 MAX_BYTES = 2**31 - 1
-#: The maximum number of machine seconds for which the use of interfaces is recorded (4 GiB).
+#: The maximum number of machine seconds for which the use of interfaces is recorded; they take 4 GiB.
 MAX_WINDOWS = 2**29
-# This is added to the priority of a kind for its lost messages, to handle them after those that arrived.
+# Added to the priority of a kind for its lost messages, so that they are handled after delivered ones.
 _LOST = 2048
 
 
 def message(*fields: tuple[str, str]) -> np.dtype[Any]:
-    """Return the row type of a kind of message: receiving node, sending node, then `fields`."""
+    """Return the dtype of a kind of message: receiving node, sending node, then `fields`."""
     return np.dtype([("node", "i8"), ("sender", "i8"), *fields])
 
 
@@ -91,7 +91,10 @@ class Transport:
         self._observer: Observer | None = None
 
     def observe(self, observer: Observer) -> None:
-        """Call `observer` for all messages with (ns, kind, rows, machines of the senders, opaque fields)."""
+        """Call `observer` for all messages, with the arguments (time in ns, kind, rows, machines, opaque).
+
+        `machines` are those of the senders, and `opaque` the opaque fields of the kind.
+        """
         self._observer = observer
 
     @property
@@ -188,8 +191,8 @@ class Transport:
         Parameters
         ----------
         machine_of
-            int64[nodes], the machine of each node, which may be a further one besides those of the platform;
-            None if node i is on machine i.
+            int64[nodes], the machine of each node, which may be outside the platform; None if node i is on
+            machine i.
         level_of
             int64[nodes], the level of each node, in 0..63, by which messages are also counted; None to count
             them without levels.
@@ -219,7 +222,7 @@ class Transport:
 
     @property
     def machines(self) -> int:
-        """The number of machines, those of the platform and further ones."""
+        """The number of machines, including those outside the platform."""
         return max(self._machines, int(self._machine_of.max(initial=-1)) + 1)
 
     @property
@@ -229,12 +232,12 @@ class Transport:
 
     @property
     def delays(self) -> dict[str, float]:
-        """The delay in s of each kind of message whose delay the network does not determine."""
+        """Kind of message -> delay, s, for the kinds whose delay does not depend on the network."""
         return {kind.name: kind.delay / NS for kind in self._kinds if kind.delay is not None}
 
     @cached_property
     def links(self) -> Links:
-        """The kernel that carries the messages; it is made at the first access, after all declarations."""
+        """The kernel that carries the messages; the first access, after all declarations, creates it."""
         return self._connect()
 
     def _connect(self) -> Links:
@@ -256,7 +259,7 @@ class Transport:
         return links
 
     def _check_lengths(self) -> None:
-        """Raise ScenarioError if the transfer of a message takes longer than the links can count."""
+        """Raise ScenarioError if the transfer of a message takes longer than `MAX_TRANSFER_TIME`."""
         for kind in self._kinds:
             seconds = kind.nbytes / self.network.bandwidth
             if not seconds <= MAX_TRANSFER_TIME:
@@ -302,7 +305,7 @@ class Transport:
         self._inner = inner
 
     def advance(self, limit: int) -> int:
-        """Carry messages up to `limit` ns; return the first instant at which one needs its handler, ns."""
+        """Run the links to `limit` ns; return the time of the first delivery or loss with a handler, ns."""
         if self._inner is not None:
             return self._inner.advance(limit)
         return self.links.advance(limit)
@@ -344,7 +347,7 @@ class Transport:
     # -- checkpoints ------------------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
-        """Return the state of the links: messages in flight and accounting; valid between waves only."""
+        """Return the state of the links: messages in flight and accounting; call it between waves only."""
         if self._waiting:
             raise RuntimeError(
                 "getstate requires that all messages of the wave were sent: call it at the end of a wave"
@@ -362,7 +365,7 @@ class Transport:
     # -- accounting --------------------------------------------------------------------------------------
 
     def accounting(self) -> dict[str, NDArray[Any]]:
-        """Count the messages of each kind, after the deferred ones have been handled.
+        """Handle the deferred messages that have arrived, and return the messages counted by kind.
 
         Returns
         -------

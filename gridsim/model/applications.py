@@ -29,7 +29,7 @@ class Columns(NamedTuple):
     """Columns that a recipe generates for n applications, in any order, each of length n unless stated.
 
     The columns release (s), tasks (number of tasks), task_size (Mflop) and submitter (machine) are always
-    there; requested (s) is there for rigid jobs.
+    present; requested (s) is present for rigid jobs.
 
     If tasks of one application may differ, sizes (Mflop) has an entry for every task, application after
     application, and replaces task_size.
@@ -78,7 +78,7 @@ class Columns(NamedTuple):
         return columns if suited.all() else columns._replace(group=group, suited=suited)
 
     def shift_clock(self, origin: float) -> Columns:
-        """Return the columns on a clock that begins at `origin` s."""
+        """Return the columns with times counted from `origin` s."""
         if not origin:
             return self
         times = {name: column for name in JOB_TIMES if (column := getattr(self, name)) is not None}
@@ -229,7 +229,7 @@ class Applications:
         return Requirements(self.memory, self.kind, self.disk)
 
     def machines_for(self, application: int) -> Bools | None:
-        """Return which machines meet an application's requirements, bool[machines]; None if all do."""
+        """Return a mask of the machines that suit an application, bool[machines]; None if all do."""
         return None if self.group is None or self.suited is None else self.suited[self.group[application]]
 
     @property
@@ -238,7 +238,7 @@ class Applications:
         return self.release if self.not_before is None else np.maximum(self.release, self.not_before)
 
     def instants(self, name: JobTime) -> Integers | None:
-        """Return a column of `JOB_TIMES` as int64[n], ns, with `NEVER` for inf; None without a column."""
+        """Return a column of `JOB_TIMES` as int64[n], ns, with `NEVER` for inf; None if no job states it."""
         column: Floats | None = getattr(self, name)
         if column is None:
             return None

@@ -20,7 +20,7 @@ from gridsim.support.columns import FloatColumn
 from gridsim.support.parameters import CheckedStruct, Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
-#: Largest memory or disk of a machine or a task (bytes); floats up to it represent bytes exactly.
+#: Largest memory or disk of a machine or task (bytes); floats up to it represent whole bytes exactly.
 _MAX_BYTES = 2.0**53
 
 #: Type of a field for a number of bytes of memory or disk.
@@ -28,7 +28,7 @@ Memory = Annotated[float, Limits(low=0, high=_MAX_BYTES, unit="bytes")]
 #: Type of a field for a list of numbers of bytes, one per application or job.
 ListedMemory = Annotated[FloatColumn, Limits(low=0, high=_MAX_BYTES, unit="bytes")]
 _Coordinate = Annotated[float, Limits(low=-1e9, high=1e9)]
-#: The kind that a job states if it runs on machines of any kind.
+#: The kind in a job that runs on machines of any kind.
 ANY_KIND = ""
 
 Texts = NDArray[np.str_]
@@ -56,14 +56,14 @@ class Attributes:
     disk: Floats | None = None
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """Return the attributes that machines have as columns of a table: memory, disk, kind, x and y."""
+        """Return the stated attributes as columns of a table: memory, disk, kind, x and y."""
         columns = {"memory": self.memory, "disk": self.disk, "kind": self.kind}
         if self.places is not None:
             columns |= {"x": self.places[:, 0].copy(), "y": self.places[:, 1].copy()}
         return {name: column for name, column in columns.items() if column is not None}
 
     def suitable_machines(self, memory: float, kind: str = ANY_KIND, disk: float = 0.0) -> Bools:
-        """Return which machines have at least `memory` and `disk` bytes and are of kind `kind`: bool[n]."""
+        """Return a mask of the machines of kind `kind` with at least `memory` and `disk` bytes: bool[n]."""
         columns = [c for c in (self.memory, self.kind, self.places, self.disk) if c is not None]
         mask: Bools = np.ones(len(columns[0]), np.bool_)
         for minimum, capacity in ((memory, self.memory), (disk, self.disk)):
@@ -282,7 +282,7 @@ class Requirements(NamedTuple):
 
 
 class Constraints(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Requirements on machines of drawn jobs, of jobs of a log, and of tasks of drawn bags.
+    """What drawn jobs, jobs of a log, or tasks of drawn bags require of their machines.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ from gridsim.support.random_streams import Streams
 
 #: Longest period (s), so that the end of the last period fits into int64 ns.
 MAX_PERIOD = 1e7
-#: Largest number of factors that are drawn: 1 GB of memory.
+#: Largest number of factors that are drawn; they take 1 GB of memory.
 MAX_FACTORS = 2**27
 
 
@@ -95,7 +95,7 @@ class UniformFluctuation(_Factors, frozen=True, kw_only=True, tag="uniform"):
         factors *= self.high - self.low
         factors += self.low
         np.minimum(factors, self.high, out=factors)  # rounding may give a factor above `high`
-        # positions are drawn machine by machine, so that more machines leave the draws of the first unchanged
+        # positions are drawn machine by machine, so that further machines do not change the first draws
         positions = streams("fluctuation.machines").integers((self.series, self.steps), size=(nodes, 2))
         return LoadProfile(_nanoseconds(self.period), factors, positions[:, 0].copy(), positions[:, 1].copy())
 

@@ -73,7 +73,7 @@ class LogUniform(_Spread, frozen=True, tag="log-uniform"):
     def factors(self, draw: np.random.Generator, count: int) -> Floats:
         """Draw `count` factors: float64[count], dimensionless."""
         width = math.log(self.ratio)
-        # rounding may give a value just outside of the interval
+        # rounding errors may lead just outside of the interval
         return np.clip(np.exp(draw.uniform(-width, width, count)), 1 / self.ratio, self.ratio)
 
 
@@ -192,7 +192,7 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
         check_fits("workload.applications", count, "applications", APPLICATION_BYTES)
         gaps = streams("workload.arrivals").exponential(self.interarrival, count)
         mean = self.tasks_per_node * platform.nodes if self.tasks is None else self.tasks
-        # the factors 1 +- 1e-12 correct the rounding of a bound that is a whole number
+        # the factors 1 +- 1e-12 keep a bound that is a whole number in spite of rounding errors
         bound = mean * (1 + self.variation) * (1 + 1e-12)
         _check_count(mean, bound)
         low, high = math.ceil(mean * (1 - self.variation) * (1 - 1e-12)), math.floor(bound)

@@ -22,14 +22,15 @@ from gridsim.support.random_streams import Streams
 LATEST_CHANGE = 8e9
 #: The end of the clock: `LATEST_CHANGE` in ns.
 CLOCK_END = round(LATEST_CHANGE * NS)
-#: Largest number of changes generated to display a result: in total, or per machine if that is more.
+#: Limits of the changes that are generated to display a result: in total, and per machine; the larger one
+#: counts.
 MAX_DISPLAYED, MAX_DISPLAYED_PER_MACHINE = 10_000_000, 200
-#: Number of changes that take about as long as a pass over a block; a pass counts as at least that many.
+#: A pass over a block counts as at least this many changes, which take about as long.
 _MIN_COUNT = 100
 
 
 class TooManyChanges(ScenarioError):
-    """Error about faults with too many changes for the display of a result."""
+    """Error about faults that have too many changes to be displayed with a result."""
 
 
 #: Function that is called with a number of changes before they are generated; it may raise `TooManyChanges`.
@@ -37,14 +38,14 @@ ChangeCounter = Callable[[int], None]
 
 
 def no_limit(changes: int) -> None:
-    """Accept any number of changes, as for a run."""
+    """Accept any number of changes, as a run does."""
 
 
 def display_limit(nodes: int) -> ChangeCounter:
     """Return a counter that limits the changes generated to display a result of `nodes` machines.
 
     It raises TooManyChanges after `MAX_DISPLAYED` changes, or after `MAX_DISPLAYED_PER_MACHINE` per machine
-    if that is more.  A reader of a result did not choose its scenario, which may have any number of changes.
+    if that is more.  The scenario of a result is untrusted, and may have any number of changes.
     """
     limit = max(MAX_DISPLAYED, MAX_DISPLAYED_PER_MACHINE * nodes)
     remaining = limit
@@ -89,7 +90,7 @@ class Events:
 
     @classmethod
     def empty(cls) -> Events:
-        """Return an object without changes."""
+        """Return `Events` without any failure or recovery."""
         column = np.zeros(0, np.int64)
         return cls(column, column, np.zeros(0, np.bool_), column)
 
@@ -142,7 +143,7 @@ Draw = Callable[[np.random.Generator, int], Floats]
 def drawn_events(
     seed: int, nodes: int, draw_up: Draw, draw_down: Draw, mean: float, count: ChangeCounter
 ) -> FaultEvents:
-    """Return the changes of machines that are up and down in turn, for independently drawn times.
+    """Return the changes of machines whose alternating up and down times are drawn independently.
 
     All machines begin an up time at 0.
 
@@ -156,14 +157,15 @@ def drawn_events(
     up_stream, down_stream = Streams(seed)("faults.up"), Streams(seed)("faults.down")
 
     def up_times(count: int) -> Integers:
-        # an up time of 0 ns would repeat failures at one instant without end
+        # up times of 0 ns could cause endless failures at one instant
         return np.maximum(nanoseconds(draw_up(up_stream, count)), 1)
 
     def down_times(count: int) -> Integers:
         return nanoseconds(draw_down(down_stream, count))
 
-    # Blocks of about 65536 failures, but of few per machine, as a run starts only after the first block.  The
-    # draws depend on the length of blocks, because each round of a block takes the machines in order.
+    # Blocks have about 65536 failures, or less if that would be many per machine, since a run starts only
+    # after the first block.  Draws depend on the length of blocks, since each round of a block draws machine
+    # by machine.
     block_length = max(1, int(min(min(65536.0 / nodes, 2048.0) * mean, LATEST_CHANGE) * NS))
     with np.errstate(over="ignore"):
         failures = up_times(nodes)
@@ -189,12 +191,12 @@ def _drawn_blocks(
     block_end = 0
     rest = Events.empty()  # recoveries after the end of the block
     while block_end < CLOCK_END:
-        # empty blocks are skipped, as there may be millions before a machine recovers
+        # empty blocks are skipped, since there may be millions before a machine recovers
         next_change = min(int(failures.min()), *rest.time[:1].tolist(), CLOCK_END)
         blocks = 1 + (next_change - block_end) // block_length
         block_end = min(block_end + block_length * blocks, CLOCK_END)
         count(0)
-        # of each round: times of failure, machines, times of recovery, and times of the next failure
+        # per round: times of failure, machines, times of recovery, and times of the next failure
         rounds: list[tuple[Integers, Integers, Integers, Integers]] = []
         with np.errstate(over="ignore"):  # infinite times lie beyond the end of the clock
             while len(due := (failures < block_end).nonzero()[0]):
@@ -210,7 +212,7 @@ def _drawn_blocks(
 
 
 def _changes(rounds: list[tuple[Integers, Integers, Integers, Integers]]) -> Iterator[Events]:
-    """Yield the failures and then the recoveries of all rounds."""
+    """Yield all failures of the rounds, and then all recoveries."""
     if rounds:
         failure, machine, recovery, next_failure = map(np.concatenate, zip(*rounds, strict=True))
         yield Events(failure, machine, np.zeros(len(failure), np.bool_), _drop_after_end(recovery))
@@ -224,7 +226,7 @@ def _concatenate(pieces: list[Events]) -> Events:
 
 # -- times in pieces ------------------------------------------------------------------------------------
 
-#: Changes in any order: time (ns), machine, up; and a time (ns) before which later pieces have no change.
+#: Changes in any order (time in ns, machine, up), and a time (ns) before which later pieces have no change.
 Piece = tuple[Integers, Integers, NDArray[np.bool_], int]
 
 
@@ -234,9 +236,9 @@ def events_of_pieces(nodes: int, pieces: Iterator[Piece]) -> FaultEvents:
     Parameters
     ----------
     pieces
-        Pieces that go on beyond the end of the clock.  Each machine fails and recovers in turn.  Each piece
-        has changes of all machines, all later than those of the piece before; the first has changes of each
-        machine after time 0.
+        Pieces that continue beyond the end of the clock.  Each machine fails and recovers in turn.  A piece
+        has changes of every machine, all later than its changes in the previous piece; in the first piece,
+        every machine has a change after time 0.
     """
     time, machine, up, edge = next(pieces)
     later = time > 0
@@ -253,9 +255,10 @@ def events_of_pieces(nodes: int, pieces: Iterator[Piece]) -> FaultEvents:
 
 
 def _blocks_of_pieces(nodes: int, events: Events, edge: int, pieces: Iterator[Piece]) -> Iterator[Events]:
-    """Yield the pieces as blocks; changes beyond the edge of a piece go to the next block.
+    """Yield a block per piece, up to its edge: the time before which later pieces have no change.
 
-    A piece is yielded after the next one is read, which has the changes that follow its last ones.
+    A piece is yielded only after the next one has been read: the `until` of each machine's last change is the
+    machine's first change in the next piece.
     """
     rest = Events.empty()
     while True:
@@ -305,7 +308,7 @@ def periodic_events(
     down_at_first[first_round.machine[(first_round.time == 0) & ~first_round.up]] = True
     up_at_last = np.ones(nodes, np.bool_)
     up_at_last[first_round.machine] = first_round.up  # later changes overwrite earlier ones
-    # a machine whose states at the end and at the beginning of a round differ changes between rounds
+    # machines whose state at the end of a round differs from that at its beginning change between rounds
     change = np.flatnonzero(down_at_first == up_at_last)
     later = first_round[np.flatnonzero(first_round.time > 0)]
     next_round = _link(

@@ -53,7 +53,7 @@ class _Faults(Recipe, frozen=True, kw_only=True):
     part: ClassVar[str] = "faults"
 
     def shift_clock(self, origin: float) -> FaultsRecipe:
-        """Return the faults on a clock that begins at `origin` s.
+        """Return the faults with times counted from `origin` s.
 
         Only listed failures and time zones change; drawn failures and those of a trace begin with the clock.
         """
@@ -105,7 +105,7 @@ class ExponentialFaults(_Faults, frozen=True, kw_only=True, tag="exponential"):
 
 
 class WeibullFaults(_Faults, frozen=True, kw_only=True, tag="weibull"):
-    """Weibull-distributed up and down times, of these shapes and scales (s); shape 1 is exponential."""
+    """Weibull-distributed up and down times with given shapes and scales (s); shape 1 is exponential."""
 
     up_shape: _Shape
     up_scale: _Mean
@@ -125,7 +125,7 @@ class WeibullFaults(_Faults, frozen=True, kw_only=True, tag="weibull"):
         )
 
     def mean_up_time(self, nodes: int) -> float:
-        # the mean for smaller shapes is longer than the clock and may overflow a float
+        # for smaller shapes the mean exceeds the clock, and may overflow a float
         return self.up_scale * math.gamma(1 + 1 / self.up_shape) if self.up_shape > 0.01 else math.inf
 
 
@@ -166,7 +166,8 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
                     "faults.start must be at least a day before the end of the trace, "
                     f"{trace.horizon:g} s, with faults.zones, got {self.start!r}"
                 )
-            # a longer round may be cut, as `rotate` moves only what is beyond the end of the clock to its end
+            # cutting a longer round changes no failure: what `rotate` moves to its end is beyond the end of
+            # the clock
             span = min(span, (CLOCK_END // DAY + 2) * DAY)
             shifts, latest = self.zones.clock_offsets(np.arange(nodes)).tolist(), span / NS
         time, machine, up = [], [], []
@@ -245,7 +246,7 @@ class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
             previous_failure[machine[i]] = i
 
     def shift_clock(self, origin: float) -> ListedFaults:
-        """Return the failures that end after `origin` s, on a clock that begins at that time."""
+        """Return the failures that end after `origin` s, with times counted from then."""
         rows = [
             (machine, max(down - origin, 0.0), up - origin)
             for machine, down, up in zip(self.machine, self.down, self.up, strict=True)
@@ -522,7 +523,7 @@ class Faults:
 
     @cached_property
     def _shifted_recipe(self) -> FaultsRecipe:
-        """The recipe on the clock of the run."""
+        """The recipe with times counted from the beginning of the run."""
         return self.recipe.shift_clock(self.origin) if self.origin else self.recipe
 
     def outages(self, nodes: int, until: float) -> Iterator[tuple[int, Floats, Floats]]:
@@ -549,7 +550,7 @@ class Faults:
         ----------
         count
             Function that is called with a number of changes before they are generated.  Code that displays a
-            result, whose faults its reader did not choose, passes
+            result, whose faults are untrusted, passes
             ``gridsim.model.fault_events.display_limit(nodes)``.
         """
         return self._shifted_recipe.course(nodes, count)

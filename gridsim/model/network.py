@@ -23,15 +23,15 @@ class Network(CheckedStruct, frozen=True, kw_only=True):
         Latency of a message, s, the same for every pair of machines.
     jitter
         Largest deviation of the latency of a message, s.  The latency of each message is uniform in
-        latency - jitter .. latency + jitter, drawn with the run's seed.  Different delays split cohorts,
-        which makes runs slower.
+        latency - jitter .. latency + jitter, drawn with the run's seed.  Messages with different delays
+        cannot be handled together, which makes runs slower.
     bandwidth
         Bytes/s of each machine, up and down; ``inf`` for no transmission time.
     interfaces
         With ``"fifo"`` each machine sends, and receives, one message after another.  A message starts when
         the sender's interface is free, and its first byte arrives `latency` later.  It is delivered when the
-        receiver's interface is free and has received all bytes.  With ``"equal"`` no message queues, and
-        every message takes latency + bytes / bandwidth; this is the fast mode for large runs.
+        receiver's interface is free and has received all bytes.  With ``"equal"`` messages do not queue, and
+        each takes latency + bytes / bandwidth; this is the fast mode for large runs.
     task_data
         Bytes that a machine fetches for each task it starts, from a repository of unlimited bandwidth.  They
         are counted separately, and delay neither tasks nor messages.

@@ -27,7 +27,7 @@ from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.provenance import file_digests
 from gridsim.support.random_streams import Streams, normal_factors
 
-#: Largest number of machines N; the 2 N - 1 nodes of a tree over them must fit into 32 bits.
+#: Largest number of machines N: the 2 N - 1 nodes of a tree over them must fit into 32 bits.
 MAX_NODES = 2**30
 
 Nodes = Annotated[int, Limits(low=1, high=MAX_NODES)]
@@ -179,7 +179,7 @@ class EqualSpeeds(_Speeds, frozen=True, kw_only=True, tag="equal"):
 PlatformRecipe = UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable | ListedSpeeds | EqualSpeeds
 
 
-#: Largest number of machines for which a platform generates speeds and attributes at its creation.
+#: Platforms with more machines generate speeds and attributes only when they are used.
 _MAX_EAGER_NODES = 1 << 20
 
 
@@ -191,7 +191,7 @@ _MAX_EAGER_NODES = 1 << 20
 class Platform:
     """The machines of a grid.  Platforms with equal recipes are equal.
 
-    Speeds and attributes are generated when the platform is created, so that their errors show early.  For
+    Speeds and attributes are generated when the platform is created, so that errors are reported early.  For
     more than a million machines they are generated at first use, so that a scenario can be read without the
     memory for them.
 
@@ -225,7 +225,7 @@ class Platform:
 
     @cached_property
     def files(self) -> dict[str, str]:
-        """SHA-256 of the host table as it was read, by path; empty if the speeds are not from a table."""
+        """Path of the host table -> its SHA-256 when it was read; empty if speeds are not from a table."""
         _ = self.speeds
         files: dict[str, str] = self.__dict__["files"]
         return files
@@ -317,7 +317,7 @@ class Platform:
         Raises
         ------
         TraceFormatError
-            If the table has a fault.
+            If the table is invalid.
         """
         return cls(HostSpeedTable(path=text("platform.path", path), nodes=nodes, seed=seed, column=column))
 
@@ -355,7 +355,7 @@ class Platform:
         return self.recipe.count
 
     def linked(self, bandwidth: float | tuple[float, float] | Iterable[float]) -> Platform:
-        """Return a platform with the same machines and links to the data of tasks (``input_bytes``).
+        """Return a copy of the platform that has links to the data of tasks (``input_bytes``).
 
         Without links, data take no time.  The links are independent of the network between machines
         (`Network`).
@@ -372,7 +372,7 @@ class Platform:
         return Platform(msgspec.structs.replace(self.recipe, bandwidth=amount))
 
     def with_attributes(self, attributes: AttributesRecipe | None) -> Platform:
-        """Return a platform with the same machines and with attributes, for jobs and tasks that require them.
+        """Return a copy of the platform with attributes of machines, which jobs and tasks may require.
 
         Parameters
         ----------
@@ -383,7 +383,7 @@ class Platform:
         return Platform(msgspec.structs.replace(self.recipe, attributes=attributes))
 
     def unlinked(self) -> Platform:
-        """Return a platform with the same machines and without links."""
+        """Return the platform without links to data."""
         if self.recipe.bandwidth is None:
             return self
         return Platform(msgspec.structs.replace(self.recipe, bandwidth=None))

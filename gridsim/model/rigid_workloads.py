@@ -29,7 +29,7 @@ from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
 _MaxNodes = Annotated[int, Limits(low=1)] | None
 _RunTimes = Annotated[FloatColumn, Limits(above=0, unit="s")]
-#: Latest time that a job may state, s; the clock counts int64 nanoseconds.
+#: Latest time that a job may state (s), since the clock counts int64 nanoseconds.
 _LATEST_TIME = 4.0e9
 _EndTimes = Annotated[FloatColumn, Limits(above=0, unit="s", finite=False)]
 
@@ -61,7 +61,7 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
         tasks = np.clip(nodes, 1, max_nodes).astype(np.int64)
         if requirements.any:
             group, suited = requirements.groups(platform.attributes)
-            # a job that no machine suits keeps one task, so that `_with_requirements` rejects it
+            # a job without a suitable machine keeps one task, so that `_with_requirements` rejects it
             tasks = np.minimum(tasks, np.maximum(suited.sum(axis=1), 1)[group])
         release = np.cumsum(gaps) - gaps[0]
         work, span = float(tasks @ run_time), float(release[-1])
@@ -173,8 +173,8 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
         Earliest start (an advance reservation), s, one entry per job; by default, and if it is earlier, the
         release.
     deadline
-        Time by which the reservation of a job must end, or it is rejected, s, one entry per job, after its
-        release; by default, and for inf, none.
+        Time by which a job must have ended, or it is rejected, s, one entry per job, after its release; by
+        default, and for inf, none.
     cancel_at
         Time at which the user cancels a job unless it has ended, s, one entry per job, after its release; by
         default, and for inf, never.
@@ -285,7 +285,7 @@ def _with_requirements(columns: Columns, platform: Platform, requirements: Requi
     return columns.with_requirements(requirements, group, suited)
 
 
-#: Shares of jobs at which a `Profile` has its quantiles.
+#: Probabilities of the quantiles in a `Profile`.
 SHARES = np.array([0, 1, 2, 5, *range(10, 95, 5), 95, 98, 99, 99.5, 99.9, 100]) / 100
 
 
@@ -317,7 +317,7 @@ class Profile:
         Each column has the quantiles of the log; a Gaussian copula gives them its rank correlations.
         """
         normal = rng.standard_normal((3, count))
-        # the correlation of normal variables that have this rank correlation (Pearson 1907)
+        # the correlation of normal variables with this rank correlation (Pearson 1907)
         rho = 2 * np.sin(np.pi / 6 * self.nodes_with_run_time)
         normal[1] = rho * normal[0] + np.sqrt(1 - rho**2) * normal[1]
         nodes, run, gap = (
@@ -337,7 +337,7 @@ class Profile:
 
 
 def _series(shocks: Floats, correlation: float) -> Floats:
-    """Return a stationary autoregressive series of first order that is driven by `shocks`."""
+    """Return a stationary first-order autoregressive series with the innovations `shocks`."""
     values, last, shock_weight = shocks.tolist(), 0.0, np.sqrt(1 - correlation**2)
     series = []
     for k, shock in enumerate(values):
@@ -347,7 +347,7 @@ def _series(shocks: Floats, correlation: float) -> Floats:
 
 
 def _quantile_values(latent: Floats, quantiles: tuple[float, ...]) -> Floats:
-    """Return the quantiles at the ranks of `latent`, interpolated on a logarithmic scale of 1 + value."""
+    """Map `latent`, by rank, to values with these `quantiles`, interpolated in the logarithm of 1 + value."""
     rank = np.empty(len(latent))
     rank[np.argsort(latent, kind="stable")] = (np.arange(len(latent)) + 0.5) / max(1, len(latent))
     values: Floats = np.expm1(np.interp(rank, SHARES, np.log1p(np.array(quantiles))))

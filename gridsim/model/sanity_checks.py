@@ -13,18 +13,18 @@ from gridsim.model.distributions import largest
 from gridsim.model.faults import ListedFaults, TraceFaults
 from gridsim.model.scenario import Scenario
 
-#: Latency (s) above which, and bandwidth (bytes/s) below which, a network is unusual.
+#: A network is unusual if its latency (s) is higher, or its bandwidth (bytes/s) is lower.
 MAX_LATENCY, MIN_BANDWIDTH = 10.0, 1000.0
 #: Speeds (Mflop/s) outside of which a machine is unusual.
 MIN_SPEED, MAX_SPEED = 10.0, 1e9
-#: Run time (s) of a task at the mean speed above which a task is unusual.
+#: A task is unusual if it takes longer than this at the mean speed, s.
 MAX_RUN_TIME = 30 * 86_400.0
-#: Mean up time (s) below which, and time of the first failure (s) above which, faults are unusual.
+#: Faults are unusual if the mean up time (s) is shorter, or the first failure (s) is later.
 MIN_UP_TIME, MAX_FIRST_FAILURE = 60.0, 3e8
 
 
 def warn_unusual(scenario: Scenario, stacklevel: int = 3) -> None:
-    """Issue a `ModelWarning` for each unusual value of `scenario`, which may have a wrong unit."""
+    """Issue a `ModelWarning` for each unusual value of `scenario`, whose unit may be wrong."""
     for message in unusual_values(scenario):
         warnings.warn(f"unusual: {message}", ModelWarning, stacklevel=stacklevel)
 

@@ -35,7 +35,7 @@ from gridsim.support.random_streams import DEFAULT_SEED
 from gridsim.support.references import Arrays, with_columns, with_references
 
 _LOG = logging.getLogger(__name__)
-#: Entry -> the entry that overrides it, which is removed when only the first is set to a new value.
+#: Entry -> the entry that overrides it.  If only the former is set to a new value, the latter is removed.
 _OVERRIDING_ENTRIES = {"workload.tasks_per_node": "workload.tasks"}
 _KEYS = ("seed", "platform", "workload", "network", "faults", "fluctuation", "schedulers")
 _REQUIRED_KEYS = ("platform", "workload")
@@ -253,7 +253,7 @@ class Scenario:
         Raises
         ------
         ScenarioError
-            If an entry is wrong, with its path; or if the text is not TOML, with FILE:LINE.
+            If an entry is wrong (the error names its path) or the text is not TOML (it names FILE:LINE).
         OSError
             If the file cannot be read.
         """
@@ -277,7 +277,7 @@ class Scenario:
         Raises
         ------
         ScenarioError
-            If an entry is wrong, with its path; or if the text is not TOML, with its line.
+            If an entry is wrong (the error names its path) or the text is not TOML (it names the line).
         """
         return cls._read(toml, "<scenario>", "")
 
@@ -288,13 +288,13 @@ class Scenario:
         Raises
         ------
         ScenarioError
-            If an entry is wrong, with its path; or if an array is missing.
+            If an entry is wrong (the error names its path) or an array is missing.
         """
         document = toml_files.parse(archive.toml, "<scenario>")
         return cls.from_document(document, "the archive", arrays=archive.arrays)
 
     def replaced(self, values: Mapping[str, Any], *, folder: str = "") -> Scenario:
-        """Return a copy with other values of some entries of its file, such as ``{"platform.nodes": 200}``.
+        """Return a copy with the entries `values` replaced, such as ``{"platform.nodes": 200}``.
 
         Parameters
         ----------
@@ -317,7 +317,7 @@ class Scenario:
                 raise ScenarioError(
                     f"{path} does not support {override}, which overrides it; set one of them"
                 )
-        # whole tables are replaced before single entries, whatever the order of `values`
+        # whole tables are replaced before single entries, regardless of the order of `values`
         for path, value in sorted(values.items(), key=lambda entry: entry[0].count(".")):
             *tables, last = path.split(".")
             table = document
@@ -361,7 +361,7 @@ class Scenario:
         Raises
         ------
         ScenarioError
-            If an entry is wrong, with its path.
+            If an entry is wrong; the error names its path.
         """
         for key in document:
             if key not in _KEYS:
@@ -532,7 +532,7 @@ def _has_nan(value: Any) -> bool:
 
 
 def _plain_copy(value: Any) -> Any:
-    """Return a deep copy with Python values, which a file can hold, in place of values of numpy."""
+    """Return a deep copy with NumPy values converted to Python values, which a file can hold."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     if isinstance(value, Mapping):

@@ -55,12 +55,12 @@ class Zones(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return result
 
     def shift_clock(self, origin: float) -> Zones:
-        """Return the zones on a clock that begins `origin` s later."""
+        """Return the zones with times counted from `origin` s."""
         begin = (self.night_begin - origin % 86400.0 / 3600.0) % 24.0
         return self if begin == self.night_begin else msgspec.structs.replace(self, night_begin=begin)
 
     def night(self, machines: Any, time: Any) -> NDArray[np.bool_]:
-        """Return at which machines it is night at `time`, ns: one time for all, or one per machine.
+        """Return a mask of the machines at which it is night at `time`, ns (one for all, or one per machine).
 
         The instant at which night begins belongs to the night; the instant at which it ends does not.
         """
@@ -68,7 +68,7 @@ class Zones(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return result
 
     def night_left(self, machines: Any, time: Any) -> Integers:
-        """Return the time to the end of the night of machines at `time` (ns): int64, ns; 0 by day."""
+        """Return the time from `time` (ns) to the end of the night at the machines: int64, ns; 0 by day."""
         local_time = np.asarray(time, np.int64) % DAY + self.clock_offsets(machines)
         elapsed = (local_time - round(self.night_begin * HOUR)) % DAY
         result: Integers = np.maximum(round(self.night_hours * HOUR) - elapsed, 0)
@@ -99,7 +99,7 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
             )
 
     def shift_clock(self, origin: float) -> ZoneFaults:
-        """Return the faults on a clock that begins `origin` s later."""
+        """Return the faults with times counted from `origin` s."""
         return msgspec.structs.replace(self, zones=self.zones.shift_clock(origin))
 
     def course(self, nodes: int, count: ChangeCounter) -> FaultEvents:
@@ -110,7 +110,7 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
         night = 3600.0 * self.zones.night_hours
         if not self.day_up:
             return night
-        # by day a machine is a Markov chain with two states that begins in the state down
+        # during the day, a machine is a Markov chain with two states that begins in the state "down"
         day, rate = 86400.0 - night, 1 / self.spell + 1 / self._gap
         settling = -math.expm1(-rate * day)
         up = self.day_up * (day - settling / rate)
@@ -123,13 +123,14 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
         return self.spell * (1 - self.day_up) / self.day_up
 
     def _days(self, nodes: int, count_changes: ChangeCounter) -> Iterator[Piece]:
-        """Yield the changes of all machines in pieces of a few days, each from a dawn to a dusk."""
+        """Yield the changes of all machines in pieces of a few days, each from dawn to dusk."""
         streams = Streams(self.seed)
         nights, spells, gaps = (streams(f"faults.{name}") for name in ("nights", "spells", "gaps"))
         begin, night = round(self.zones.night_begin * HOUR), round(self.zones.night_hours * HOUR)
         machines = np.arange(nodes)
         offsets = self.zones.clock_offsets(machines)
-        # about 65536 changes per piece, but few per machine; the draws depend on the length of pieces
+        # about 65536 changes per piece, or less if that is many per machine; draws depend on the length of
+        # pieces
         changes = 2.0 + (2 * 86400.0 / (self.spell + self._gap) if self.day_up else 0.0)
         count = max(4, int(min(65536.0 / nodes, 2048.0) / changes))
         first = -2  # early enough for each machine to have an evening before time 0
@@ -147,7 +148,7 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
             while self.day_up and len(rows):
                 draw, mean = (spells, self.spell) if up else (gaps, self._gap)
                 count_changes(len(rows))
-                # a spell of a day ends after dusk anyway; longer spells might overflow int64
+                # cut to a day, which lasts beyond dusk in any case; longer spells might overflow int64
                 times = times + nanoseconds(draw.exponential(mean, len(rows))).clip(1, DAY)
                 by_day = times < dusk[rows]
                 rows, times, up = rows[by_day], times[by_day], not up

@@ -33,7 +33,7 @@ from gridsim.support.clock import NS
 from gridsim.support.columns import ArrayColumn
 from gridsim.support.random_streams import DEFAULT_SEED
 
-#: Number of task sizes that are summed at once, apart from those that the last application adds.
+#: Number of task sizes that are summed in one step; the step then ends with the current application.
 _BLOCK_SIZES = 1 << 18
 #: Latest release (s), as the clock counts int64 nanoseconds.
 LATEST_RELEASE = 4.0e9
@@ -55,9 +55,9 @@ def _column(value: Any, count: int) -> Any:
 
 
 def _means_and_sums(tasks: Integers, sizes: Floats, order: Integers) -> tuple[Floats, Floats, Floats | None]:
-    """Return the mean and the sum of each application's `sizes`, and the sizes sorted into `order`.
+    """Return the mean and the sum of each application's `sizes`, and the sizes of applications in `order`.
 
-    The sorted sizes are None if the tasks of each application are equal.
+    The third value is None if the tasks of each application are equal.
     """
     starts = np.cumsum(tasks) - tasks
     for k in first_true(~(np.isfinite(sizes) & (sizes > 0))):
@@ -96,14 +96,14 @@ def _sums(sizes: Floats, starts: Integers, tasks: Integers, low: Floats) -> Floa
         If a sum is infinite.
     """
     ends, sums = starts + tasks, np.zeros(len(tasks))
-    # blocks of applications limit the number of sizes that are copied to the wider type at once
+    # sum blocks of applications, to limit the number of sizes that are copied to the wider type at once
     blocks = np.searchsorted(ends, np.arange(0, len(sizes), _BLOCK_SIZES), side="right").tolist()
     for first, last in pairwise(dict.fromkeys([*blocks, len(tasks)])):
         block, start, stop = slice(first, last), starts[first], ends[last - 1]
         wide = np.add.reduceat(sizes[start:stop].astype(np.longdouble), starts[block] - start)
         with np.errstate(over="ignore"):
             sums[block] = wide
-            # all sizes are multiples of the spacing of the smallest, so sums up to this limit are exact
+            # sums up to this limit are exact, since all sizes are multiples of the spacing of the smallest
             exact = wide <= np.spacing(low[block]) * 2.0 ** np.finfo(np.longdouble).nmant
         exact &= np.isfinite(sums[block])
         for i in (first + np.flatnonzero(~exact)).tolist():

@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
     from gridsim.results.result import Result
 
-#: A schedule with more pieces of work is drawn as a raster of the machines' utilization.
+#: A schedule with more pieces of work than this is drawn as a raster of the machines' utilization.
 PIECES = 100_000
 #: Largest number of rows and columns of the raster.
 RASTER = (500, 1000)
 #: Colours of successive applications, without black, which marks work that was not completed.
 _COLOUR_CYCLE = tuple(colour for colour in COLOURS if colour != "#000000")
-#: Share of white in every second one of adjacent pieces of equal colour.
+#: Of adjacent pieces with equal colours, every second one is lightened with this share of white.
 _PALE_SHARE = 0.4
 _DOWN, _TRANSIENT = "#CCCCCC", "#777777"
 #: Rows lower than this (points) have no hatches and no gaps.
 _LOW_ROW = 5.0
-#: Pieces narrower than `_NARROW_PIECE` points are darkened with a share `_DARK_SHARE` of black in place of
-#: hatches, which would hide their colour.
+#: Pieces narrower than `_NARROW_PIECE` points have no hatches, which would hide their colour; they are
+#: darkened with a share `_DARK_SHARE` of black instead.
 _NARROW_PIECE, _DARK_SHARE = 6.0, 0.55
 #: Width of the outlines of bars in points, or as a share of the row height if that is less than a point.
 #: Outlines make bars narrower than a pixel visible, and cover the white where two bars meet within a pixel.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from gridsim.results.result import Result
 
-#: A series is drawn with at most this many points.
+#: Largest number of points of a series.
 POINTS = 2000
 #: Quantity of `series` -> its label on the y axis.
 _QUANTITIES = {"active": "released and not finished", "waiting": "waiting", "busy": "busy machines"}

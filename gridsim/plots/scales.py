@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 #: A logarithmic axis with more decades than this has labels only at powers of ten.
 _MAX_LABELLED_DECADES = 2.0
-#: An axis of ratios that differ by less than this factor has labels at equal distances.
+#: An axis of ratios over a smaller factor than this has labels at equal distances.
 _NARROW_RATIO = 4.0
 #: Other axes have labels at these factors times powers of ten; the first tuple that fits is used.
 _FACTORS = ((1, 2, 5), (1, 3), (1,))
 #: Labels on a logarithmic axis within this range are plain numbers, not powers of ten.
 _PLAIN_RANGE = (1e-3, 1e5)
-#: An axis over a larger factor has no room for plain numbers.
+#: An axis over a larger factor than this has no room for plain numbers.
 _MAX_PLAIN_RATIO = 1e4
 
 
@@ -58,7 +58,7 @@ def log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
 
 
 def fit_scale(axes: Axes, axis: Literal["x", "y"], values: ArrayLike) -> None:
-    """Make an axis logarithmic if `values` are positive and differ widely, else label it with `powers`."""
+    """Make an axis logarithmic if `values` are positive and differ widely, else call `label_powers`."""
     if series.is_wide(values):
         log_scale(axes, axis)
     else:
@@ -117,7 +117,7 @@ def log_labels(axis: Axis) -> None:
 
     axis.set_major_formatter(ticker.FuncFormatter(label))
     axis.set_minor_formatter(ticker.FuncFormatter(minor_label))
-    # windows would show the position of the mouse by the formatters above, which are empty between ticks
+    # else a window would show the mouse position with the formatters above, which return "" between ticks
     setattr(axis.axes, "fmt_xdata" if _is_x_axis(axis) else "fmt_ydata", "{:.4g}".format)
 
 

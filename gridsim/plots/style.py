@@ -51,7 +51,7 @@ _MAX_INSIDE = 9
 _MAX_COLUMN_LINES = 36
 #: Names longer than this are wrapped: at an axis, and in a legend.
 _AXIS_WIDTH, _LEGEND_WIDTH = 24, 36
-#: If names at the x axis overlap, these line widths (letters) are tried, then this angle (degrees).
+#: If names at the x axis overlap, they are wrapped at these widths (letters), or else slanted (degrees).
 _SHORTER_WIDTHS = (16, 12)
 _SLANT_ANGLE = 35
 #: Column -> a longer name for charts.
@@ -91,7 +91,7 @@ _ENTRIES = {
     "faults.mean": "mean time between failures",
     "faults.down": "mean time until recovery",
 }
-#: Table of a scenario file -> its kinds.
+#: Table of a scenario file -> classes of the kinds of its contents.
 _TABLES: Mapping[str, Sequence[Any]] = {
     "platform": get_args(PlatformRecipe),
     "workload": get_args(WorkloadRecipe),
@@ -133,7 +133,7 @@ def use_style() -> Iterator[None]:
         If matplotlib is not installed.
     """
     settings = import_extra("matplotlib", "plot", "a chart").rcParams
-    # rc_context would also undo the settings of a backend that is loaded within the context
+    # unlike rc_context, do not undo the settings of a backend that is loaded in the meantime
     saved_settings = {name: settings[name] for name in STYLE}
     settings.update(STYLE)
     try:
@@ -311,7 +311,7 @@ def wrap_name(name: str, width: int = _AXIS_WIDTH) -> str:
 
 
 def label_width(names: Sequence[str]) -> float:
-    """Return the width (inches) of names next to an axis, wrapped."""
+    """Return the width (inches) of wrapped names next to an axis."""
     return 0.08 * max((len(line) for name in names for line in wrap_name(name).split("\n")), default=0)
 
 
@@ -377,7 +377,7 @@ def axis_title(name: str, unit: str) -> str:
 
 
 def key_label(entry: str) -> tuple[str, str]:
-    """Return the name of a key of a scenario file, such as ``network.latency``, for charts, and its unit.
+    """Return the label in charts, and the unit, of a key of a scenario file, such as ``network.latency``.
 
     The unit is empty if the key has none, or does not exist.
     """

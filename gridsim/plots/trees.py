@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from gridsim.results.result import Result
 
 Unit = Literal["bytes", "messages"]
-#: A level with more nodes than this is drawn as this many cells of several adjacent nodes.
+#: A level with more nodes than this is drawn as this many cells, each of several adjacent nodes.
 CELLS = 1024
-#: Nodes of a level are separated by lines if at most this many of the widest ones fit side by side.
+#: Nodes of a level are separated by lines if they are so wide that at most this many fit side by side.
 _MAX_OUTLINED = 64
 
 
@@ -182,7 +182,7 @@ def _cell_values(values: Floats, starts: Any, largest: bool) -> Floats:
 
 
 def _colours(values: Floats) -> tuple[dict[str, Any], str]:
-    """Return the colour settings of cells, and a note on white cells, which are 0 on a logarithmic scale."""
+    """Return the colour settings of cells, and a note that white cells are 0 if the scale is logarithmic."""
     finite = values[np.isfinite(values)]
     positive = finite[finite > 0]
     if len(positive) and finite.min() >= 0 and series.is_wide(positive):

@@ -43,7 +43,7 @@ from gridsim.support.arrays import Floats
 
 Results = Mapping[str, Result]
 
-#: Bins of the histogram of utilization.
+#: Number of bins of the histogram of utilization.
 _BINS = 40
 #: Maximum number of charts of a sweep: one for each point of its further axes.
 MAX_POINTS = 12
@@ -166,7 +166,7 @@ def over_size(results: Results) -> Chart:
 
 
 def over_time(results: Results) -> Iterator[Chart]:
-    """Yield charts of active and waiting applications and busy machines over time, if not always 0."""
+    """Yield charts over time of active and waiting applications and busy machines, unless always 0."""
     items = "jobs" if measure_of(results) == "mean_waiting" else "applications"
     kinds: tuple[tuple[series.Quantity, str, str], ...] = (
         ("active", f"Active {items}", f"{items.capitalize()} that are released and not finished."),
@@ -288,7 +288,7 @@ def cycles(results: Results) -> Chart | None:
 
 
 def intervals(replicates: Replicates) -> Iterator[Chart]:
-    """Yield charts of means of the compared metric and of ratios of all metrics, with intervals."""
+    """Yield charts with confidence intervals: means of the compared metric, and ratios of all metrics."""
     metric, base, names = replicates.measure, replicates.baseline, list(replicates.schedulers)
     count = len(replicates.seeds)
     caption = f"Mean over {count} replications with its confidence interval; each dot is a replication."

@@ -35,7 +35,7 @@ _DIFFERENT_SCENARIOS = (
     "These results come from different scenarios, so differences may come from the scenarios as well as from "
     "the schedulers."
 )
-#: Lines of a run's summary that have no card, since other sections show them.
+#: Lines of a run's summary without a card, since other sections show them.
 _NO_CARDS = {"platform", "workload", "log", "clock", "load", "scheduler", "reports"}
 _NO_CARDS |= {"wall time", "peak memory", "digest"}
 
@@ -82,7 +82,7 @@ class Page:
     Parameters
     ----------
     lead
-        Summary of the runs: term -> a line on it.
+        Summary of the runs: term -> line of text.
     """
 
     title: str
@@ -307,7 +307,7 @@ def _summary(results: Results, baseline: str, bound: BoundKind, comparable: bool
 
 
 def _schedulers(results: Results) -> list[str]:
-    """Return the summaries of the registered schedulers, as in `gridsim list schedulers`."""
+    """Return a line per known scheduler of the results: its changed parameters and its summary."""
     lines = []
     for name, result in results.items():
         try:

@@ -15,7 +15,7 @@ from gridsim.report.figures import BACKGROUND, Chart, Figure, axis, colour, figu
 from gridsim.results.metrics import series
 from gridsim.results.result import Result
 
-#: A schedule with more pieces or machines is shown as a raster of `RASTER` rows and columns.
+#: A schedule with more than `PIECES` pieces or `MACHINES` machines is a raster of `RASTER` rows and columns.
 PIECES, MACHINES, RASTER = 2000, 100, (100, 200)
 #: Colours of successive applications, without black: pale black pieces would look like down times.
 _COLOUR_CYCLE = tuple(entry for entry in COLOURS if entry != "#000000")

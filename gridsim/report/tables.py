@@ -19,7 +19,7 @@ from gridsim.studies.comparison_table import NOT_CHARGED, scalar
 
 Results = Mapping[str, Result]
 
-#: Largest number of runs for which a table has a column per run instead of a row per run.
+#: A table with more runs than this has a row per run, not a column per run.
 MAX_COLUMNS = 3
 #: Key of the provenance -> its title in the table.
 _PROVENANCE_TITLES = {
@@ -137,7 +137,7 @@ def quantiles(results: Results) -> list[TableView]:
 
 
 def messages(results: Results) -> list[TableView]:
-    """Return the tables on messages and exchanges of each run with messages."""
+    """Return the tables of messages and exchanges of each run with messages."""
     return [
         _table(f"{title}{f', {name}' if len(results) > 1 else ''}", table, result.tables[table])
         for name, result in results.items()

@@ -18,17 +18,17 @@ from numpy.typing import NDArray
 from gridsim.support.memory import memory, size_of
 from gridsim.support.references import Arrays, check_array
 
-#: Deflate level.
+#: Level of compression by deflate.
 _LEVEL = 1
-#: An array of `_SAMPLED_SIZE` bytes or more is deflated only if a sample of it (`_SAMPLE_PARTS` parts of
+#: An array of `_SAMPLED_SIZE` bytes or more is compressed only if a sample of it (`_SAMPLE_PARTS` parts of
 #: `_PART_SIZE` bytes) shrinks to less than `_MAX_RATIO` of its size.
 _SAMPLED_SIZE, _SAMPLE_PARTS, _PART_SIZE = 1 << 20, 16, 1 << 13
 _MAX_RATIO = 0.7
 #: JSON of more than `_SMALL_JSON` bytes may be at most `_MAX_EXPANSION` times as large as the archive, since
 #: an archive could be a zip bomb.
 _MAX_EXPANSION, _SMALL_JSON = 100, 1 << 20
-#: Mark in JSON -> upper bound of the bytes of memory that the parser takes per mark: for an object, an
-#: array, a slot with a number, a key (in its object and in the parser's memo), and one end of a string.
+#: Character in JSON -> upper bound of the memory (bytes) that the parser takes for what it marks: an object,
+#: an array, an entry with a number, a key (in its object and in the parser's memo), and half a string.
 _BYTES_PER_MARK = {"{": 80, "[": 96, ",": 40, ":": 110, '"': 40}
 #: A string in JSON; the closing quote may be missing.
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
@@ -115,7 +115,7 @@ class Reader:
 
     def __init__(self, stream: IO[bytes]) -> None:
         try:
-            stream.read(1)  # raises if reading fails, for which zipfile would report a bad zip
+            stream.read(1)  # raises if the file cannot be read; zipfile would report a bad zip
             self._zip = zipfile.ZipFile(stream)
         except zipfile.BadZipFile as error:
             cause = error.__context__
@@ -181,7 +181,7 @@ class Reader:
         return {name: check_array(name, self.array(_array_member(name))) for name in names}
 
     def _content(self, name: str) -> bytes:
-        # each member is read only once, so that all content together is no larger than the members
+        # each member is read only once, so that the content is no larger than all members together
         if name not in self._unread:
             raise ValueError(f"the archive must have the member {name}, and refer to it only once")
         del self._unread[name]
@@ -222,12 +222,18 @@ def _without_strings(text: str) -> str:
 
 
 def _value_count(text: str) -> int:
-    """Return an upper bound on the number of values in JSON text: its `,`, `[` and `{`, also in strings."""
+    """Return an upper bound of the number of values in JSON text, the number of `,`, `[` and `{` in it."""
     return sum(text.count(mark) for mark in ",[{")
 
 
 def _memory_bound(text: str, marks: str) -> int:
-    """Return an upper bound of the memory for JSON text and its content, B, by counts of marks in `marks`."""
+    """Return an upper bound, bytes, of the memory for `text` and its parsed content.
+
+    Parameters
+    ----------
+    marks
+        The text, with or without its strings, in which punctuation marks are counted.
+    """
     return 2 * sys.getsizeof(text) + sum(
         mark_bytes * marks.count(mark) for mark, mark_bytes in _BYTES_PER_MARK.items()
     )

@@ -21,7 +21,7 @@ from gridsim.support.clock import NS
 from gridsim.support.state import Stateful
 from gridsim.support.text import plain
 
-#: Default limit of the number of rows kept.
+#: Largest number of rows that are kept by default.
 DECISIONS_LIMIT = 1_000_000
 
 #: Action -> (sentence, quantity, unit), as in `gridsim.scheduling.contract.Scheduler.decision_words`.
@@ -47,7 +47,7 @@ _ROW = np.dtype(
 _NAMES: tuple[str, ...] = _ROW.names or ()
 #: A row as bytes, which numpy copies at once instead of field by field.
 _BYTES = np.dtype((np.void, _ROW.itemsize))
-#: Rows split into columns at a time, which fit into the processor cache.
+#: Number of rows that are split into columns in one step; they fit into the processor cache.
 _BLOCK = 4096
 
 
@@ -56,20 +56,20 @@ class Decisions(Stateful):
 
     Parameters
     ----------
-    words
+    action_texts
         The actions that can be recorded, and the texts that describe them.
 
     Raises
     ------
     ScenarioError
-        If `words` are malformed.
+        If `action_texts` are malformed.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("rows", "kept", "dropped")
 
-    def __init__(self, words: DecisionTexts, limit: int = DECISIONS_LIMIT) -> None:
-        self.words, self.limit = check_words(words), limit
-        self._code = {action: code for code, action in enumerate(self.words)}
+    def __init__(self, action_texts: DecisionTexts, limit: int = DECISIONS_LIMIT) -> None:
+        self.action_texts, self.limit = check_action_texts(action_texts), limit
+        self._code = {action: code for code, action in enumerate(self.action_texts)}
         self.rows: NDArray[Any] = np.empty(0, _ROW)  # the first `kept` are in use, the others are spare
         self.kept = self.dropped = 0
 
@@ -98,7 +98,7 @@ class Decisions(Stateful):
         Parameters
         ----------
         action
-            A key of the words, an array of keys, or an int array of positions of keys.
+            A key of `action_texts`, an array of keys, or an int array of positions of keys.
         time
             Time of the decision, ns.
         decider
@@ -123,7 +123,7 @@ class Decisions(Stateful):
         Raises
         ------
         KeyError
-            If an action has no words.
+            If an action has no text.
         """
         code: Any = action
         if isinstance(action, str):
@@ -146,7 +146,7 @@ class Decisions(Stateful):
     def add(self, rows: NDArray[Any], left_out: int = 0) -> None:
         """Add rows that a kernel has recorded, and count the `left_out` rows as dropped.
 
-        The rows have the dtype of the attribute `rows`; an action is its position among the words.
+        The rows have the dtype of the attribute `rows`; an action is its position in `action_texts`.
         """
         room = self._make_room(len(rows))
         self.rows.view(_BYTES)[self.kept : self.kept + room] = rows.view(_BYTES)[:room]
@@ -176,12 +176,12 @@ class Decisions(Stateful):
             for name, column in columns.items():
                 column[first : first + len(block)] = block[name]
         columns["time"] = columns["time"] / NS
-        columns["action"] = np.array(list(self.words), np.str_)[columns["action"]]
+        columns["action"] = np.array(list(self.action_texts), np.str_)[columns["action"]]
         return Table({name: frozen(column) for name, column in columns.items()})
 
     def metadata(self) -> dict[str, Any]:
-        """Return the words, the limit, and the numbers of rows kept and dropped, for the provenance."""
-        words = {action: list(text) for action, text in self.words.items()}
+        """Return the provenance: texts of the actions, limit, and numbers of rows kept and dropped."""
+        words = {action: list(text) for action, text in self.action_texts.items()}
         return {"words": words, "kept": self.kept, "dropped": self.dropped, "limit": self.limit}
 
 
@@ -246,7 +246,7 @@ class Explanation:
         return self.decisions.to_arrow()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the explanation as plain values; each decision has its text as ``said``."""
+        """Return the explanation as plain values; the text of a decision has the key ``said``."""
         words = self.words
         rows = [row | {"said": "; ".join(_lines(row, words[row["action"]]))} for row in self.decisions.rows()]
         return {
@@ -283,19 +283,19 @@ def why(
     indices = np.flatnonzero(selected)
     indices = indices[np.argsort(table["time"][indices], kind="stable")]
     rows = Table({name: column[indices] for name, column in table.items()})
-    words = check_words(metadata["words"])
+    words = check_action_texts(metadata["words"])
     if unknown := set(rows["action"].tolist()) - set(words):
         raise ScenarioError(f"decision_words must have the action {min(unknown)!r}")
     return Explanation(application, task, rows, words, int(metadata["dropped"]), job)
 
 
-def check_words(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
-    """Return `words` if they are well formed, else raise ScenarioError.
+def check_action_texts(action_texts: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
+    """Return `action_texts` if they are well formed, else raise ScenarioError.
 
-    The words of a loaded result are untrusted, since they come from a file.
+    The texts of a loaded result are untrusted, since they come from a file.
     """
     row = dict.fromkeys(_NAMES, 0)
-    for action, text in words.items():
+    for action, text in action_texts.items():
         try:
             sentence, *rest = text
             if len(rest) != 2 or not all(isinstance(part, str) for part in rest):
@@ -309,14 +309,14 @@ def check_words(words: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
                 f"decision_words[{action!r}] must be a sentence with columns of the table decisions in "
                 f"braces, a quantity and a unit, got {text!r}"
             ) from error
-    return {action: tuple(text) for action, text in words.items()}
+    return {action: tuple(text) for action, text in action_texts.items()}
 
 
-#: Allowed format of a column in a sentence: thousands separator, digits, kind of number.
+#: Allowed format specification of a column in a sentence: thousands separator, digits, kind of number.
 _SPEC = re.compile(r",?(\.\d{1,2})?[defg]?")
 
 
-#: A count of 1 with its noun in the plural.
+#: A count of 1 followed by a plural, which becomes a singular.
 _SINGULAR = re.compile(r"(?<![\d.,])1 (task|machine|job)s\b")
 
 

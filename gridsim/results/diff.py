@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from gridsim.results.result import Result
 from gridsim.results.table import Table
 
-#: Table with a row per event -> column with the time of the event.  Other tables, and tables of these names
-#: without the column, have a row per object, such as a machine.
+#: Table with a row per event -> column with the time of the event.  All other tables have a row per object,
+#: such as a machine; so have these tables if the column is missing.
 _EVENT_TIMES = {
     "schedule": "start",
     "arrivals": "time",
@@ -21,7 +21,7 @@ _EVENT_TIMES = {
     "updates": "arrived",
     "message_log": "sent",
 }
-#: Columns of other tables with the time of an event of the object of the row.
+#: Columns of tables with a row per object that have the time of an event.
 _TIME_COLUMNS = ("first_start", "finish")
 
 

@@ -20,7 +20,8 @@ from gridsim.support.files import atomic_file, open_regular
 from gridsim.support.imports import current_name
 from gridsim.support.references import Arrays
 
-#: Version of the file format that is written, and those that are read; format 1 has the scenario as one text.
+#: Version of the file format that is written, and versions that are read; in version 1 the scenario is one
+#: text.
 FORMAT = 2
 _READABLE_FORMATS = (1, 2)
 _METADATA = "result.json"
@@ -31,13 +32,13 @@ _MAX_VALUES = 1 << 20
 _NonNegative = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 #: A number of machines.
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-#: Text that is displayed unchanged within a line: printable ASCII.
+#: Text that can be displayed unchanged within a line: printable ASCII.
 _Word = Annotated[str, msgspec.Meta(pattern=r"\A[ -~]{0,200}\Z")]
 _Sha256 = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
 
 class _RowLimit(msgspec.Struct):
-    """Provenance of a table with a limit of rows: the rows kept, and the limit."""
+    """Provenance of a table of limited length: the number of rows kept, and the limit."""
 
     kept: _NonNegative = 0
     limit: _NonNegative = 0

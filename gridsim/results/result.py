@@ -25,7 +25,7 @@ from gridsim.support.provenance import check_digests
 from gridsim.support.references import Arrays
 from gridsim.support.text import WIDTH, check_name, plain
 
-#: Tables that the digest does not cover: those recorded on request, and the numbers of jobs in their log.
+#: Tables that the digest does not cover: recordings, and the numbers of jobs in the log of the workload.
 RECORDS = ("schedule", "arrivals", "decisions", "message_log", "log_jobs")
 
 #: Class of the scheduler in a result of `gridsim.result_from_log`.
@@ -118,7 +118,7 @@ class Result(Metrics):
 
     @cached_property
     def _archive(self) -> ArchivedScenario | None:
-        """The scenario in the form of a result file; None if the result does not contain it."""
+        """The scenario as stored in a result file; None if the result does not contain it."""
         if "scenario" in self._provenance:
             return ArchivedScenario(self._provenance["scenario"], self._arrays)
         scenario = self.__dict__.get("scenario")
@@ -137,7 +137,7 @@ class Result(Metrics):
 
     @property
     def origin(self) -> float:
-        """Start time of the run on the clock of a list of applications or jobs, s; 0 for other workloads."""
+        """Time 0 of the run on the clock of its list of applications or jobs, s; 0 for other workloads."""
         return float(self._provenance.get("origin", 0.0))
 
     @property
@@ -159,14 +159,14 @@ class Result(Metrics):
         provenance, machines = self._provenance, len(self.machines)
         if "servers" in provenance:
             return int(provenance["servers"])
-        # a file of an earlier version states the machines and servers of its log together, or nothing
+        # files of earlier versions state the number of machines and servers together, or do not state it
         stated = provenance.get("message_log", {}).get("machines")
         if stated is not None:
             return max(0, int(stated) - machines)
         if (log := self.tables.get("message_log")) is None:
             return 0
         endpoints = np.concatenate((log["sender"], log["receiver"]))
-        # every server sends or receives a message, so all numbers occur
+        # every server sends or receives messages, so all their numbers occur in the log
         return len(np.unique(endpoints[endpoints >= machines]))
 
     @property
@@ -189,7 +189,7 @@ class Result(Metrics):
             raise GridSimError("the result does not contain its scenario")
         scenario = Scenario.from_archive(self._archive)
         if "origin" not in self._provenance and isinstance(scenario.workload.recipe, ListedWorkload):
-            # results without an origin are of runs that began at time 0 of the releases
+            # if a result has no origin, its run began at time 0 of the releases
             return scenario.replaced({"workload.origin": 0.0})
         return scenario
 
@@ -343,13 +343,13 @@ class Result(Metrics):
     def drawn(self) -> tuple[str, ...]:
         """Random parts of the scenario and of the run on which the result depends.
 
-        The tuple is empty if the result does not depend on the seed, or is of an earlier version.
+        The tuple is empty if the result does not depend on the seed, or was stored by an earlier version.
         """
         return tuple(self._provenance.get("drawn", ()))
 
     @property
     def left_out(self) -> dict[str, int]:
-        """Table -> number of rows not kept, for ``decisions`` and ``message_log`` beyond their limit."""
+        """Table -> number of rows beyond its limit, which were not recorded."""
         provenance = self._provenance
         counts = {
             "decisions": provenance.get("decisions", {}).get("dropped", 0),

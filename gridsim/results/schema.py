@@ -31,7 +31,7 @@ class Column(NamedTuple):
     rows_of
         The table to whose rows the values refer; "" if they are not row numbers.
     minimum
-        The smallest value allowed with `rows_of`; -1 if that may stand for none.
+        The smallest value allowed with `rows_of`; -1 if -1 may stand for none.
     servers
         With `rows_of` "machines", whether the values may also be numbers of servers (`Result.servers`).
     positive
@@ -56,7 +56,7 @@ def _mandatory(name: str, kind: str, unit: str, text: str = "", **options: Any) 
 _APPLICATION = _mandatory("application", "int", "application", rows_of="applications")
 _MACHINE = _mandatory("machine", "int", "machine", rows_of="machines")
 
-#: Group of columns -> columns.  A group is a table, or, with the name "table, condition", the columns of a
+#: Group of columns -> columns.  A group is a table or, if its name is "table, condition", the columns of a
 #: table that only some results have.
 COLUMNS: dict[str, tuple[Column, ...]] = {
     "applications": (
@@ -362,7 +362,7 @@ _MANDATORY_COLUMNS, _CHECKED_COLUMNS = (
     for condition in (lambda column: column.mandatory, lambda column: column.rows_of or column.positive)
 )
 _KINDS = {"float": "f", "int": "iu", "text": "U"}
-#: Maximum level, which no tree reaches.
+#: Maximum level of a tree, which none reaches.
 _MAX_LEVEL = 64
 
 

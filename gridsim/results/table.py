@@ -130,7 +130,7 @@ class Table:
         return import_extra("pandas", "data", "to_pandas").DataFrame(dict(self._columns))
 
     def to_arrow(self) -> Any:
-        """Return the table as a pyarrow Table, which shares numbers with this table and copies text.
+        """Return the table as a pyarrow Table, with shared columns of numbers and copied columns of text.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class Table:
         return f"[{self._rows} rows x {len(self._columns)} columns]"
 
     def _repr_columns(self) -> tuple[list[list[str]], int]:
-        """Return text columns of the displayed rows, and the number of rows before a gap; 0 for no gap."""
+        """Return text columns of the shown rows, and how many precede omitted rows; 0 if none is omitted."""
         half = _REPR_ROWS // 2
         is_complete = self._rows <= _REPR_ROWS
         rows = (

@@ -12,19 +12,19 @@ from gridsim.results.metrics.formulas import offered_load, total
 from gridsim.support.text import WIDTH, wrap_text
 
 Facts = dict[str, Any]
-#: Kind of bound -> reason why it may be too low.
+#: Kind of lower bound -> reason why it may be too low.
 LOOSE = {
     "fluid": "it cuts tasks at will, so it may be far too low",
     "preemptive": "it lets tasks migrate, so it may be too low",
 }
 Lines = dict[str, str]
 
-#: Text for the messages of a job log, which does not state them.
+#: Text for numbers that a job log does not state, such as messages.
 UNKNOWN = "unknown"
 
 
 def draw_lines(random_parts: Iterable[str]) -> Lines:
-    """Return a line on the random parts of a run, which are drawn once; no line if there are none."""
+    """Return a line that lists the random parts of a run; no line if there are none."""
     *first, last = list(dict.fromkeys(random_parts)) or [""]
     if not last:
         return {}
@@ -130,7 +130,7 @@ def availability_lines(availability: Facts | None, machines: int) -> Lines:
 
 
 def planned_lines(scenario: Scenario) -> Lines:
-    """Return the lines of `scenario_lines` for a scenario that need not have been run."""
+    """Return the lines of `scenario_lines` for a scenario, without running it."""
     platform, applications = scenario.platform, scenario.workload.realize(scenario.platform)
     facts = {
         "machines": platform.nodes,

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from gridcore.queues.task_queues import TaskQueues
 
 
-#: Priority of the timer that makes machines fail.  Everything else that is due at the same instant is handled
-#: before it, except timers with a higher number, which see the failures.
+#: Priority of the timer that makes machines fail.  All other events of the instant come first, except timers
+#: with a higher number, which see the failures.
 FAULT_PRIORITY = 4000
 
 #: The orders of execution that a scheduler may promise as `Scheduler.order`.
@@ -46,12 +46,12 @@ NodeForm = Literal["interpreted", "compiled"]
 #: The parts of the future that a scheduler may know, which `Scheduler.foresees` lists.
 Foreseen = Literal["applications", "failures", "run times"]
 
-#: The meanings of the number of tasks of a decision, which `Scheduler.decision_verbs` declares.
+#: What the number of tasks of a decision can mean, as `Scheduler.decision_verbs` declares.
 DecisionVerb = Literal["gives", "keeps", "mentions"]
 
 #: Columns of `Outcome.schedule`.
 SCHEDULE = ("machine", "application", "tasks", "start", "end", "completed")
-#: Further columns of `Outcome.schedule` if tasks may have several copies.
+#: Additional columns of `Outcome.schedule` if tasks may have several copies.
 COPIES = ("task", "begin")
 #: Columns of `Outcome.arrivals`.
 ARRIVALS = ("machine", "application", "tasks", "time")
@@ -287,12 +287,12 @@ class Policy(Stateful, ABC):
     """
 
     #: Whether the policy takes failures in blocks from `Run.feed`, so that `on_faults` is not called.  Such a
-    #: policy must be a source of the engine, because machines fail between the engine's instants.  The
-    #: network does not learn of failures and `Run.up` is updated late.  So the policy must not send messages,
-    #: unless machines that are down can be reached (`Scheduler.owners`).
+    #: policy must be a source of the engine, because machines fail between the engine's instants.  It must
+    #: not send messages, unless machines that are down can be reached (`Scheduler.owners`), because the
+    #: network does not learn of failures.  `Run.up` is updated late.
     takes_blocks: ClassVar[bool] = False
 
-    #: Whether the policy reads releases from ``run.applications`` itself, so that `on_release` is not called.
+    #: Whether the policy itself reads releases from ``run.applications``, so that `on_release` is not called.
     #: Such a policy must be a source of the engine, unless all of its events can be handled in `finish`.
     takes_releases: bool = False
 
@@ -325,7 +325,7 @@ class Policy(Stateful, ABC):
         return None
 
     def unplaced(self) -> str:
-        """Return which node holds tasks that are in no queue, in words; "" if that is not known.
+        """Return a text on which node holds tasks that are in no queue; "" if that is not known.
 
         The text is part of the error for a run that does not end, or that ends without these tasks.
         """
@@ -357,13 +357,13 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
 
     #: The name of the scheduler on the command line and in result tables.
     name: ClassVar[str] = "scheduler"
-    #: Whether its nodes decide by themselves; False if it reads the state of the whole grid.
+    #: Whether its nodes decide on their own; False if it reads the state of the whole grid.
     decentralized: ClassVar[bool] = False
     #: Whether the nodes of a decentralized scheduler know each other's speeds when the run begins.
     speeds_known: ClassVar[bool] = False
     #: Whether the nodes of a decentralized scheduler know at once which others are up.
     failures_known: ClassVar[bool] = False
-    #: Whether its nodes use the number of an application or task, for example to choose a machine by a hash.
+    #: Whether its nodes use the numbers of applications or tasks, for example to choose a machine by a hash.
     numbers_known: ClassVar[bool] = False
     #: Whether it schedules rigid jobs, whose tasks all start together; False for bags of tasks.
     rigid: ClassVar[bool] = False
@@ -371,9 +371,9 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
     unequal: ClassVar[bool] = False
     #: Whether it supports jobs and tasks that require certain machines (`Applications.machines_for`).
     constraints: ClassVar[bool] = False
-    #: The times that it supports in rigid jobs, of `gridsim.model.applications.JOB_TIMES`.
+    #: The columns of `gridsim.model.applications.JOB_TIMES` that it supports in rigid jobs.
     job_times: ClassVar[tuple[JobTime, ...]] = ()
-    #: Whether it may reject a rigid job that has no deadline although there are enough machines.
+    #: Whether it may reject rigid jobs without deadlines even if there are enough machines.
     may_reject: ClassVar[bool] = False
     #: Whether it supports background load on the machines (`Run.load_profile`).  It must then report
     #: `Outcome.cycles`, since tasks do not account for all of the machines' busy time.
@@ -393,10 +393,10 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
     #: follows the name of the node that decided, and may have columns of the table ``decisions`` in braces.
     #: The columns ``saw``, ``limit`` and ``true`` have the quantity in that unit.
     decision_words: ClassVar[DecisionTexts] = {}
-    #: What a decision does with its number of tasks: action -> verb.  ``"gives"``: these tasks go to the
-    #: machine, and must arrive there.  ``"keeps"``: the deciding machine queues these tasks itself.
-    #: ``"mentions"``: the number counts something else, such as machines or all waiting tasks.  An action
-    #: without a verb is about these tasks, but does not move them, such as a request.
+    #: Action -> verb, which tells what its number of tasks means.  ``"gives"``: these tasks go to the
+    #: machine, and must arrive there.  ``"keeps"``: the deciding machine queues these tasks.  ``"mentions"``:
+    #: the number counts something else, such as machines or all waiting tasks.  Actions without a verb, such
+    #: as requests, are about these tasks but do not move them.
     decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {}
 
     def _path(self) -> str:
@@ -424,8 +424,8 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
         """The parts of the future that the scheduler knows by design; none if it is usable in practice.
 
         ``"applications"``: what will be submitted.  ``"failures"``: which machines will fail and recover.
-        ``"run times"``: how long rigid jobs will run although users state estimates.  Knowledge of platform
-        and workload before the run, which `explicit` makes into parameters, is no part of it.
+        ``"run times"``: how long rigid jobs will run, instead of users' estimates.  Knowledge of platform
+        and workload before the run, which `explicit` turns into parameters, does not count.
         """
         return ()
 

@@ -21,7 +21,7 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.support.imports import stored_name
 from gridsim.support.text import plain
 
-#: Types whose repr describes the value completely.
+#: Types whose repr describes a value completely.
 _EXACT = (complex, bytes, bytearray, range, slice, date, time, timedelta, Decimal, Fraction, UUID, np.dtype)
 
 

@@ -77,7 +77,8 @@ def tree_parts(machines: int, parts: int) -> Integers:
     child, parent = machine_of[node], machine_of[(node - 1) // 2]
     start, end = np.concatenate((child, parent)), np.concatenate((parent, child))
     for step in range(1, min(60 * (parts - 1), 400) if machines > parts else 0):
-        # A swap gains the neighbours in the new part minus those in the old one; a fraction breaks ties.
+        # The gain of a swap is the number of neighbours in the new part minus that in the old part; a
+        # fraction breaks ties.
         neighbours = np.bincount(start * parts + part[end], minlength=machines * parts).reshape(-1, parts)
         gain = neighbours[machine, (step - part) % parts] - neighbours[machine, part]
         gain = gain + machine * (step * 0.6180339887) % 1.0
@@ -85,7 +86,7 @@ def tree_parts(machines: int, parts: int) -> Integers:
             if low < (high := (step - low) % parts):
                 candidates = [np.flatnonzero((part == number) & (gain >= 0.0)) for number in (low, high)]
                 from_low, from_high = (rows[np.argsort(-gain[rows], kind="stable")] for rows in candidates)
-                # Only half of them move, since neighbours that move together gain nothing.
+                # Only half of the machines move, since neighbours that move together gain nothing.
                 count = min(len(from_low), len(from_high)) // 2
                 part[from_low[:count]], part[from_high[:count]] = high, low
     return part

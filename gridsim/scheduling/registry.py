@@ -21,7 +21,7 @@ from gridsim.support.imports import current_name, first_code_name, import_object
 from gridsim.support.parameters import changed_fields, fields_of, limits_of, literal_values
 from gridsim.support.plugins import plugins
 
-#: The schedulers that a user passes: objects, names or ``module:Class``, as a list or mapped by names.
+#: Schedulers passed by a user: objects, names or ``module:Class``, as a list, or as a mapping from names.
 Schedulers = Mapping[str, Scheduler | str] | Sequence[Scheduler | str]
 
 
@@ -105,7 +105,7 @@ def label(scheduler: Any) -> str:
 
 
 def named_scheduler(name: str, parameters: Mapping[str, Any]) -> Scheduler:
-    """Return the scheduler that is registered as `name`, or of the class module:Class, with `parameters`.
+    """Return the scheduler registered as `name`, or an instance of module:Class, with `parameters`.
 
     Raises
     ------
@@ -160,7 +160,7 @@ def _suggestion(names: Collection[str], name: str) -> str:
 
 
 def check_preset(name: str, cls: type[Scheduler], parameters: Mapping[str, Any]) -> None:
-    """Raise ScenarioError if a parameter contradicts a preset parameter of `name`, if that is of `cls`."""
+    """Raise ScenarioError if `name` is registered for `cls` and a parameter contradicts its preset."""
     if not parameters or (entry := _entry(name)) is None or entry.cls is not cls or name == cls.name:
         return
     for key, value in parameters.items():
@@ -172,7 +172,7 @@ def check_preset(name: str, cls: type[Scheduler], parameters: Mapping[str, Any])
 
 
 def import_scheduler(name: str, parameters: Mapping[str, Any] | None = None) -> Scheduler:
-    """Import the class module:Class and return a scheduler of it with `parameters`.
+    """Import the class module:Class and return an instance with `parameters`.
 
     Modules in the current directory are found too, after installed ones.
 
@@ -206,7 +206,7 @@ def _import_class(name: str) -> type[Scheduler]:
 def _place(error: BaseException) -> str:
     """Return the place in a user's module that raised `error`; "" if the import itself raised it."""
     if isinstance(error, SyntaxError):
-        return ""  # the message of a syntax error has its place already
+        return ""  # the message of a syntax error already states the place
     ours = (__file__, importing.__file__, importlib.__file__)
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename not in ours and not frame.filename.startswith("<frozen "):
@@ -230,7 +230,7 @@ def scheduler_from(
     imported_as
         The ``module:Class`` of the scheduler if it is not registered.
     imports
-        The code that its parameters may name.  For safety, code is not imported only because a file names it.
+        The code that its parameters may name.  For safety, other code that a file names is not imported.
 
     Raises
     ------
@@ -292,7 +292,7 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
         try:
             values[key] = msgspec.convert(value, fields[key].type)
         except msgspec.ValidationError as error:
-            if key in limits:  # the check of the class also has the range in its error
+            if key in limits:  # the error of the class also states the range
                 values[key] = value
                 continue
             if words := _terms_of_type(fields[key].type):
@@ -336,7 +336,7 @@ _TYPE_TERMS: dict[Any, tuple[str, str]] = {
 
 
 def _terms_of_type(kind: Any) -> tuple[str, str] | None:
-    """Return the terms for one value and for several values of a type; None if it has no simple term."""
+    """Return the singular and plural terms for values of a type; None if it has no simple term."""
     if kind in _TYPE_TERMS:
         return _TYPE_TERMS[kind]
     origin, entries = get_origin(kind), [entry for entry in get_args(kind) if entry is not Ellipsis]
@@ -360,7 +360,7 @@ def _terms_of_type(kind: Any) -> tuple[str, str] | None:
     return None
 
 
-#: Synonyms of schedulers' names -> the registered name.
+#: Synonym of a scheduler's name -> the registered name.
 _SYNONYMS = {"easy": "backfill", "easy-backfilling": "backfill", "backfilling": "backfill"}
 #: The package of gridsim's own schedulers, which registers their names when it is imported.
 _PACKAGE = "gridsim.schedulers"
@@ -420,7 +420,7 @@ def register_builtin(name: str, cls: str, **parameters: Any) -> None:
 
 
 class _RegistryView(Mapping[str, tuple[type[Scheduler], Mapping[str, Any]]]):
-    """Name -> (class, preset parameters); a class is imported at the first access."""
+    """Mapping of names to (class, preset parameters) that imports a class when it is first accessed."""
 
     def __init__(self, entries: Mapping[str, _Entry]) -> None:
         self._entries = entries
@@ -437,18 +437,18 @@ class _RegistryView(Mapping[str, tuple[type[Scheduler], Mapping[str, Any]]]):
 
 
 def registered() -> Mapping[str, tuple[type[Scheduler], Mapping[str, Any]]]:
-    """Return name -> (class, preset parameters) of all schedulers that have a name.
+    """Return name -> (class, preset parameters), for all registered schedulers.
 
-    These are the registered schedulers, and those that installed packages add by entry points of the group
-    ``gridsim.schedulers``, whose value is a class.  A class of gridsim is imported at the first access.
+    They include the classes that installed packages add as entry points of the group ``gridsim.schedulers``.
+    A class of gridsim is imported when it is first accessed.
     """
     return _RegistryView(dict(_entries()))
 
 
 def _entry(name: str) -> _Entry | None:
-    """Return the entry of a name; None if there is none."""
+    """Return the entry of the scheduler `name`; None if there is none."""
     importlib.import_module(_PACKAGE)
-    # The scan of installed packages takes long; a registered name does not need it.
+    # Look up registered names first, since the scan of installed packages takes long.
     return _REGISTRY.get(name) or _plugin_entries().get(name)
 
 

@@ -54,9 +54,9 @@ class CheckpointHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     options
         The fields of `gridsim.simulation.simulate.Options`.
     every
-        Time of work between two checkpoints, s.
+        Wall-clock time between two checkpoints, s.
     worked
-        Time of work so far, s.
+        Wall-clock time of the run so far, s.
     resumed
         The number of times that the run has been resumed.
     """
@@ -74,8 +74,8 @@ class CheckpointHeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 class CheckpointWriter:
     """A hook of the engine (`Engine.at_wave_end`) that saves a run to a file at intervals.
 
-    If the file cannot be written, memory does not suffice, or the file has another run by now, the hook
-    issues a `CheckpointWarning` and tries again after the interval.
+    If the file cannot be written, memory runs out, or another run has replaced the file, the hook issues a
+    `CheckpointWarning` and tries again after the interval.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class CheckpointWriter:
     make_header
         Function that returns the header of the checkpoint.
     has_run
-        Whether the file has an earlier checkpoint of this run.
+        Whether the file contains an earlier checkpoint of this run.
     """
 
     def __init__(
@@ -103,8 +103,8 @@ class CheckpointWriter:
         has_run: bool = False,
     ) -> None:
         self.path = os.fspath(path)
-        #: Identity of the file that may be replaced, whether it has this run, and identity of the file that
-        #: is about to replace it.
+        #: Identity of the file that may be replaced, whether that file is of this run, and identity of the
+        #: file that is about to replace it.
         self._known, self._has_run = _identity(self.path), has_run
         self._next: _Identity | None = None
         self._interval, self._engine = interval, engine
@@ -113,7 +113,7 @@ class CheckpointWriter:
 
     @property
     def has_run(self) -> bool:
-        """Whether the file has this run: it was written, and no other file has replaced it."""
+        """Whether the file contains this run: it was saved, and no other file has replaced it."""
         identity = _identity(self.path)  # an interrupt may come just after the next file replaced it
         return identity is not None and identity in (self._known if self._has_run else None, self._next)
 
@@ -130,7 +130,7 @@ class CheckpointWriter:
         self._due = time.monotonic() + self._interval
 
     def _save(self) -> str | None:
-        """Write the file and return None; if it has another run by now, return this as the reason not to."""
+        """Write the file and return None; if another run has replaced it, return a text that says so."""
         header, identity_now = self._make_header(), _identity(self.path)
         if identity_now != self._known and (other_run := _other_run(self.path, header)) is not None:
             return f"the file has {other_run}"
@@ -145,7 +145,8 @@ class CheckpointWriter:
         return None
 
 
-#: Identity of a file, which differs from that of a replacement: device, inode, time of change (ns), size.
+#: Identity of a file: device, inode, time of change (ns), size.  A file that replaces it has another
+#: identity.
 _Identity = tuple[int, int, int, int]
 
 
@@ -172,7 +173,7 @@ def save(
     Parameters
     ----------
     new
-        Whether it is an error if there is a file at `path` already.
+        Whether an existing file at `path` is an error.
     before_replace
         A function that is called with the identity of the new file before it replaces the old one.
     """
@@ -192,7 +193,7 @@ def save(
             record["arrays"] = list(header.arrays)
             archive.json(_HEADER_FILE, {**_provenance(), "about": record, "state": state})
         stream.flush()
-        # On some disks this changes the file's time, which is part of its identity.
+        # On some file systems, this changes the time of the file, which is part of its identity.
         os.fsync(stream.fileno())
         before_replace(_identity(stream.fileno()))
 
@@ -212,8 +213,8 @@ class Checkpoint:
     Raises
     ------
     GridSimError
-        If the file is not a checkpoint, is damaged, or was written by other code, with another version of
-        NumPy, or on another kind of machine.
+        If the file is not a checkpoint, is damaged, or was written by another version of gridsim or NumPy, or
+        on a machine with another byte order.
     OSError
         If the file cannot be read.
     """
@@ -246,7 +247,7 @@ class Checkpoint:
         self._stream.close()
 
     def restore(self, simulation: Any) -> None:
-        """Set the state of `simulation`, which has been set up as at the beginning of the run."""
+        """Restore the saved state in `simulation`, which must be set up as at the beginning of the run."""
         try:
             content = unpack(self._state, lambda number: self._archive.array(_member(number)))
             if not isinstance(content, SavedState):
@@ -257,7 +258,7 @@ class Checkpoint:
 
 
 def check_replaceable(path: str | os.PathLike[str], header: CheckpointHeader) -> None:
-    """Raise ScenarioError if the file at `path` has a resumable run that is not that of `header`."""
+    """Raise ScenarioError if the file at `path` has a resumable run other than that of `header`."""
     if (run := _other_run(path, header)) is not None:
         raise ScenarioError(
             f"checkpoint must not be {os.fspath(path)}, which has {run}: name another file, or remove it"
@@ -265,7 +266,7 @@ def check_replaceable(path: str | os.PathLike[str], header: CheckpointHeader) ->
 
 
 def _other_run(path: str | os.PathLike[str], header: CheckpointHeader) -> str | None:
-    """Return a description of the run in the file at `path`; None if not resumable or that of `header`."""
+    """Describe the resumable run in the file at `path`; None if there is none or it is that of `header`."""
     try:
         with Checkpoint(path) as checkpoint:
             file_header = checkpoint.header
@@ -279,7 +280,7 @@ def _other_run(path: str | os.PathLike[str], header: CheckpointHeader) -> str | 
 def _run_key(header: CheckpointHeader) -> Any:
     """Return the identity of a run: its scenario, scheduler and options.
 
-    The SHA-256 of trace files are not part of it, because a run whose files have changed cannot be resumed.
+    Digests of trace files are not part of it, because a run whose files have changed cannot be resumed.
     """
     options = {key: value for key, value in header.options.items() if key not in ("threads", "cohort_limit")}
     key = header.scenario, msgspec.to_builtins(header.scheduler), options
@@ -289,7 +290,8 @@ def _run_key(header: CheckpointHeader) -> Any:
 def damage_error(path: str, error: Exception) -> Exception:
     """Return the exception to raise for `error`, which occurred while the checkpoint at `path` was in use.
 
-    A damaged file may cause any error in zip, npy, JSON, states or runs; all of them become a GridSimError.
+    A damaged file may cause any kind of exception, which becomes a GridSimError; a MemoryError, or an
+    OSError about the file itself, is returned unchanged.
     """
     if isinstance(error, (GridSimError, MemoryError)):
         return error

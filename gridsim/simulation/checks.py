@@ -31,7 +31,7 @@ from gridsim.support.arrays import Floats, first_true
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.text import check_name, plain
 
-#: The maximum latency, s: the clock counts int64 nanoseconds, and must not overflow after many messages.
+#: The maximum latency (s), so that the clock of int64 nanoseconds does not overflow after many messages.
 MAX_LATENCY = 1.0e6
 
 _APPLICATION_COLUMNS = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
@@ -60,9 +60,9 @@ def check_kind(
     *,
     data: bool = False,
 ) -> None:
-    """Raise ScenarioError if `scheduler` does not support the kind of workload or of machines.
+    """Raise ScenarioError if `scheduler` does not support this kind of workload or machines.
 
-    Rigid jobs require a scheduler of rigid jobs; bags require a scheduler of bags.  Unequal tasks in a bag,
+    Rigid jobs require a scheduler for rigid jobs; bags require a scheduler for bags.  Unequal tasks in a bag,
     constraints of jobs, background load, failures, and data that take time require a scheduler that supports
     them.
 
@@ -167,8 +167,8 @@ def check_size(
 ) -> None:
     """Raise ScenarioError if the run may last longer than the clock can count.
 
-    The limit holds for machines at the smallest factor of `load_profile`.  The function also checks the
-    latency, the numbers of tasks, and that each task takes at least 1 ns.
+    The duration is computed at the smallest factor of `load_profile`.  The function also checks the latency,
+    the numbers of tasks, and that each task takes at least 1 ns.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def check_size(
     end = last + work / platform.aggregate_speed / factor
     longest /= factor
     if bandwidth is not None:
-        # In the worst case one machine with the narrowest link moves all data.
+        # In the worst case, one machine with the slowest link moves all data.
         moved = total(np.maximum(*applications.moved()) * applications.tasks) / float(bandwidth.min())
         if moved * NS > NEVER / 4:
             raise ScenarioError(
@@ -220,7 +220,7 @@ def check_size(
 
 
 def check_contract(outcome: Outcome, applications: Applications, machines: int, now: int) -> dict[str, Table]:
-    """Return the additional tables of `outcome`; raise SchedulerError if it violates the contract."""
+    """Return the additional tables of `outcome`; raise SchedulerError if a column or table is invalid."""
     time_text = f"t = {now / NS} s:"
     if not isinstance(outcome, Outcome):
         raise SchedulerError(f"{time_text} finish() must return an Outcome, got {type(outcome).__name__}")
@@ -304,7 +304,7 @@ def check_invariants(
                 f"{finish[i]} ns"
             )
         tasks, size = np.where(failed, 0, tasks), size[~failed]
-        # A rejected application need not have a start or a finish.
+        # Rejected applications need not have a start or finish.
         first = np.where(failed & (first == -1), release, first)
         finish = np.where(failed, first, finish)
     for i in first_true(completed != tasks):
@@ -342,7 +342,7 @@ def check_invariants(
         raise InvariantViolation(f"machine {u}: busy for {busy[u]} ns, but up for only {up_time[u]} ns")
     speeds = platform.speeds / NS
     work_done, work = float((busy * speeds).sum()), float(size.sum())
-    # The duration of each task is rounded to whole ns; products and sums have rounding errors, too.
+    # Durations of tasks are rounded to whole ns, and products and sums have rounding errors.
     slack = float(task_counts @ speeds) + 1e-9 * max(work, work_done)
     if outcome.cycles:
         _check_cycles(outcome, applications, work_done, slack)
@@ -353,13 +353,13 @@ def check_invariants(
 
 
 def _may_have_lost_work(outcome: Outcome) -> bool:
-    """Return whether work may have been lost because of failures or of users who cancelled jobs."""
+    """Return whether failures or cancellations of jobs may have caused a loss of work."""
     columns = outcome.applications
     return any(np.any(columns[name]) for name in ("resubmitted", "cancelled") if name in columns)
 
 
 def _check_cycles(outcome: Outcome, applications: Applications, work_done: float, slack: float) -> None:
-    """Raise InvariantViolation unless cycles account for all work of the machines, up to `slack` Mflop."""
+    """Raise InvariantViolation unless all cycles add up to `work_done`, within `slack` Mflop."""
     for i in first_true(outcome.cycles["useful"] != applications.size):
         useful = float(outcome.cycles["useful"][i])
         raise InvariantViolation(
@@ -384,7 +384,7 @@ def unfinished_tasks(outcome: Outcome, applications: Applications) -> int:
 
 
 def rejected_applications(outcome: Outcome, applications: Applications) -> NDArray[np.bool_]:
-    """Return bool[applications], the applications that the scheduler reports as rejected or cancelled."""
+    """Return which applications the scheduler reports as rejected or cancelled: bool[applications]."""
     is_rejected = np.zeros(len(applications), np.bool_)
     for name in ("failed", "cancelled"):
         if (name == "cancelled" or applications.rigid) and name in outcome.applications:

@@ -21,8 +21,9 @@ class Outages:
     """Outages of machines during a run, with the numbers of failures and the down times.
 
     The object makes machines fail and recover.  It notifies the network, then the policy, when each change
-    is due.  For a policy that takes blocks, it is the `gridsim.scheduling.contract.FailureFeed`.  Its records
-    are then updated only when the policy takes the next block, is saved in a checkpoint, or has ended.
+    is due.  A policy may instead take the changes in blocks, from this object as its
+    `gridsim.scheduling.contract.FailureFeed`.  The attributes are then updated only when the policy takes the
+    next block, is saved in a checkpoint, or has ended.
 
     Attributes
     ----------
@@ -42,10 +43,10 @@ class Outages:
         self.up = np.ones(machines, np.bool_)
         self.failures = np.zeros(machines, np.int64)
         self.all_failed_at: int | None = None
-        # For each machine the sum over its outages of (time of recovery - time of failure), ns.  For the
-        # outage of a machine that is down, the recovery is not added yet.
+        # Per machine: the sum over its outages of (time of recovery - time of failure), ns.  During an
+        # outage, only the time of failure has been subtracted.
         self._down = np.zeros(machines, np.int64)
-        # A buffer of `_handle_changes`, all False between its calls.
+        # A buffer of `_handle_changes`; between its calls all entries are False.
         self._is_recovered = np.zeros(machines, np.bool_)
         self._engine, self._network, self._faults = engine, network, faults
         never = FaultEvents(np.full(machines, NEVER, np.int64), iter(()))
@@ -63,11 +64,11 @@ class Outages:
     def begin(self, policy: Policy) -> None:
         """Start the faults for `policy`.
 
-        Unless the policy takes blocks, the changes at time 0 happen now, and the next one is scheduled.
+        Unless the policy takes changes in blocks, those at time 0 are applied, and the next one is scheduled.
         """
         self._policy = policy
         if policy.takes_blocks:
-            # Without a pending event, the engine would run the policy beyond a time limit.
+            # Without any pending event, the engine would run the policy beyond a time limit.
             self._engine.on("fault", self._ignore, priority=FAULT_PRIORITY, phase=TIMER)
             self._engine.at(CLOCK_END, "fault")
             return
@@ -95,7 +96,7 @@ class Outages:
         Parameters
         ----------
         until
-            A time that is not before now, ns.
+            A time, ns; at least `now`.
         """
         result: Integers = self._down + np.where(self.up, 0, until)
         return result
@@ -132,7 +133,7 @@ class Outages:
         return int(self._block.time[self._position])
 
     def _apply(self, end: int) -> Events:
-        """Apply the changes of the current block up to row `end`; return the changes that are new."""
+        """Apply the remaining changes of the current block before row `end`, and return them."""
         rows = self._block[self._position : end]
         self._position = end
         joins = (rows.time == 0) & (rows.until > 0)  # a machine that joins late has not failed
@@ -154,7 +155,7 @@ class Outages:
     def _handle_changes(self, _: list[int]) -> None:
         rows = self._apply(int(np.searchsorted(self._block.time, self.now, side="right")))
         failed, recovered = rows.machine[~rows.up], rows.machine[rows.up]
-        # Marks in a buffer are faster than sorting: there are thousands of changes of one or two machines.
+        # Marking machines in a buffer is faster than sorting: calls are many, with one or two machines each.
         self._is_recovered[recovered] = True
         is_transient = self._is_recovered[failed]
         self._is_recovered[failed] = False  # the machines of transient failures are in `is_transient`
@@ -176,7 +177,7 @@ class Outages:
         return math.inf if self._faults is None else self._faults.mean_up_time(len(self.up))
 
     def take(self) -> Events | None:
-        """Count the changes of the current block as applied; return the next block, None if there is none."""
+        """Record all changes of the current block; return the next block, None if there is none."""
         self._apply(len(self._block))
         return None if self._next_time() is None else self._block
 
@@ -184,7 +185,7 @@ class Outages:
         """Do nothing; this timer only marks the end of the clock, after which no machine changes."""
 
     def _apply_before(self, until: int) -> None:
-        """Apply all changes before `until` ns, of which a policy that takes blocks may have left some."""
+        """Apply the changes of the current block before `until` ns, unless they are already applied."""
         if self._position < (end := int(np.searchsorted(self._block.time, until))):
             self._apply(end)
 
@@ -210,12 +211,12 @@ class Outages:
             If the state does not fit the faults.
         """
         check_names(self, state, ("up", "failures", "down", "taken", "at"))
-        # The arrays are written in place, because other objects have references to the first two.
+        # Arrays are written in place, because other objects refer to the first two.
         self.up[...], self.failures[...], self._down[...] = state["up"], state["failures"], state["down"]
         if state["taken"] < self._block_count:
             raise ValueError(f"state['taken'] must be at least {self._block_count}, got {state['taken']}")
         while self._block_count < state["taken"]:
-            # A block is only taken when all changes of the block before it have happened.
+            # A block is taken only when all changes of the previous block have happened.
             if len(self._block) and self._block.time[-1] > self.now:
                 raise ValueError(
                     f"state['taken'] must be at most {self._block_count}, the blocks until {self.now} ns, "

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from gridsim.scheduling.contract import Scheduler
     from gridsim.support.progress import Progress
 
-#: Exceptions that a run may raise with a well-formed state that no actual run can have.
+#: Exceptions that a run may raise after it was resumed from a well-formed, but impossible state.
 _ERRORS_OF_DAMAGED_STATES = (
     ArithmeticError,
     AssertionError,
@@ -42,8 +42,8 @@ def resume(
     path
         The checkpoint file.
     scheduler
-        The scheduler of the run.  It is required if the scheduler is not registered, because code is never
-        imported only because a file names it.
+        The scheduler of the run.  It is required if the scheduler is not registered, since a file must never
+        cause an import.
     progress
         As in `simulate`.
     threads, checkpoint_every
@@ -58,7 +58,7 @@ def resume(
     ScenarioError
         If the scheduler is unknown or not that of the run, or a trace file has changed.
     Exception
-        If `simulate` raises it.
+        Any other exception of `simulate`.
     """
     from gridsim.errors import ScenarioError, name_files_in_errors
     from gridsim.model.scenario import ArchivedScenario, Scenario

@@ -33,7 +33,7 @@ def check_sharing(scenario: Scenario, scheduler: Scheduler, processes: int, **fe
     Parameters
     ----------
     features
-        Further features of the run, such as ``recordings``, and whether it has them; none is supported.
+        Whether the run has further features, such as ``recordings``; none of them is supported.
     """
     network = scenario.network
     unsupported_features = {
@@ -58,7 +58,7 @@ def check_sharing(scenario: Scenario, scheduler: Scheduler, processes: int, **fe
 def sharing(processes: int, function: Callable[..., Any], *args: Any) -> Iterator[ProcessShare]:
     """Start processes that call ``function(share, *args)``, and provide the share of this process.
 
-    An exception in one of them is raised here as soon as this process waits for it.
+    An exception in another process is raised here when this process waits for it.
     """
     memory = SharedMemory(create=True, size=processes * _MEMORY_PER_PROCESS)
     try:
@@ -97,7 +97,7 @@ def _result_of(pool: Processes, future: Future[Any]) -> Any:
 
 
 def _raise_failure(futures: list[Future[Any]], report: Callable[[Future[Any]], Any]) -> None:
-    """Raise the exception of another process that has ended; if it has none, raise GridSimError."""
+    """If another process has ended, raise its exception, or GridSimError if it has none."""
     for future in futures:
         if future.done():
             report(future)
@@ -105,7 +105,7 @@ def _raise_failure(futures: list[Future[Any]], report: Callable[[Future[Any]], A
 
 
 def _call(name: str, rank: int, ranks: int, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Call `function` as process `rank` of those that share the memory `name`."""
+    """Call `function` as process number `rank` of the processes that share the memory `name`."""
     memory = SharedMemory(name)
     share = ProcessShare(rank, ranks, _shared_array(memory), lambda: None, list)
     try:

@@ -54,10 +54,11 @@ if TYPE_CHECKING:
 Recording = Literal["schedule", "decisions", "messages"]
 Record = bool | Recording | Literal["all"] | Iterable[Recording]
 _RECORDINGS: tuple[Recording, ...] = get_args(Recording)
-#: Wall-clock time between two checkpoints by default, s.
+#: Default wall-clock time between two checkpoints, s.
 CHECKPOINT_EVERY = 600.0
 _LOG = logging.getLogger(__name__)
-#: The number of releases between two instants of the engine, if the policy reads the releases itself.
+#: If the policy reads the releases itself, the engine gets control once per this many releases, for progress,
+#: checkpoints and Ctrl-C.
 _STRIDE = 4096
 
 
@@ -194,7 +195,7 @@ def execute(
 def _process_share(
     scenario: Scenario, scheduler: Scheduler, options: Options, checkpoint: Any
 ) -> AbstractContextManager[ProcessShare | None]:
-    """Return a context with the share of this process in the run, which is None if it is the only process."""
+    """Return a context that provides the share of this process in the run; None if it is the only one."""
     if options.processes == 1:
         return nullcontext()
     from gridsim.simulation.shared import check_sharing, sharing  # multiprocessing takes long to import
@@ -218,7 +219,7 @@ def _run_part(share: ProcessShare, scenario: Scenario, scheduler: Scheduler, opt
 class Options:
     """The options of a run, which are arguments of `simulate`.
 
-    The result does not depend on them, except that limits of time and events can make it an error.
+    They do not change the result, but a run that exceeds a limit of time or events raises an error.
     """
 
     cohort_limit: int | None = None
@@ -258,12 +259,12 @@ class Options:
 
 
 def checked_limit(time_limit: Any) -> float | None:
-    """Return `time_limit` as a float or None; raise ScenarioError unless it is positive."""
+    """Return `time_limit` as a float or None; raise ScenarioError if it is not positive."""
     return None if time_limit is None else real("time_limit", time_limit, above=0, unit="s")
 
 
 def _checked_record(record: Any) -> Any:
-    """Return `record`, with a list of names as a tuple in the order of `_RECORDINGS`; check it first."""
+    """Check the argument `record` and return it; names become a tuple in the order of `_RECORDINGS`."""
     names = (*_RECORDINGS, "all")
     if isinstance(record, Iterable) and not isinstance(record, str):
         record = tuple(record)
@@ -319,7 +320,7 @@ _LAST_WORKLOAD = _LastWorkload()
 class Simulation(Stateful):
     """One run of a scheduler on a scenario.
 
-    Another `Simulation` with the same arguments can continue from its state, which is that of its parts.
+    A `Simulation` with the same arguments can continue from its state.
     """
 
     STATE = ("engine", "network", "outages", "released", "policy", "decisions")
@@ -332,8 +333,7 @@ class Simulation(Stateful):
             raise ScenarioError(f"scheduler must be a Scheduler object, got {scheduler!r}")
         self.scenario, self.scheduler, self.options, self.sharing = scenario, scheduler, options, share
         self._started = time.perf_counter()
-        #: Time in s of work before the last interruption, and number of interruptions after which the run
-        #: was resumed.
+        #: Time (s) that the run took before its last interruption, and number of times that it was resumed.
         self.earlier_work, self.resumed = 0.0, 0
         self._checkpoint_writer: CheckpointWriter | None = None
         read, paths = scenario.platform.files, scenario.files
@@ -341,7 +341,7 @@ class Simulation(Stateful):
             self._set_up(scenario, scheduler, options, _LAST_WORKLOAD.get(scenario, files))
         if scenario.files != paths:  # a table of nodes appeared or disappeared
             raise FileChanged(f"{scenario.paths[-1]} must not change while it is read")
-        #: SHA-256 of each trace file as it was read, for this run or earlier for the platform.
+        #: Trace file -> SHA-256 of its content when it was read for this run, or earlier for the platform.
         self.files = {file: (read | files)[file] for file in paths}
         _LAST_WORKLOAD.store(scenario, files, self.applications)
 
@@ -450,8 +450,8 @@ class Simulation(Stateful):
 
     def _schedule_releases(self) -> None:
         release = self.applications.release_ns
-        # If the policy reads the releases itself, the engine still needs control from time to time, for a
-        # progress bar, a checkpoint, and Ctrl-C.
+        # Even if the policy reads the releases itself, the engine needs control from time to time, for a
+        # progress bar, a checkpoint, or Ctrl-C.
         indices = range(0, len(release), _STRIDE if self.policy.takes_releases else 1)
         for index, due in zip(indices, release[:: indices.step].tolist(), strict=True):
             self.engine.at(due, "release", index)
@@ -459,7 +459,7 @@ class Simulation(Stateful):
             self.engine.at(int(release[-1]), "release", len(release) - 1)
 
     def checkpoint_to(self, path: str | os.PathLike[str], interval: float) -> None:
-        """Start to save the run to the checkpoint file `path`, after each `interval` s of work."""
+        """Save the run to the checkpoint file `path` every `interval` s of wall-clock time from now on."""
         from gridsim.simulation.checkpoint import CheckpointWriter, check_replaceable
 
         interval = real("checkpoint_every", interval, low=0, unit="s")
@@ -469,8 +469,8 @@ class Simulation(Stateful):
             raise FileNotFoundError(errno.ENOENT, "no such folder", os.path.dirname(path) or ".")
         if os.path.exists(path) and not os.path.isfile(path):
             raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
-        # The writer reads the identity of the file before the content is checked, and so detects a file that
-        # is replaced after the check.
+        # The writer reads the identity of the file before the content is checked, so that it detects if the
+        # file is replaced after the check.
         make_header = partial(self.checkpoint_header, interval)
         writer = CheckpointWriter(path, interval, self, self.engine, make_header, self.resumed > 0)
         if not self.resumed:

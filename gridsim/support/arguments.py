@@ -22,7 +22,7 @@ from gridsim.errors import ScenarioError
 from gridsim.support import units
 
 _Kind = TypeVar("_Kind", bound=type)
-#: Whole numbers in a scenario are below this limit, as in TOML and int64.
+#: Whole numbers in a scenario must be less than this, as in TOML and int64.
 INTEGER_LIMIT = 2**63
 
 
@@ -33,7 +33,7 @@ def hint(known: Iterable[Any], value: Any) -> str:
 
 
 def unknown_name_error(kind: str, name: object, known: Iterable[str]) -> KeyError:
-    """Return the error for a missing `kind` called `name`, with the closest known name and all names."""
+    """Return the error for an unknown `name` of a `kind`, with the closest known name and all names."""
     return KeyError(f"no {kind} {name!r}; {listed(known, name)}")
 
 
@@ -58,7 +58,7 @@ class SuggestingDict(dict[str, Any]):
 
 
 def suggest_arguments(kind: _Kind) -> _Kind:
-    """Decorate a class so that errors of its class methods suggest the argument closest to an unknown one."""
+    """Decorate a class so that its class methods suggest the closest argument for an unknown one."""
     for name, member in list(vars(kind).items()):
         if isinstance(member, classmethod):
             setattr(kind, name, classmethod(_with_suggestions(member.__func__)))

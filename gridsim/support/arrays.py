@@ -11,6 +11,6 @@ from gridcore.common.arrays import Rows as Rows
 
 
 def first_true(mask: NDArray[Any]) -> list[int]:
-    """Return a list of the first index at which `mask`, bool[n], is true; an empty list if none is."""
+    """Return a list with the first index at which `mask`, bool[n], is true; [] if there is none."""
     indices: list[int] = mask.nonzero()[0][:1].tolist()
     return indices

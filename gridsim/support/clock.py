@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+#: Nanoseconds per second.
 NS = 1_000_000_000
-#: Time of an event that never happens, later than any instant that a simulation can reach.
+#: Time of an event that never happens (ns), later than any instant that a simulation can reach.
 NEVER = 2**63 - 1
 
 

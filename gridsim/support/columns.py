@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gridsim.support.arrays import Floats, Integers
 
-#: Number of entries in the repr of a column.
+#: Number of entries that the repr of a column shows.
 _REPR_ENTRIES = 3
 
 
@@ -33,7 +33,7 @@ class ArrayColumn(Sequence[Any]):
         The stored arrays; ``type(column)(*column.arrays)`` is an equal column.
     """
 
-    #: Type hint of an entry, and type of a single number or string within an entry.
+    #: Type hint of an entry, and type of a number or string in an entry.
     hints: ClassVar[tuple[Any, type]]
 
     arrays: tuple[NDArray[Any], ...]
@@ -48,7 +48,7 @@ class ArrayColumn(Sequence[Any]):
         """Return the entries as a list of plain Python values."""
 
     def place(self, k: int) -> tuple[int, ...]:
-        """Return the index of the entry that holds value `k` of ``arrays[0]``, and the index within a row."""
+        """Return the index of the entry with value `k` of ``arrays[0]``; for a row also the index in it."""
         return (k,)
 
     @cached_property
@@ -90,7 +90,7 @@ class FlatColumn(ArrayColumn):
     """
 
     dtype: ClassVar[type[np.generic]]
-    #: Kinds of dtypes, and Python types, whose values are valid entries without conversion.
+    #: Kinds of dtypes, and Python types, whose values are valid entries as they are.
     _kinds: ClassVar[str]
     _types: ClassVar[frozenset[type]]
 
@@ -175,7 +175,7 @@ class TextColumn(FlatColumn):
     def of(cls, values: Any) -> Self | None:
         """Return an array or a list of plain entries as a column; None for other values.
 
-        A string that ends with a null character is no plain entry, since an array would drop that character.
+        A string that ends with a null character is not plain, since an array would drop that character.
         """
         column = super().of(values)
         if column is not None and type(values) in (list, tuple) and column.tolist() != list(values):
@@ -235,7 +235,7 @@ class RaggedColumn(ArrayColumn):
         return None if flat is None else cls(flat, np.fromiter(map(len, values), np.int64, len(values)))
 
     def place(self, k: int) -> tuple[int, ...]:
-        """Return the index of the row that holds value `k` of ``arrays[0]``, and its index within the row."""
+        """Return the index of the row with value `k` of ``arrays[0]``, and its index within the row."""
         row = int(np.searchsorted(self.offsets, k, side="right")) - 1
         return row, k - int(self.offsets[row])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def _text(obj: Any) -> str:
-    """Return the docstring of `obj`; "" with ``-OO``, which keeps only docstrings of base classes in C."""
+    """Return the docstring of `obj`; "" under ``python -OO``, where only base classes in C have one."""
     return "" if sys.flags.optimize >= 2 else inspect.getdoc(obj) or ""
 
 

@@ -154,7 +154,7 @@ def _short_name(name: str) -> str:
 
 
 def temporary_names(pattern: str) -> re.Pattern[str]:
-    """Return a pattern for temporary files of `atomic_file`, for file names that match `pattern`."""
+    """Return a pattern for the temporary files of `atomic_file` for files whose names match `pattern`."""
     return re.compile(rf"\.(?:{pattern})\.[0-9a-f]{{12}}\.tmp")
 
 

@@ -27,12 +27,12 @@ def first_code_name(value: Any) -> str | None:
 
 
 def stored_name(obj: Any) -> str:
-    """Return the ``module:name`` under which files store a class or function of a user or of gridsim."""
+    """Return the ``module:name`` by which files refer to a class or function of a user or of gridsim."""
     return current_name(f"{obj.__module__}:{obj.__qualname__}")
 
 
 def current_name(name: str) -> str:
-    """Return the current form of a name in a file; earlier versions stored the module inside gridsim."""
+    """Replace ``gridsim.MODULE:NAME``, as stored by earlier versions, by ``gridsim:NAME``."""
     package, _, attribute = name.partition(":")
     return f"gridsim:{attribute}" if package.startswith("gridsim.") else name
 

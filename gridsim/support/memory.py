@@ -10,10 +10,10 @@ from pathlib import Path
 from gridsim.errors import OutOfMemory
 from gridsim.support.files import StrPath
 
-#: Lower bounds of the bytes per machine and per application in a result and its source data (measured: 280
-#: and 270).
+#: Lower bounds of the memory of a result and its source data, bytes per machine and per application
+#: (measured: 280 and 270).
 MACHINE_BYTES = APPLICATION_BYTES = 200
-#: Bytes per task if tasks differ in size: the size and the factor from which it is computed.
+#: Memory per task if tasks differ in size, bytes: the size, and the factor from which it is computed.
 TASK_BYTES = 16
 
 
@@ -30,7 +30,7 @@ def check_fits(path: str, count: int, items: str, item_bytes: int) -> None:
     Raises
     ------
     OutOfMemory
-        If they cannot.
+        If they cannot fit.
     """
     required, available = count * item_bytes, memory()
     if required > available:
@@ -59,13 +59,13 @@ def check_address_space(library: str, needed_bytes: int) -> None:
 
 
 def memory() -> int:
-    """Return the bytes that machine, control group and process limit let this process hold."""
+    """Return the memory limit of this process, bytes: that of the machine, control group or process."""
     return min(_machine_memory(), _process_limit())
 
 
 @cache
 def _machine_memory() -> int:
-    """Return the bytes of the machine or of the control group, neither of which changes."""
+    """Return the memory of the machine or the limit of the control group, whichever is smaller, bytes."""
     try:
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # unknown on this system
@@ -92,14 +92,14 @@ def _process_limit() -> int:
 
 
 def cgroup_limit(membership: StrPath = "/proc/self/cgroup", mount: StrPath = "/sys/fs/cgroup") -> int:
-    """Return the bytes that the control group of this process (a container or batch job) may hold.
+    """Return the memory limit of the control group of this process (a container or batch job), bytes.
 
     Parameters
     ----------
     membership
         File that lists the groups of the process.
     mount
-        Folder of the groups of version 2; those of version 1 are in its subfolder ``memory``.
+        Folder of the control groups of version 2; those of version 1 are in its subfolder ``memory``.
     """
     minimum = sys.maxsize
     for line in _lines(membership):

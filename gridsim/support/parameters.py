@@ -84,7 +84,7 @@ class Limits(NamedTuple):
         raise ScenarioError(f"{path} must be {self.describe()}, got {short_repr(value)}{texts}")
 
     def describe(self) -> str:
-        """Return the range in words; there must be an upper limit."""
+        """Return the range, which must have an upper limit, in words."""
         lower = f" > {self.above:g} and" if self.above is not None else ""
         upper = f"in {self.low:g}..{self.high:g}" if self.low is not None else f"at most {self.high:g}"
         zero, unit = "0 or " if self.or_zero else "", f" {self.unit}" if self.unit else ""

@@ -30,17 +30,17 @@ from gridsim.support.idle_threads import sleeping_thread_variables
 _TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-#: Environment variable that keeps Python from looking for modules in the current folder first.
+#: Environment variable that keeps Python from searching the current folder for modules first.
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 
-#: Error about a script that starts processes whenever it is imported.
+#: Message of the error about a script that starts processes when it is imported.
 MISSING_GUARD = (
     'processes require that the script calls gridsim under `if __name__ == "__main__":`, since each process '
     "imports the script"
 )
-#: Name of a worker process, which it has before it imports the script, and its exit code if the script
-#: starts processes on import.
+#: Name of worker processes, set before they import the script, and their exit code if the script starts
+#: processes when it is imported.
 _NAME, _MISSING_GUARD_CODE = "gridsim-worker", 79
 
 
@@ -68,7 +68,7 @@ class _Workers(SpawnContext):
 
 
 class _Future(Future[Any]):
-    """A future that ignores an exception set after cancellation, on which some versions of Python fail."""
+    """A future that ignores an exception set after cancellation; some versions of Python raise an error."""
 
     def set_exception(self, exception: BaseException | None) -> None:
         with suppress(InvalidStateError):
@@ -90,7 +90,7 @@ def _delay_signals() -> Iterator[None]:
     def record(number: int, _: object) -> None:
         received.append(number)
 
-    # processes inherit the mask, but it does not cover other threads of this process
+    # new processes inherit the mask, which does not cover other threads of this process
     has_masks = hasattr(signal, "pthread_sigmask")
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _TERMINAL_SIGNALS) if has_masks else set()
     try:
@@ -235,7 +235,7 @@ class Processes(Executor):
 
 
 def broken_executor_error(executor: Executor, error: BrokenExecutor) -> GridSimError:
-    """Return the error for an executor that lost workers, or raise that of `Processes.loss_description`."""
+    """Return the error for an executor that lost workers; may raise as `Processes.loss_description` does."""
     if isinstance(executor, Processes):
         return GridSimError(f"a worker process {executor.loss_description()}")
     context = getattr(executor, "_mp_context", None)  # an executor of the standard library
@@ -283,8 +283,8 @@ _THREADS = 2
 _NO_THREADS = "not enough memory for the threads of a pool of workers"
 
 
-#: Python's message when a thread cannot be started.  Pools of some Python versions report it if their second
-#: thread cannot be started; those of other versions end without a message.
+#: Python's message if a thread cannot be started.  If that is the second thread of a pool, some Python
+#: versions report it, while in others the pool breaks without a message.
 _NO_THREAD = "can't start new thread"
 
 
@@ -319,7 +319,7 @@ def _call(call: bytes) -> Any:
 def _initialize_worker(safe_path: str | None) -> None:
     """Set the environment and signals of this worker, and start a thread that ends it with its parent."""
     _set(_SAFE_PATH, safe_path)  # for processes that the worker starts
-    for number in _TERMINAL_SIGNALS:  # on Windows these signals end the worker until here
+    for number in _TERMINAL_SIGNALS:  # until here, these signals end a worker on Windows
         signal.signal(number, signal.SIG_IGN)
 
     def end_with_parent() -> None:
@@ -336,7 +336,7 @@ def _initialize_worker(safe_path: str | None) -> None:
 
 @contextmanager
 def executor_of(workers: int | None, dask: str | None = None) -> Iterator[Executor | None]:
-    """Provide the executor of the runs of a command.
+    """Provide the executor for the runs of a command.
 
     Parameters
     ----------
@@ -358,7 +358,7 @@ def executor_of(workers: int | None, dask: str | None = None) -> Iterator[Execut
     if dask is not None:
         distributed = import_extra("distributed", "sweep", "--dask")
         try:
-            # check the address first, since a client that fails leaves threads behind
+            # check the address first, since a client that fails leaves threads running
             distributed.comm.get_address_host(dask)
             client = distributed.Client(dask)
         except (OSError, MemoryError):

@@ -11,10 +11,10 @@ from typing import Any, Literal, Protocol, Self, TypeVar
 
 from gridsim.errors import ScenarioError
 
-#: False: no display.  True: a bar on a terminal or in a notebook.  "force": also lines elsewhere.
+#: False: no display.  True: a bar on a terminal or in a notebook.  "force": a bar there, and lines elsewhere.
 Progress = bool | Literal["force"]
 
-#: Intervals between updates of a bar, and between lines of a log (s).
+#: Time between updates of a bar, and between lines (s).
 BAR_INTERVAL, LINE_INTERVAL = 0.1, 10.0
 
 _Item = TypeVar("_Item")
@@ -24,7 +24,7 @@ class Bar(Protocol):
     """Progress display, shown while its context is active."""
 
     def move(self, done: int, note: Callable[[], str] | None = None) -> None:
-        """Report that `done` items are done; `note` returns a short remark, if it is displayed."""
+        """Set the number of finished items; `note` returns a remark for the display."""
 
     def __enter__(self) -> Self: ...
 
@@ -63,13 +63,13 @@ def with_progress(items: Iterable[_Item], progress: Progress, total: int, unit: 
 
 
 def _in_notebook() -> bool:
-    """Return whether this runs in a Jupyter kernel, without importing IPython."""
+    """Return whether this process is a Jupyter kernel, without importing IPython."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return "IPKernelApp" in getattr(shell, "config", {})
 
 
 def _notebook_bar() -> str:
-    """Return the module of the bar for a notebook; tqdm's notebook bar needs ipywidgets."""
+    """Return the module of tqdm for a notebook; the notebook bar requires ipywidgets."""
     try:
         import_module("ipywidgets")
     except ImportError:
@@ -103,7 +103,7 @@ class _TqdmBar:
 
 
 class _LogLines:
-    """Progress as lines: one every `LINE_INTERVAL` seconds and one at the end, also after an error."""
+    """Display that writes a line every `LINE_INTERVAL` seconds and at the end, also after an error."""
 
     def __init__(self, total: int, unit: str, title: str) -> None:
         self._title, self._total, self._unit = f"{title}: " if title else "", total, unit

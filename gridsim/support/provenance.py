@@ -20,7 +20,7 @@ from gridsim.support.files import open_regular
 
 #: Version of gridsim, which `pyproject.toml` reads from here.
 VERSION = "0.1.0"
-#: Bytes per read.
+#: Number of bytes that are read from a file in one step.
 _CHUNK = 1 << 20
 #: The packages that, with numpy, determine the outcome of a run.
 PACKAGES = ("gridcore", "gridsim")
@@ -35,7 +35,7 @@ def code_version() -> str:
     """
     import numpy
 
-    # both packages are in the same folder
+    # the folder that contains both packages
     return f"{VERSION}+{digest_of_sources(Path(__file__).parents[2], numpy.__version__)[:16]}"
 
 
@@ -122,7 +122,7 @@ def first_differing_file(digests: Mapping[str, str], expected_digests: Mapping[s
 
 
 class TraceDigests:
-    """SHA-256 of each trace of a study when a run first read it.
+    """SHA-256 of each trace of a study, from the first run that read it.
 
     Runs of a study are compared, so all of them must read the same traces.
     """
@@ -178,7 +178,7 @@ def peak_memory() -> int | None:
 
 
 def describe(*, seed: int, files: Mapping[str, str]) -> dict[str, Any]:
-    """Return the provenance: versions, kind of machine, seed and `files`, the SHA-256 of trace files."""
+    """Return the provenance: versions, type of machine, seed and `files`, the SHA-256 of trace files."""
     return {**_machine(), "seed": seed, "files": dict(files)}
 
 

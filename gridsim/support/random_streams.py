@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 #: Default seed in Python, in files and in the shell.
 DEFAULT_SEED = 1
-#: Normally distributed factors up to this value are redrawn.
+#: Normally distributed factors up to this value are drawn again.
 MIN_FACTOR = 0.01
 
 
@@ -30,7 +30,7 @@ class Streams:
 
     def __call__(self, name: str) -> np.random.Generator:
         """Return a new generator at the beginning of the stream `name`."""
-        # the entropy of SeedSequence(seed, spawn_key=(four words of the digest)), computed in half the time
+        # the entropy is that of SeedSequence(seed, spawn_key=(four words of the digest)), in half the time
         self.used = True
         entropy = self.seed.to_bytes(16, "little") + hashlib.sha256(name.encode()).digest()[:16]
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence(np.frombuffer(entropy, "<u4"))))

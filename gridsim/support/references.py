@@ -27,14 +27,14 @@ from gridsim.support.columns import (
 )
 from gridsim.support.memory import APPLICATION_BYTES, check_fits
 
-#: Lists with more numbers or strings are stored as arrays; shorter ones stay readable in the table.
+#: Lists with more numbers or strings than this are stored as arrays; shorter ones stay readable in the table.
 MAX_INLINE = 100
 
 #: Name of an array -> the array.
 Arrays = Mapping[str, NDArray[Any]]
 
-#: Lower bounds of memory (bytes) per number in a list of lists, and per entry of any other list, since each
-#: entry becomes an application or a machine.
+#: Lower bounds of the memory (bytes) per number in a list of lists, and per entry of any other list, which
+#: becomes an application or a machine.
 _NUMBER_BYTES, _ENTRY_BYTES = 40, APPLICATION_BYTES
 
 #: The keys of a reference, one for each of ``ArrayColumn.arrays``.

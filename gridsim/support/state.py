@@ -124,6 +124,9 @@ def _plain(value: Any, save: Callable[[Array], int], path: str) -> Any:
         return {"generator": _plain(value.bit_generator.state, save, path)}
     if type(value) in (list, tuple, deque):
         return {type(value).__name__: [_plain(item, save, f"{path}[{k}]") for k, item in enumerate(value)]}
+    if type(value) in _PLAIN_FORMS:
+        key, to_plain = _PLAIN_FORMS[type(value)]
+        return {key: to_plain(value)}
     if type(value) in _RECORD_CLASSES:
         key, names = _RECORD_CLASSES[type(value)]
         return {key: [_plain(getattr(value, name), save, f"{path}.{name}") for name in names]}
@@ -192,6 +195,25 @@ _SEQUENCES: dict[str, Callable[[Any], Any]] = {
 }
 #: Class of records that a checkpoint may contain -> its name in the checkpoint, and the names of its fields.
 _RECORD_CLASSES: dict[type, tuple[str, tuple[str, ...]]] = {}
+
+#: Class of other objects that a checkpoint may contain -> its name there, and a function that returns JSON
+#: values from which an object with the same content can be made.
+_PLAIN_FORMS: dict[type, tuple[str, Callable[[Any], Any]]] = {}
+
+
+def keep_in_checkpoints(cls: type, to_plain: Callable[[Any], Any], from_plain: Callable[[Any], Any]) -> None:
+    """Allow instances of `cls` in checkpoints.
+
+    Parameters
+    ----------
+    to_plain
+        Returns JSON values for an instance.
+    from_plain
+        Returns an instance for these values; raises ValueError, TypeError or KeyError for others.
+    """
+    _PLAIN_FORMS[cls] = cls.__name__, to_plain
+    _FACTORIES[cls.__name__] = from_plain
+
 
 Record = TypeVar("Record")
 

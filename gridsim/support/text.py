@@ -13,11 +13,11 @@ import numpy as np
 
 from gridsim.errors import without_line_breaks
 
-#: Characters of a line of text if the width of the terminal is unknown.
+#: Width of a line (characters) if that of the terminal is unknown.
 WIDTH = 100
 _PLAIN = frozenset((str, bool, int, float, type(None)))
 
-#: Characters that JSON may contain unescaped, but that some terminals or encodings reject.
+#: Characters that JSON may contain unescaped, but some terminals or encodings do not support.
 _UNPRINTABLE = re.compile("[\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
 
@@ -75,7 +75,7 @@ def wrap_text(text: str, width: int, indent: int = 0) -> list[str]:
 
 
 def plain(value: Any) -> Any:
-    """Return `value` as plain dicts, lists, text, numbers, booleans and None; TypeError for anything else."""
+    """Return `value` as dicts, lists, str, numbers, bools and None; raise TypeError for other values."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, (str, bool, int, float)):

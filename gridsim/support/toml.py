@@ -8,11 +8,11 @@ from typing import Any
 from gridsim.errors import ScenarioError
 from gridsim.support.files import StrPath, open_regular
 
-#: Limits of a TOML text: bytes of a file (a million speeds are 8 MB; the parser takes about 2 s per MB),
+#: Limits of a TOML text: bytes of a file (a million speeds take 8 MB, and the parser takes about 2 s per MB),
 #: parts of a key, levels of nested tables and lists, and digits of a whole number.
 MAX_BYTES, MAX_PARTS, MAX_DEPTH, MAX_DIGITS = 1 << 24, 64, 64, 100
 
-# A match of either pattern cannot begin inside a longer part, so that a search takes linear time.
+# No match of either pattern can begin inside a longer part, so that a search takes linear time.
 _PART = r"""(?:(?<![\w-])[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _LONG_KEY = re.compile(rf"{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{MAX_PARTS}}}")
 _LONG_NUMBER = re.compile(rf"(?<![0-9_])[0-9](?:_?[0-9]){{{MAX_DIGITS}}}")

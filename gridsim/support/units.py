@@ -23,7 +23,7 @@ def _per_second(units: Mapping[str, Fraction]) -> dict[str, Fraction]:
     return {f"{name}/s": factor for name, factor in units.items()}
 
 
-#: Unit of a number in gridsim -> unit that a string may have instead -> its size in the former.
+#: Unit of a number -> another unit that a string may have -> that unit as a multiple of the first.
 UNITS: Mapping[str, Mapping[str, Fraction]] = {
     "s": {
         "ns": Fraction(1, 10**9),
@@ -39,7 +39,7 @@ UNITS: Mapping[str, Mapping[str, Fraction]] = {
     "Mflop": _WORK,
     "Mflop/s": _per_second(_WORK),
 }
-#: Not \d, which also matches digits of other scripts, such as full-width ones.
+#: A number and a unit; [0-9], since \d also matches digits of other scripts, such as full-width ones.
 _TEXT = re.compile(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)\s*([A-Za-z/]+)\s*")
 
 

@@ -22,15 +22,15 @@ from gridsim.model.rigid_workloads import JobListRecipe
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 
-#: Numbers of machines that are special cases for a tree.
+#: Numbers of machines that are special cases of trees.
 _MACHINE_COUNTS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 31, 32, 33)
-#: Times of failures (s), some of them while the first requests or a summary travels, or at a heartbeat.
+#: Times of failures (s): some while the first requests or a summary are in flight, or at a heartbeat.
 _INSTANTS = (0.0, 0.05, 0.05136, 0.1, 0.15408, 0.3, 1.0, 20.0, 60.0)
 #: Times (s) from the release or end of an application to the failure of a machine.
 _FAILURE_OFFSETS = (-1.0, -0.05, -1e-9, 0.0, 0.0, 0.0, 1e-9, 0.05)
 #: Times (s) from the end of an application to the next release, and from a failure to the next one.
 _SHORT_GAPS = (1e-9, 0.05, 0.3, 1.0)
-#: Delay (s) of the releases of some applications: more than two hours.
+#: Delay (s) of the releases of some applications: just over two hours.
 PAUSE = 7300.0
 
 
@@ -87,7 +87,7 @@ def fault_schedules(
         rows += [(u, at, min(up, at + max_outage) if u == stable_machine else up) for u in sorted(failing)]
     merged: list[tuple[int, float, float]] = []
     for u, down, up in sorted(rows):
-        # times are rounded to whole ns, so outages need a gap
+        # outages need a gap, since times are rounded to whole ns
         if not any(u == v and down <= last_up + 2e-9 for v, _, last_up in merged):
             merged.append((u, down, up))
     failing_machines, downs, ups = zip(*merged, strict=True)
@@ -193,7 +193,7 @@ def _with_moved_data(draw: st.DrawFn, scenario: Scenario) -> Scenario:
 
 @st.composite
 def _with_capacity_needs(draw: st.DrawFn, scenario: Scenario) -> Scenario:
-    """Draw memory and disk of machines (the first has the most), and tasks that need some of them."""
+    """Draw the memory and disk of machines (the first has the most), and the needs of tasks."""
     recipe = scenario.workload.recipe
     if not isinstance(recipe, ListRecipe) or draw(st.booleans()):
         return scenario
@@ -274,13 +274,13 @@ def with_machine_requirements(draw: st.DrawFn, scenario: Scenario) -> Scenario:
 
 @st.composite
 def _with_job_times(draw: st.DrawFn, scenario: Scenario, names: tuple[JobTime, ...]) -> Scenario:
-    """Draw times that jobs state; many coincide with other events if the job starts at once."""
+    """Draw some of the times `names` for jobs; many coincide with other events if the job starts at once."""
     recipe = scenario.workload.recipe
     chosen_names = [name for name in names if draw(st.sampled_from((True, True, False)))]
     if not isinstance(recipe, JobListRecipe) or not chosen_names:
         return scenario
     durations = recipe.run_time if recipe.requested is None or draw(st.booleans()) else recipe.requested
-    # offsets from the release: a fraction of the run time, and seconds
+    # time from the release: a multiple of the run time, plus seconds
     offsets: dict[JobTime, tuple[tuple[float, float], ...]] = {
         "not_before": ((0.0, 0.0), (0.0, 0.0), (0.0, 1.0), (0.0, 61.0), (0.0, 400.0)),
         "deadline": ((inf, 0.0), (1.0, 0.0), (1.0, 30.0), (1.0, 60.0), (1.0, 90.0), (5.0, 500.0)),
@@ -305,12 +305,12 @@ def _with_job_times(draw: st.DrawFn, scenario: Scenario, names: tuple[JobTime, .
 
 @st.composite
 def _rigid(draw: st.DrawFn, max_nodes: int, faults: bool, is_crowded: bool, pauses: bool) -> Scenario:
-    # with contention, all jobs are submitted at once at one of few nodes
+    # with contention, all jobs are submitted at one instant, at one of few nodes
     has_contention = draw(st.booleans())
     if has_contention:
         nodes = draw(st.integers(min(4, max_nodes), min(10, max_nodes)))
     else:
-        # with few machines, most jobs would be too large for the suitable ones
+        # with fewer machines, most jobs would be too large for the suitable ones
         nodes = draw(st.integers(max(1, max_nodes // 2), max_nodes) | _machine_counts(max_nodes))
     count = draw(
         st.integers(1, 20) if is_crowded else st.integers(3, 6) if has_contention else st.integers(1, 6)
@@ -394,7 +394,7 @@ def _bags(
     def column(values: st.SearchStrategy[Any]) -> list[Any]:
         return draw(st.lists(values, min_size=count, max_size=count))
 
-    # an accept or a request, sent at 0, arrives after 0.05136 s with the usual network
+    # 0.05136 s is when an accept or request that is sent at 0 arrives in the usual network
     instants = st.sampled_from((0.0, 0.0, 1.0, 0.05136, 20.0, 300.0))
     sizes = st.sampled_from((100.0, 1000.0, 4000.0, 65536.0)) | st.floats(50.0, 1e5)
     machine_speeds = draw(st.lists(speeds, min_size=nodes, max_size=nodes))
@@ -408,7 +408,8 @@ def _bags(
         tasks[draw(st.integers(0, count - 1))] = draw(st.sampled_from((3 * nodes, 10 * nodes, 400)))
     size_lists: list[list[float]] = []
     if unequal and draw(st.booleans()):
-        # repeating few sizes makes large bags easy to draw and shrink, and more events coincide
+        # a few sizes are repeated, so that large bags are easy to draw and to shrink, and more events
+        # coincide
         size_lists = column(st.lists(sizes, min_size=1, max_size=6))
         mflop, home = [size_list[0] for size_list in size_lists], column(homes)
     else:

@@ -29,17 +29,17 @@ from gridsim.support.clock import NS
 from gridsim.support.columns import ArrayColumn
 from gridsim.support.random_streams import Streams
 
-#: The kinds of future events that a scheduler may foresee.
+#: The parts of the future that a scheduler may foresee.
 FORESIGHT_KINDS: tuple[Foreseen, ...] = get_args(Foreseen)
-#: The number of instants tried per scenario.
+#: Number of instants per scenario from which on the future is changed.
 _INSTANTS = 2
-#: Factor of the sizes of changed tasks.
+#: Factor by which the sizes of tasks are changed.
 _SIZE_FACTOR = 8.0
-#: Duration of outages that begin at the tried instant (s).
+#: Duration (s) of outages that are added at such an instant.
 _OUTAGE = 60.0
-#: Delay of cancellations (s).
+#: Time (s) by which cancellations are delayed.
 _CANCELLATION_DELAY = 1000.0
-#: Latest instant (s), close to the largest that int64 can represent in ns.
+#: Latest instant (s), close to the largest number of ns that int64 can represent.
 _LAST_INSTANT = 9e9
 
 #: Workload recipes of random scenarios.
@@ -266,7 +266,7 @@ class _FaultsWithUpTime(Faults):
 
 
 def _fault_list(faults: Faults) -> ListedFaults:
-    """Return the list of failures of a random scenario."""
+    """Return the recipe of `faults`, which is a list in random scenarios."""
     assert isinstance(faults.recipe, ListedFaults)
     return faults.recipe
 
@@ -281,8 +281,8 @@ def _ns(seconds: Any) -> Integers:
 
 # -- comparison --------------------------------------------------------------------------------------------
 
-#: Compared columns, the instant first.  Values recorded with decisions are omitted, since they may be true
-#: without being known to the scheduler.
+#: Table -> compared columns, the instant first.  True values in decisions are omitted, since the scheduler
+#: may not know them.
 _COLUMNS = {
     "decisions": ("time", "decider", "action", "application", "task", "machine", "tasks"),
     "arrivals": ("time", "machine", "application", "tasks"),
@@ -330,7 +330,7 @@ def _truncated_rows(rows: list[tuple[Any, ...]], at: int, run_end: int) -> list[
     run_end
         The end of the shorter of two runs (ns).
     """
-    # (machine, application, task if known, end) -> row
+    # machine, application, task (if known), end -> merged row
     merged_rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
     for start, machine, application, end, tasks, completed, *copy_columns in rows:
         key, row = (

@@ -53,15 +53,15 @@ from gridsim.testing.run_limits import (
 from gridsim.testing.violation import ConformanceError, error_text, save
 from gridsim.validation.results import validate_result
 
-#: Wall time (s) of the search for a smaller scenario that breaks the invariant.
+#: Wall time (s) of the search for a smaller scenario that breaks the same invariant.
 SHRINKING_TIME = 60.0
-#: Tables that the checked run records; other runs, which record less, must have the same digest.
+#: Tables that the checked run records; runs that record less must have the same digest.
 RECORDED_TABLES: tuple[Recording, ...] = ("schedule", "messages")
-#: Invariants that are checked after those of a single run and its repetitions.
+#: Invariants that are checked last, after those of a run and its repetitions.
 _OTHER_INVARIANTS = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "foresight")
-#: Pairs of an invariant that is being shrunk, and another invariant whose check may also break it.
+#: Pairs of an invariant whose violation is being shrunk, and another one whose check may also report it.
 _REPORTED_BY_OTHER_RUNS = (("runs", "sound"), ("runs", "closed"))
-#: Scenarios of each kind in the first round; each further round has twice as many.
+#: Number of scenarios of each kind in the first round; it doubles with each round.
 _FIRST_ROUND = 3
 
 
@@ -255,7 +255,7 @@ class Findings:
     """Violations found so far; the search for the smallest one takes up to `SHRINKING_TIME` s."""
 
     def __init__(self) -> None:
-        #: Violations, each with the drawn scenario and scheduler, of which it may concern a variant.
+        #: Violations, each with the drawn scenario and scheduler; it may concern a variant of these.
         self._violations: list[tuple[ConformanceError, Scenario, Scheduler]] = []
         self._deadline = math.inf
 
@@ -266,11 +266,11 @@ class Findings:
 
     @property
     def invariant(self) -> str | None:
-        """The invariant that the first violation broke, the only one that later runs check."""
+        """The invariant of the first violation; later runs check only this one.  None if there is none."""
         return self.first.law if self.first else None
 
     def unrepeated_violation(self, invariant: str) -> ConformanceError:
-        """Return a violation of `invariant`, since the first violation did not occur again."""
+        """Return an error about `invariant` that reports the first violation as nondeterministic."""
         assert (violation := self.first) is not None
         return ConformanceError(
             invariant,
@@ -327,9 +327,9 @@ class _ConformanceTrial:
         self.own_code: OwnCode | None = None
         self.side_effects = SideEffects()
         self.name = ""
-        #: Kinds of future events that the schedulers of all calls declare to foresee.
+        #: Parts of the future that the schedulers of all calls declare to foresee.
         self.foresight_kinds: set[str] = {*FORESIGHT_KINDS}
-        #: Reason why the nodes cannot be compiled, "" if they can.
+        #: Reason why the nodes cannot be compiled; "" if they can.
         self.not_compiled = ""
 
     def __call__(self, scenario: Scenario, scheduler: Scheduler) -> None:
@@ -361,7 +361,7 @@ class _ConformanceTrial:
             self.own_code, self.can_isolate = OwnCode(scheduler), can_isolate_nodes(scheduler)
         outcomes = [process.submit(run_in_fresh_process, text, scheduler, limits) for process in interpreters]
         result = self.run(scenario, scheduler)
-        # hidden state and randomness break other invariants, too, so they are checked first
+        # hidden state and randomness also break other invariants, so they are checked first
         for invariant in ("sound", "served", "closed", "repeatable", "hash seed", *_OTHER_INVARIANTS):
             if shrinking not in (None, invariant) and (shrinking, invariant) not in _REPORTED_BY_OTHER_RUNS:
                 continue
@@ -461,7 +461,7 @@ class _ConformanceTrial:
         if scheduler.order not in get_args(Order):
             text = f"Scheduler.order must be one of {get_args(Order)}, got {scheduler.order!r}"
             raise ConformanceError("order", text, scenario, scheduler)
-        # with links, the tables lack the times at which machines take tasks
+        # with links, the tables do not tell when machines take tasks from their queues
         has_links = scenario.platform.bandwidth is not None
         # owners interrupt tasks, which continue later
         has_owners = scenario.faults is not None and scenario.faults.reachable
@@ -511,7 +511,7 @@ class _ConformanceTrial:
                 )
             if not self.has_checkpoint_state or form == scheduler.node_forms[0]:
                 continue  # `check_resumed` checks the first form
-            # the forms may record rows in different orders
+            # interpreted and compiled nodes may record rows in different orders
             if difference := resume_difference(
                 scenario, scheduler, form_result, MAX_SIMULATED_TIME, RECORDED_TABLES, form
             ):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-#: Fields of the syntax tree that hold the statements of a branch.
+#: Fields of syntax trees that hold the statements of a branch.
 _BRANCHES = ("body", "orelse", "handlers", "finalbody")
 
 
@@ -27,8 +27,8 @@ class Coverage:
         self._has_recorded = False
         #: (file, line) of the first statement of each branch -> name of the branch.
         self.branches: dict[tuple[str, int], str] = {}
-        #: (file, line) of a branch of an overridden method -> (file, line) of the method's first statement,
-        #: which runs only if the subclass calls the method.
+        #: (file, line) of a branch in an overridden method -> (file, line) of the method's first statement,
+        #: which runs only if the overriding method calls it.
         self._overridden: dict[tuple[str, int], tuple[str, int]] = {}
         self._files: set[str] = set()
         for cls in own_classes:

@@ -8,7 +8,7 @@ from typing import get_args
 
 import numpy as np
 
-from gridsim.results.decisions import check_words
+from gridsim.results.decisions import check_action_texts
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import DecisionVerb, Scheduler
 from gridsim.scheduling.nodes.adapter import NodeScheduler
@@ -17,13 +17,13 @@ from gridsim.support.arrays import Bools
 
 #: Verb -> the columns that the sentence of an action with this verb must have.
 _VERB_COLUMNS = {"gives": {"tasks", "machine"}, "keeps": {"tasks"}, "mentions": {"tasks"}}
-#: The smallest factor between two units of one quantity.
+#: Units of the same quantity differ by at least this factor.
 _UNIT_RATIO = 5.0
 
 
 def wrong_verb(scheduler: Scheduler) -> str | None:
     """Return a description of the first wrong entry of `Scheduler.decision_verbs`; None if there is none."""
-    words = check_words(scheduler.decision_words)
+    words = check_action_texts(scheduler.decision_words)
     for action, verb in scheduler.decision_verbs.items():
         path = f"Scheduler.decision_verbs[{action!r}]"
         if action not in words:
@@ -87,8 +87,8 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
     if unit_error := _unit_error(result):
         return unit_error
     is_informed, has_no_failures = scheduler.informed_by_messages, result.scenario.faults is None
-    # actions without a count may be about one task each, and those of schedulers that know everything about
-    # tasks that only wait
+    # actions without a count may be about one task each; those of schedulers that know everything may be
+    # about tasks that only wait
     all_have_counts = len(of_tasks if is_informed else _actions(scheduler, "gives")) == len(
         scheduler.decision_words
     )
@@ -282,9 +282,9 @@ def _possible_forwarders(result: Result, scheduler: Scheduler) -> set[tuple[int,
     """
     log, arrivals = result.tables["message_log"], result.tables["arrivals"]
     forwarders: set[tuple[int, int]] = set()
-    # application, machine -> s, the last message or arrival
+    # application, machine -> time (s) of the last message or arrival
     last_contact: dict[tuple[int, int], float] = {}
-    # sender, receiver -> s, the first message without an application
+    # sender, receiver -> time (s) of the first message without an application
     first_without_application: dict[tuple[int, int], float] = {}
     names = ("application", "sender", "receiver", "sent", "delivered")
     for i, sender, receiver, at, delivered in zip(*(log[name].tolist() for name in names), strict=True):
@@ -347,7 +347,7 @@ def uninformed_action(result: Result) -> str | None:
     """
     log, applications = result.tables["message_log"], result.applications
     log_info = result.provenance["message_log"]
-    # exchanges and messages with fixed delays may be missing from the log, and failures hide messages
+    # the log may lack exchanges, messages with fixed delays, and messages that failures prevented
     if (
         "exchanges" in result.tables
         or log_info["delays"]

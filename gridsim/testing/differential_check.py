@@ -37,7 +37,7 @@ Check = Callable[[Result], str | None]
 
 #: Number of scenarios in a block; each block has its own seed.
 _BLOCK = 50
-#: Number of repetitions of a run after another way to run it gave another result.
+#: Number of times that a run is repeated after another way to run it has given another result.
 _REPEATS = 3
 
 
@@ -182,7 +182,7 @@ def _run_scheduler(
         lambda options: scenarios(max_nodes=max_nodes, faults=options[0], crowded=options[1], **features)
     )
 
-    # Hypothesis cannot be stopped, but small blocks draw few scenarios after the deadline
+    # Hypothesis cannot be stopped, so small blocks limit the scenarios that are drawn after the deadline
     for block in range(0, count, _BLOCK):
         if not trial.is_late:
             _run_block(trial, scheduler, cases, min(_BLOCK, count - block), seed + block)

@@ -15,7 +15,7 @@ from gridsim.testing.perturbations import changed_workload
 
 #: Durations of outages (s), one of which is chosen.
 _OUTAGES = (0.0, 1.0, 30.0, 700.0)
-#: Time (s) from the cancellation of a job to the end of an outage that lasts until then.
+#: Time (s) by which an outage outlasts the cancellation of a job, if machines recover only after it.
 _CANCELLATION_MARGIN = 1.0
 
 
@@ -47,7 +47,7 @@ def failures_at_events(result: Result) -> Iterator[Scenario]:
             u, at = int(machine[k]), float(time[k])
             recovery = at + _OUTAGES[selector % len(_OUTAGES)]
             is_same_machine = np.array(recipe.machine) == u
-            # times are rounded to whole ns, so outages need a gap
+            # outages need a gap, since times are rounded to whole ns
             if (is_same_machine & (down <= recovery + 2e-9) & (at <= up + 2e-9)).any():
                 continue
             rows = ((*recipe.machine, u), (*recipe.down, at), (*recipe.up, recovery))
@@ -84,7 +84,7 @@ def failures_during_job(result: Result) -> Iterator[Scenario]:
         float(cancel_at[k]) + _CANCELLATION_MARGIN if selector % 2 and np.isfinite(cancel_at[k]) else at
     )
     earlier_outages = [row for row in zip(recipe.machine, recipe.down, recipe.up, strict=True) if row[1] < at]
-    # times are rounded to whole ns, so outages need a gap
+    # outages need a gap, since times are rounded to whole ns
     machines_down = {machine for machine, _, up in earlier_outages if at <= up + 2e-9}
     new_outages = [(u, at, recovery) for u in range(scenario.platform.nodes) if u not in machines_down]
     machine, begin, end = zip(*earlier_outages, *new_outages, strict=True)

@@ -32,7 +32,7 @@ from gridsim.testing.perturbations import has_only_owner_events
 from gridsim.testing.run_limits import LIMITS, MAX_SIMULATED_TIME, WALL_TIME_LIMIT, limit_wall_time
 from gridsim.testing.violation import ConformanceError, error_text, save
 
-#: Folders of installed code, which is not a scheduler's own.
+#: Folders of installed code, which is not a scheduler's own code.
 _LIBRARIES = tuple(
     {
         os.path.join(os.path.abspath(folder), "")
@@ -44,14 +44,14 @@ _LIBRARIES = tuple(
 )
 #: Packages of base classes that are not a scheduler's own code.
 _BASES = frozenset({"gridsim", "gridcore", "builtins", "msgspec", "abc", "typing"})
-#: Module in which a run begins; outer frames belong to the caller of the check.
+#: Module in which a run begins; frames outside of it belong to the caller of the check.
 _RUN_MODULE = "gridsim.simulation.simulate"
 #: Modules that only forward calls.
 _FORWARDING_MODULES = frozenset({"os", "collections.abc", "_collections_abc", "time", "datetime", __name__})
 
 
 class OwnCode:
-    """Own code of a scheduler: the modules of its package, and all modules that are not installed."""
+    """The scheduler's own code: the modules of its package, and all modules that are not installed."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         classes = [*type(scheduler).__mro__, *getattr(getattr(scheduler, "policy", None), "__mro__", ())]
@@ -73,7 +73,7 @@ class OwnCode:
                 yield module
 
     def is_caller(self, frame: FrameType | None) -> bool:
-        """Return whether own code called the function of `frame`, directly or through forwarding modules."""
+        """Return whether the scheduler's code called `frame`, directly or through forwarding modules."""
         while frame is not None:
             name = frame.f_globals.get("__name__") or ""
             if name not in _FORWARDING_MODULES:
@@ -82,7 +82,7 @@ class OwnCode:
         return False
 
     def innermost_code(self, frame: FrameType | None) -> CodeType | None:
-        """Return the innermost own code on the call stack of `frame` within a run; None if there is none."""
+        """Return the scheduler's innermost code on the stack of `frame` in a run; None if there is none."""
         while frame is not None:
             name = frame.f_globals.get("__name__") or ""
             if name == _RUN_MODULE:
@@ -93,7 +93,7 @@ class OwnCode:
         return None
 
     def rebind(self, substitutes: dict[Any, Any]) -> list[tuple[ModuleType, str, Any]]:
-        """Replace functions in own modules that imported them by name.
+        """Replace functions in modules of the scheduler that imported them by name.
 
         Returns
         -------
@@ -112,7 +112,7 @@ class OwnCode:
         return replacements
 
 
-#: Audit events of Python that change something outside the process, or connect to other processes.
+#: Audit events of Python that tell of changes outside of the process, or of connections to other processes.
 _SIDE_EFFECT_EVENTS = (
     "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.putenv",
     "os.unsetenv", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.kill", "os.chdir",
@@ -142,18 +142,18 @@ def _audit_hook(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 class SideEffects:
-    """Side effects of own code in a run, and the calls that seeded random generators."""
+    """Side effects of the scheduler's code in runs, and its calls that seeded random generators."""
 
     def __init__(self) -> None:
-        #: Descriptions of the side effects, as the keys of an ordered set.
+        #: Descriptions of side effects; a dict serves as an ordered set.
         self.actions: dict[str, None] = {}
-        #: Call of a function that creates or seeds a generator -> the own function that called it.
+        #: Call that creates or seeds a generator -> the function of the scheduler's code that made it.
         self.seeds: dict[str, str] = {}
 
 
 @contextmanager
 def record_side_effects(own_code: OwnCode) -> Iterator[SideEffects]:
-    """Record the side effects of own code in the runs of this context."""
+    """Record the side effects of the scheduler's code in the runs of this context."""
     global _has_hook
     if not _has_hook:
         sys.addaudithook(_audit_hook)
@@ -198,7 +198,7 @@ def _writes(path: Any, mode: Any, flags: Any) -> bool:
 
 @contextmanager
 def _record_seeding(own_code: OwnCode, effects: SideEffects) -> Iterator[None]:
-    """Record in `effects` the calls by which own code, directly or indirectly, seeds generators."""
+    """Record in `effects` the calls by which the scheduler's code, even indirectly, seeds generators."""
     substitutes: dict[Any, Any] = {}
 
     def recording_function(function: Any, name: str) -> Any:
@@ -209,7 +209,7 @@ def _record_seeding(own_code: OwnCode, effects: SideEffects) -> Iterator[None]:
             return function(*args, **options)
 
         class ClassProxy(type):
-            """Metaclass of substitutes for `function`, a class, which create its instances."""
+            """Metaclass of a substitute for the class `function`, which creates instances of that class."""
 
             def __call__(cls, *args: Any, **options: Any) -> Any:
                 return recorded_call(*args, **options)
@@ -238,7 +238,7 @@ def _record_seeding(own_code: OwnCode, effects: SideEffects) -> Iterator[None]:
 
 #: Options of `scenarios` that a scheduler may support.
 SCENARIO_OPTIONS = ("rigid", "unequal", "fluctuating", "constraints", "moves_data", "job_times")
-#: Maximum number of events of a run with `_IDLE_MACHINES` idle for hours, unless they poll one another.
+#: Maximum number of events in a run in which `_IDLE_MACHINES` machines are idle for hours, unless they poll.
 _MAX_IDLE_EVENTS, _IDLE_MACHINES = 20_000, 5
 
 
@@ -277,7 +277,7 @@ def inspect_scheduler(
                 policy = scheduler.start(run)
                 features = {name: getattr(scheduler, name) for name in SCENARIO_OPTIONS}
                 features["reachable"] = has_only_owner_events(scheduler)
-                # lines of compiled nodes are not recorded
+                # executed lines of compiled nodes are not recorded
                 program = (
                     getattr(scheduler, "policy", None) if "interpreted" in scheduler.node_forms else None
                 )
@@ -296,7 +296,7 @@ def inspect_scheduler(
                 conformance_error = ConformanceError("runs", error_text(error), scenario, scheduler)
                 conformance_error.__cause__ = error
                 errors.append(conformance_error)
-            # other errors occur again in the trials, which shrink the scenario
+            # other errors occur again in trials, which shrink the scenario
         if policies and not errors:
             policies[0][1]["pauses"] = not _polls_when_idle(scheduler)
 

@@ -45,17 +45,17 @@ from gridsim.testing.perturbations import (
 from gridsim.testing.run_traces import ObservedRun, first_differing_row, observe
 from gridsim.validation.results import validate_result
 
-#: Latencies (s) of messages in these runs, long enough for news to spread slowly; the seed of the scenario
-#: chooses one.  Failures are detected after about a minute, so runs with a failure use the first one.
+#: Latencies (s) of messages, long enough for news to spread slowly; the seed of the scenario selects one.
+#: Runs with a failure use the first one, since failures are detected after about a minute.
 LATENCIES = (40.0, 150.0)
 #: Maximum number of random streams of a scenario that are changed, one at a time.
 _MAX_STREAMS = 2
-#: Maximum number of changes that are also tried while a machine is down.
+#: Maximum number of changes that are tried while another machine is down.
 _MAX_CHANGES_WHILE_DOWN = 3
 
 
 def locality_violation(scenario: Scenario, scheduler: Scheduler, can_fail: bool) -> str | None:
-    """Describe the first action of a machine that a change alters before its news can arrive; else None.
+    """Describe the first action that a change alters before the machine can know of it; None if none.
 
     The scenario is run without its failures, with tasks of equal sizes, and with one of `LATENCIES`.
     Parameters that the scheduler derives from platform and workload before the run (`Scheduler.explicit`)
@@ -70,7 +70,8 @@ def locality_violation(scenario: Scenario, scheduler: Scheduler, can_fail: bool)
         return None
     applications = scenario.workload.realize(scenario.platform)
     if applications.task_sizes is not None:
-        # unequal tasks get their sizes in order of arrival at any machine, which no message contains
+        # unequal tasks get their sizes in order of arrival at any machine, although no message tells this
+        # order
         columns = (applications.release, applications.tasks, applications.task_size, applications.submitter)
         scenario = dataclasses.replace(scenario, workload=Workload.of(*columns, origin=0.0))
         applications = scenario.workload.realize(scenario.platform)
@@ -113,7 +114,7 @@ def _with_latency(scenario: Scenario, latency: float) -> Scenario:
 def _differing_while_down(
     base_scenario: Scenario, applications: Applications, explicit_scheduler: Scheduler
 ) -> str | None:
-    """Describe a difference before news of a change can arrive while another machine is down; else None.
+    """Describe an action that differs before news of a change can arrive, with a machine down; else None.
 
     A machine that submits nothing is down from 0 s until after the end.  Its failure must not reveal
     anything about other machines.
@@ -139,7 +140,7 @@ def _differing_while_down(
 def _difference_by_substitute(
     base_scenario: Scenario, applications: Applications, explicit_scheduler: Scheduler
 ) -> str | None:
-    """Describe a difference when the substitute of a failed machine draws other random numbers; else None.
+    """Describe a difference if the substitute of a failed machine draws other random numbers; else None.
 
     A machine is down from 0 s until after its first application, so that it loses no tasks, and recovers
     before it submits the next one.
@@ -170,7 +171,7 @@ def _difference_by_substitute(
 def _differing_after_failure(
     scenario: Scenario, applications: Applications, explicit_scheduler: Scheduler, first: ObservedRun
 ) -> str | None:
-    """Describe a difference after the failure of an idle machine before its news can arrive; else None."""
+    """Describe an action that differs before news of an idle machine's failure can arrive; else None."""
     base_scenario = _with_latency(scenario, LATENCIES[0])
     if first.result.scenario.network.latency != LATENCIES[0]:
         first = observe(base_scenario, explicit_scheduler)
@@ -195,10 +196,10 @@ def _idle_machines(result: Result, applications: Applications, seed: int) -> Ite
     np.minimum.at(began, schedule["machine"], schedule["start"])
     began[applications.submitter] = -math.inf
     early, late = float(release[seed % count]), float(release[-1 - seed % count])
-    # at the last time, the answer to a message sent at a release is on its way
+    # at the last of these times, the answer to a message that was sent at a release is in flight
     for at in sorted({early + 10.0, max(0.0, late - 1.0), early + 1.5 * latency}):
         yield from [(v, at) for v in range(len(result.machines)) if began[v] > at][:1]
-    # at another time, a message from the machine is on its way, preferably to a busy machine
+    # another time is when a message from the machine is in flight, preferably to a busy machine
     is_by_nonsubmitter = (log["sender"] < len(result.machines)) & ~np.isin(
         log["sender"], applications.submitter
     )
@@ -236,8 +237,8 @@ def _informed_times(base: ObservedRun, variant: ObservedRun, change: Change) -> 
     log = {name: np.concatenate([table[name] for table in logs]) for name in logs[0]}
     is_lost, is_delivered = log["dropped"] != 0, ~np.isnan(log["delivered"])
     sent = np.rint(log["sent"] * NS).astype(np.int64)
-    # the sender of a message to a failed machine detects the loss when the message would have arrived; so
-    # does the submitter of the application in the message, which may also learn of it at the failure
+    # when a message to a failed machine would have arrived, its sender detects the loss, as does the
+    # submitter of the application in the message; the submitter may even learn of it at the failure
     has_fixed_delay = np.isin(log["kind"], [*base.result.provenance["message_log"]["delays"]])
     detection_time = np.where(has_fixed_delay, sent, sent + latency)
     np.minimum.at(informed_at, log["sender"][is_lost], np.maximum(detection_time[is_lost], change.since))
@@ -251,8 +252,8 @@ def _informed_times(base: ObservedRun, variant: ObservedRun, change: Change) -> 
     )
     if change.fails:
         for result in (base.result, variant.result):
-            # submitters of tasks on the machine learn of its failure; a job may lose a machine that is only
-            # reserved
+            # submitters learn of the failure if their tasks are on the machine, or their jobs have reserved
+            # it
             holders = result.tables.get("arrivals", result.tables["schedule"])
             is_on_machine = holders["machine"] == change.machine
             if "arrivals" in result.tables and not result.rigid:
@@ -307,7 +308,7 @@ def _difference_by_stream(
         return None
     (at, machine, *_), _ = difference
     text = f"the stream {name!r}, which machine {machine} uses at {at / NS} s, draws other numbers"
-    # an overlay that exchanges entries draws numbers and sends messages before any machine acts
+    # an overlay with exchanges of entries draws numbers and sends messages before any machine acts
     since = 0 if "exchanges" in base.result.tables else at
     dependence = _difference(base, variant, Change(base_scenario, text, machine, since))
     return None if dependence is None else f"{text}: {dependence}"
@@ -332,7 +333,7 @@ def lost_state_use(
         The result of `base_scenario`.
     """
     scenario = _with_newcomer(base_scenario, applications)
-    # if failures are known at once, other machines may also restore its memory at once
+    # if failures are known at once, other machines may restore the memory of a failed machine at once
     if scenario is None or explicit_scheduler.failures_known or has_only_owner_events(explicit_scheduler):
         return None
     applications = scenario.workload.realize(scenario.platform)
@@ -343,9 +344,9 @@ def lost_state_use(
     faults = Faults.of([*failed, newcomer], [*[recovery - 1.0] * len(failed), UNREACHED_TIME], ends)
     scenario = dataclasses.replace(scenario, faults=faults)
     since = nanoseconds(recovery - 1.0)
-    align_at = since + nanoseconds(0.5)  # while they are down
+    align_at = since + nanoseconds(0.5)  # while the failed machines are down
     first = observe(scenario, explicit_scheduler, align_at=align_at)
-    if "exchanges" in first.result.tables:  # their news is not logged
+    if "exchanges" in first.result.tables:  # exchanges carry news, but are not logged
         return None
     has_fixed_tasks = explicit_scheduler.numbers_known and applications.requested is None
     for i in sorted({base_scenario.seed % last, last - 1}):
@@ -356,7 +357,8 @@ def lost_state_use(
             dataclasses.replace(scenario, workload=workload), explicit_scheduler, align_at=align_at
         )
         news_time = [0] * max(machine_count(run.result) for run in (first, second))
-        # a node's own random generator continues after a failure; its position may depend on sent messages
+        # a node's random generator survives a failure, and its position may depend on the messages sent
+        # before
         comparable = [
             v
             for v in failed
@@ -395,10 +397,10 @@ def _busy_machines(result: Result, at: float, submitters: set[int]) -> list[int]
 
 
 def _with_newcomer(base_scenario: Scenario, applications: Applications) -> Scenario | None:
-    """Return the scenario with its last application on a machine that has submitted none before; else None.
+    """Return the scenario with the last application on a machine that submits no others; else None.
 
-    It is released after news of the previous one has arrived there, and has many tasks unless it is a rigid
-    job.
+    The last application is released after news of the previous one has arrived there, and has many tasks
+    unless it is a rigid job.
     """
     submitters, nodes = applications.submitter[:-1].tolist(), base_scenario.platform.nodes
     candidates = (
@@ -429,7 +431,7 @@ def _earlier_messages(run: ObservedRun, v: int, at: int) -> list[tuple[Any, ...]
 
 
 def _next_news(run: ObservedRun, failed: list[int], since: int) -> dict[int, int]:
-    """Return failed machine -> time (ns) of its first news after `since`.
+    """Return failed machine -> time (ns) at which it first gets news after `since`.
 
     News is the detection that the machine's own message was lost, or a message from a machine that has not
     failed, has news, or sent it before the failure.
@@ -443,7 +445,7 @@ def _next_news(run: ObservedRun, failed: list[int], since: int) -> dict[int, int
     rows = zip(
         sent.tolist(), log["sender"].tolist(), log["receiver"].tolist(), delivered.tolist(), strict=True
     )
-    # only delivered messages; one that waits for a busy interface counts as delivered after the latency
+    # delivered messages only; those that wait for a busy interface count as delivered after the latency
     messages = [(at, u, v, min(arrival, at + latency)) for at, u, v, arrival in rows if arrival == arrival]
     messages += [(at, u, v, at + delay) for at, u, v, delay in run.fixed_delay_messages]
     for at, u, v, arrival in sorted(

@@ -31,15 +31,15 @@ from gridsim.support.processes import exclude_current_folder, set_environment
 from gridsim.testing.introspection import OwnCode
 from gridsim.testing.run_limits import limit_wall_time
 
-#: PYTHONHASHSEED of each interpreter -> offset of its clock (s), which gives another hour of the day.
+#: PYTHONHASHSEED of an interpreter -> offset of its clock (s), which changes the day and the hour.
 INTERPRETERS = {"1": 3 * 86_400 + 8 * 3_600, "2": 5 * 86_400 + 16 * 3_600}
-#: Whether processes can fork, so that schedulers can share an interpreter, each in a copy of it.
+#: Whether processes can fork; schedulers can then share an interpreter, of which each gets a copy.
 CAN_FORK = hasattr(os, "fork")
 #: Modules by which a program could detect that it is tested.
 _TEST_TOOLS = ("gridsim.testing", "hypothesis", "pytest", "_pytest")
 #: Factor by which clocks that measure durations are faster for a scheduler's own code.
 _CLOCK_FACTOR = 1000
-#: Original function -> its substitute, for own modules that imported it by name.
+#: Function -> its substitute, for modules of the scheduler that imported the function by name.
 _SUBSTITUTES: dict[Any, Any] = {}
 
 
@@ -115,7 +115,7 @@ def _replace(module: Any, name: str, new: Any) -> None:
 
 
 class _Environment(os._Environ):  # type: ignore[type-arg]
-    """Environment in which own code of a scheduler sees other values, and no variable is missing."""
+    """Environment in which a scheduler's code sees changed values, and no variable is missing."""
 
     own_code: ClassVar[OwnCode]
 
@@ -129,7 +129,7 @@ class _Environment(os._Environ):  # type: ignore[type-arg]
 
 
 def _change_surroundings(own_code: OwnCode) -> None:
-    """Change the surroundings of this process that own code could read, once per process."""
+    """Change the environment, arguments, clocks and host that the scheduler's code sees in this process."""
     if os.environ.__class__ is _Environment:
         return
     sys.path[:] = [os.path.abspath(folder) for folder in sys.path]
@@ -169,7 +169,7 @@ def _change_surroundings(own_code: OwnCode) -> None:
 
 
 def run_in_fresh_process(scenario: str, scheduler: Scheduler, limits: dict[str, Any]) -> Result | str:
-    """Return the result of a run in a copy of this process without earlier runs, or the text of its error."""
+    """Return the result of a run in a fork of this process, if possible, or the text of its error."""
     if not CAN_FORK:
         return _run(scenario, scheduler, limits)
     reading, writing = os.pipe()

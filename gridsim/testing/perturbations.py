@@ -25,9 +25,9 @@ _MAX_CHANGED_APPLICATIONS = 4
 _BUSIEST_MACHINES = 3
 #: Mean number of tasks above which the tasks of applications are reduced instead of multiplied.
 _MANY_TASKS = 10
-#: Time (s) of failures and recoveries after the end of any run.
+#: Time (s) of failures and recoveries that no run reaches.
 UNREACHED_TIME = 1e6
-#: Turn of `change_application` that delays the release of an application.
+#: Argument `turn` of `change_application` that delays the release of an application.
 _RELEASE_TURN = 1
 
 
@@ -38,7 +38,7 @@ def has_only_owner_events(scheduler: Scheduler) -> bool:
 
 @dataclass(frozen=True)
 class Change:
-    """Changed scenario.
+    """A changed scenario, with a description of the change.
 
     Parameters
     ----------
@@ -71,13 +71,13 @@ class Change:
 def all_changes(
     base_scenario: Scenario, applications: Applications, scheduler: Scheduler
 ) -> Iterator[Change]:
-    """Iterate over changes of the applications of a machine, early and late, and of its speed."""
+    """Iterate over changes of one machine each: of early or late applications, or of its speed."""
     count, platform, seed = len(applications), base_scenario.platform, base_scenario.seed
-    # the first, the last, and some between them
+    # of the changed applications: the first, the last, and some in between
     indices = sorted(
         {k * (count - 1) // (_MAX_CHANGED_APPLICATIONS - 1) for k in range(_MAX_CHANGED_APPLICATIONS)}
     )
-    # nodes that know the number of a job know how many jobs were submitted before it
+    # if nodes know numbers of tasks, another number of tasks would renumber, and so change, all later ones
     has_fixed_tasks = scheduler.numbers_known and applications.requested is None
     for i, turn in [*((i, i + seed) for i in indices), *((i, _RELEASE_TURN) for i in indices[-2:])]:
         v, at = int(applications.submitter[i]), int(applications.release_ns[i])
@@ -95,7 +95,7 @@ def all_changes(
         for removed in {(indices[(seed + 1) % len(indices)],), (count - 1,), before_busy} - {()}:
             change = _without_applications(applications, removed, base_scenario)
             other_applications = change.scenario.workload.realize(platform)
-            # the axes of summaries are known before the run, so they must stay the same
+            # nodes know the axes of summaries before the run, so these must not change
             axes = [(each.moves_data, each.group is None) for each in (applications, other_applications)]
             if axes[0] == axes[1]:
                 yield change
@@ -107,7 +107,7 @@ def all_changes(
     workload = changed_workload(
         applications, platform, **{name: getattr(applications, name) for name in names}
     )
-    # a machine that submits nothing may never send news of its longer queue
+    # prefer machines that submit nothing: they may fail to send news of their longer queues
     idle_machines = [u for u in range(platform.nodes) if u not in applications.submitter]
     slowed = idle_machines[:: max(1, len(idle_machines) // 2)] or [int(applications.submitter[-1])]
     for v, factor in [(seed % platform.nodes, 1.5), *((u, 0.1) for u in slowed[:2])]:
@@ -121,7 +121,7 @@ def all_changes(
 
 
 def _with_other_load(applications: Applications, i: int, base_scenario: Scenario) -> Change:
-    """Return the change that one machine submits many fewer or many more tasks from application i on.
+    """Return the change by which one machine submits far fewer or far more tasks from application i on.
 
     If its applications have many tasks, they get one task each, else `_MANY_TASKS` times as many.
     """
@@ -140,7 +140,7 @@ def _with_other_load(applications: Applications, i: int, base_scenario: Scenario
 
 
 def _applications_before_busy(applications: Applications, platform: Platform) -> tuple[int, ...]:
-    """Return up to three consecutive applications of one machine just before one of a busy machine; else ().
+    """Return up to three successive applications of a machine just before one of a busy machine, or ().
 
     The busy machine has the longest queue of all submitters, and has submitted nothing meanwhile.  A
     scheduler that counts applications of other machines would act differently there.
@@ -160,7 +160,7 @@ def _applications_before_busy(applications: Applications, platform: Platform) ->
 def _without_applications(
     applications: Applications, removed: tuple[int, ...], base_scenario: Scenario
 ) -> Change:
-    """Return the change that the applications `removed` of one machine are never submitted."""
+    """Return the change by which the applications `removed` of one machine are not submitted."""
     v = int(applications.submitter[removed[0]])
     rows = np.delete(np.arange(len(applications)), removed)
     columns = {name: getattr(applications, name)[rows] for name in ("release", "tasks", "task_size")}
@@ -174,7 +174,7 @@ def _without_applications(
 
 
 def _without_cancellation(applications: Applications, base_scenario: Scenario) -> Change:
-    """Return the change that the user of the job with the first or last cancellation does not cancel it."""
+    """Return the change by which the job with the first or last cancellation is not cancelled."""
     assert applications.cancel_at is not None
     at, cancelled_jobs = applications.cancel_at.copy(), np.flatnonzero(np.isfinite(applications.cancel_at))
     i = int(
@@ -193,9 +193,10 @@ def _without_cancellation(applications: Applications, base_scenario: Scenario) -
 
 
 def failure(base_scenario: Scenario, machine: int, at: float, reachable: bool) -> tuple[Scenario, Change]:
-    """Return the scenario without effective failures, and with a failure of `machine` at `at` s for 200 s.
+    """Return the scenario without a failure of `machine`, and the change by which it fails at `at` s.
 
-    The first has a failure after the end of the run, so that failures are enabled in both.
+    The outage lasts 200 s.  Both scenarios have a failure after the end of the run, so that failures are
+    enabled.
     """
     never = [UNREACHED_TIME]
     without_failure, with_failure = (

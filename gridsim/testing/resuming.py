@@ -15,7 +15,7 @@ from gridsim.scheduling.contract import NodeForm, Policy, Scheduler
 from gridsim.simulation.simulate import Options, Record, Simulation
 from gridsim.support.state import Array, pack, unpack
 
-#: Number of items that are added to a restored set and removed again, to make its table larger.
+#: Number of items that are added to a restored set and removed again, to enlarge its hash table.
 _EXTRA_ITEMS = 50
 
 #: Contents of a checkpoint: text, and arrays.
@@ -39,7 +39,7 @@ def snapshot(simulation: Simulation) -> Snapshot:
 
 
 def _permuted_set(items: Iterable[Any]) -> set[Any]:
-    """Return a set of the ascending `items` with another order of iteration than usual.
+    """Return a set of the ascending `items` whose order of iteration is not the usual one.
 
     The order of a set depends on its history, which a checkpoint does not save: the order in which items with
     colliding hashes were added, and the largest size so far.

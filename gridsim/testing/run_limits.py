@@ -29,9 +29,10 @@ MAX_EVENTS = 200_000
 MAX_SIMULATED_TIME = 1.0e7
 #: Wall time (s) that a run may take.
 WALL_TIME_LIMIT = 60.0
-#: Limits of a run, which small scenarios do not reach.
+#: Limits of a run that are out of reach of small scenarios.
 LIMITS: dict[str, Any] = {"time_limit": MAX_SIMULATED_TIME, "events_limit": MAX_EVENTS}
-#: Minimum share of the time for which the processor must be busy, and the factor of the limit otherwise.
+#: If the process is busy for less than the first share of the wall time, its limit grows by the second
+#: factor.
 _MIN_BUSY_SHARE, _IDLE_FACTOR = 0.25, 10.0
 
 

@@ -18,11 +18,11 @@ from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.random_streams import Streams
 from gridsim.testing.run_limits import MAX_EVENTS
 
-#: Cohort limit above the size of any cohort: cohorts are not cut, but are handled in Python.
+#: Cohort limit above the size of any cohort: cohorts stay whole, but are handled in Python.
 _UNLIMITED_COHORT = 2**40
 #: Number of draws that a changed stream skips.
 _STREAM_OFFSET = 12_345
-#: Priority after all other timers of an instant.
+#: Priority of a timer that fires after all others of its instant.
 _LAST_PRIORITY = 999
 
 
@@ -43,8 +43,7 @@ class ObservedRun:
     draws_during_setup
         Whether the scheduler drew from them during setup, for example to seed its own generator.
     message_fault
-        Description of a message that is faster than the network or has fewer bytes than fields; None if none
-        is.
+        Description of a message that is faster than the network or has fewer bytes than fields, or None.
     """
 
     rows: list[tuple[Any, ...]]
@@ -126,7 +125,7 @@ class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
         List to which the streams of the run are appended.
     """
 
-    # the inner scheduler supports the scenario, which it has run before
+    # the inner scheduler has run the scenario before, so it supports whatever the scenario needs
     unequal = fluctuating = owners = constraints = moves_data = True
     job_times = JOB_TIMES
 
@@ -213,7 +212,7 @@ def observe(
     )
     table = result.tables["schedule"]
     start, end = (np.rint(table[name] * NS).astype(np.int64) for name in ("start", "end"))
-    # machines do not decide whether consecutive tasks are one row or several
+    # count tasks, not rows: it is not up to the machine whether consecutive tasks share a row
     count = table["tasks"] if scenario.fluctuation is None else np.ones(len(table), np.int64)
     for at, duration, tasks, machine, application in zip(
         start.tolist(),
@@ -247,7 +246,7 @@ def observe(
 
 
 def _early_message(fixed_delay_messages: list[tuple[int, int, int, int]], latency: int) -> str | None:
-    """Describe the first message to another machine that is faster than `latency` ns; None if none is."""
+    """Describe the first message to another machine that takes less than `latency` ns; None if none does."""
     for at, u, v, delay in fixed_delay_messages:
         if delay < latency:
             return (
@@ -281,7 +280,7 @@ def _are_same_rows(a: tuple[Any, ...] | None, b: tuple[Any, ...] | None, missing
 def first_differing_row(
     base: ObservedRun, variant: ObservedRun, until: list[int], missing: tuple[int, ...] = ()
 ) -> tuple[tuple[Any, ...], str] | None:
-    """Return the first row before the time `until` (ns) of its machine that only one run has; else None.
+    """Return the first row that only one run has, before `until` (ns) of its machine; else None.
 
     The text returned with it says whether the row is only in the run without the change, or with it.
     """

@@ -138,7 +138,7 @@ def mean_squared_wait(jobs: MeasuredJobs) -> float:
 
 
 def waiting_share(jobs: MeasuredJobs) -> float:
-    """Return the share of jobs that wait for more than 1.5 ns, since times are rounded to ns."""
+    """Return the share of jobs that wait: for more than 1.5 ns, as times are rounded to ns."""
     return float((jobs.wait > 1.5e-9).mean())
 
 

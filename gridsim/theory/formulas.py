@@ -153,7 +153,7 @@ def _shift(load: float, d: int) -> Floats:
     count = len(x)
     slope = load * d * x ** (d - 1)
     jacobian = np.diag(-slope - 1) + np.diag(np.ones(count - 1), 1) + np.diag(slope[:-1], -1)
-    # at the fixed point the rates into and out of a share are equal
+    # at the fixed point, the rates into and out of a share are equal
     jumps = 2 * (x - np.append(x[1:], 0.0))
     identity = np.eye(count)
     kronecker_sum = np.kron(jacobian, identity) + np.kron(identity, jacobian)

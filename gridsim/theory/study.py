@@ -23,7 +23,7 @@ from gridsim.theory.experiments import EXPERIMENTS, Experiment, ExperimentSize
 
 #: Confidence level of the intervals.
 LEVEL = 0.99
-#: Tolerance of values that must be exact, for the rounding of times and sums.
+#: Tolerance of values that are exact apart from the rounding of times and sums.
 TOLERANCE = 1e-9
 
 #: Values of a replication, a remark on it, and its duration (s).

@@ -25,16 +25,16 @@ from gridsim.support.warning_scope import warn
 
 _LOG = logging.getLogger(__name__)
 _CHUNK = 1 << 18  # bytes; only one chunk and one unfinished line are in memory at a time
-#: Largest time, size or speed, and largest count; larger ones are errors, so that sums stay finite.
+#: Largest time, size or speed, and largest count; larger values are errors, so that sums stay finite.
 LARGEST_VALUE, LARGEST_COUNT = 1e18, 2**40
 #: Largest number up to which a float represents every whole number exactly.
 LARGEST_EXACT = 2.0**53 - 1
-#: Largest number of characters of a word in an error message.
+#: Largest number of characters of a quoted word in an error message.
 _MAX_WORD = 60
-#: Largest number of bytes of a line; lines of real traces have up to some 100 kB.
+#: Largest number of bytes of a line; the longest lines of real traces have some 100 kB.
 LONGEST_LINE = 1 << 24
-#: Largest ratio of unpacked size to size of a gzip file (12 for real logs), and the unpacked size (bytes)
-#: above which the ratio is checked.
+#: Largest ratio of the unpacked size to the size of a gzip file (about 12 for real logs), and the unpacked
+#: size (bytes) from which on the ratio is checked.
 MAX_GZIP_RATIO, GZIP_CHECK_BYTES = 100, 1 << 24
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -144,9 +144,9 @@ def text_blocks(path: StrPath) -> Generator[str, None, None]:
     Raises
     ------
     TraceFormatError
-        If the file cannot be opened, or its unpacked contents exceed the memory of this machine or
-        `MAX_GZIP_RATIO` times its size.  With the line, if the file is truncated, corrupt, binary, not UTF-8,
-        unreadable, or not gzip although it ends in .gz, or if a line has more than `LONGEST_LINE` bytes.
+        If the file cannot be read, is truncated, corrupt, binary, not UTF-8, or not gzip although it ends in
+        .gz, if a line has more than `LONGEST_LINE` bytes, or if the unpacked contents exceed the memory of
+        this machine or `MAX_GZIP_RATIO` times the size of the file.
     """
     _LOG.debug("reading %s", path)
     last_line = 0
@@ -200,7 +200,7 @@ def carriage_return_fault(path: StrPath, default: str) -> tuple[int, str]:
 
 
 def csv_rows(path: StrPath) -> Generator[tuple[int, list[str]], None, None]:
-    """Yield (line number, row) for each row of a CSV file that is not empty.
+    """Yield (line number, row) for each non-empty row of a CSV file.
 
     Columns are separated by tabs if the first row has a tab, else by commas.
 
@@ -222,7 +222,7 @@ def csv_rows(path: StrPath) -> Generator[tuple[int, list[str]], None, None]:
 
 
 def _decode(block: bytes) -> str:
-    return block.decode().removeprefix("\ufeff")  # a byte order mark is no text
+    return block.decode().removeprefix("\ufeff")  # a byte order mark is not part of the text
 
 
 def _chunks(path: StrPath, stream: BinaryIO) -> Iterator[bytes]:
@@ -230,7 +230,7 @@ def _chunks(path: StrPath, stream: BinaryIO) -> Iterator[bytes]:
     stream.seek(0)
     if start == _GZIP_MAGIC or Path(path).suffix == ".gz":
         with gzip.GzipFile(fileobj=stream) as contents:
-            # read1 returns all unpacked data before it reports a truncation, so that the error has the line
+            # read1 returns all unpacked data before it reports a truncation, so the error can state the line
             size, memory_size = os.fstat(stream.fileno()).st_size, memory()
             limit = min(memory_size, max(GZIP_CHECK_BYTES, MAX_GZIP_RATIO * size))
             count = 0

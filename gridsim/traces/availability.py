@@ -96,8 +96,8 @@ class RawIntervals:
         host, start, end = self.host[rows], self.start[rows], self.end[rows]
         clash = np.zeros(len(rows), dtype=bool)
         clash[1:] = (host[1:] == host[:-1]) & (start[1:] <= end[:-1])
-        # a long interval may overlap more than the next one, which takes a running maximum; only hosts with a
-        # clash need it
+        # a long interval may overlap several later ones, which only a running maximum shows; it is needed
+        # only for hosts with a clash
         for clash_host in np.unique(host[clash]):
             low, high = np.searchsorted(host, [clash_host, clash_host + 1])
             clash[low + 1 : high] = start[low + 1 : high] <= np.maximum.accumulate(end[low:high])[:-1]

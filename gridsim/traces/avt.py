@@ -35,8 +35,9 @@ def read_avt(path: StrPath) -> AvailabilityTrace:
     Raises
     ------
     TraceFormatError
-        With FILE:LINE, if n does not match the line, a time is not a finite number, an interval ends before
-        it starts, an id occurs twice, or the file is missing, truncated, binary or empty.
+        If n does not match the line, a time is not a finite number, an interval ends before it starts, an id
+        occurs twice, or the file is missing, truncated, binary or empty.  The message begins with the file
+        and any faulty line.
     """
     names, raw = parse_avt(path)
     horizon = float(raw.end.max()) if len(raw.end) else 0.0
@@ -46,7 +47,7 @@ def read_avt(path: StrPath) -> AvailabilityTrace:
 
 
 def parse_avt(path: StrPath) -> tuple[list[str], RawIntervals]:
-    """Return host names and up intervals exactly as they are in the file, with the errors of `read_avt`."""
+    """Return host names and up intervals exactly as in the file; raises the errors of `read_avt`."""
     names: list[str] = []
     counts, lines, times = array("q"), array("q"), array("d")
     line = 1
@@ -95,7 +96,7 @@ def _line_fault(line: str, words: list[str]) -> str | None:
     if len(words) != 2 + 2 * count:
         return f"host {name} must have {2 * count} times, as n is {count}, got {len(words) - 2}"
     try:
-        # float() alone would accept 1_000, and digits outside of ASCII
+        # float() also accepts 1_000 and digits outside of ASCII
         plain = ("_" not in line and line.isascii()) or None not in map(parse_number, words[2:])
         times = list(map(float, words[2:])) if plain else []
     except ValueError:

@@ -47,9 +47,9 @@ class Bags:
     job_number, job_line
         int64; number and line of each job in the log.
     job_zero
-        Bool; whether the run time of the job in the log is 0 s.
+        Bool; whether the run time of each job in the log is 0 s.
     estimate
-        float64, s; run time of a task that the log states for each bag; None if it states none.
+        float64, s; estimated run time of a task of each bag, from the log; None if the log has none.
     """
 
     release: NDArray[np.float64]
@@ -78,7 +78,7 @@ class Bags:
         Raises
         ------
         ScenarioError
-                If a job has more processors; the message begins with the line of the first such job.
+            If a job has more processors; the message begins with the line of the first such job.
         """
         large = np.flatnonzero(self.job_procs > machines)
         for job in large[np.isin(np.searchsorted(self.offsets, large, side="right") - 1, selection)][:1]:
@@ -131,7 +131,7 @@ def derive_bags(log: JobLog, *, gap: float = 120.0, span: float = 120.0, zero_ru
     span
         Longest time from the first to the last submission of a bag, s; ``math.inf`` for no limit.
     zero_run_time
-        Run time that a job of 0 s, below the log's resolution, counts as, s.
+        Run time that replaces run times of 0 s, which are below the log's resolution, s.
 
     Raises
     ------
@@ -185,15 +185,16 @@ def bags_of_jobs(log: JobLog, *, gap: float, span: float, zero_run_time: float =
 def bags_of_tasks(log: TaskLog, *, whole_seconds: bool = True, zero_duration: float = 0.001) -> Bags:
     """Return the bags of a log with the duration of every task; each job is a bag of a separate user.
 
-    The first bag is released at 0 s, and bags of one submit time 0.01 s apart (`TaskLog.release`).  In the
-    result each task counts as a job of one processor.  The estimate is the mean that the log states.
+    The first bag is released at 0 s; bags with the same submit time are released 0.01 s apart, see
+    `TaskLog.release`.  In the result each task counts as a job of one processor.  The estimate is the mean
+    duration that the log states.
 
     Parameters
     ----------
     whole_seconds
         Whether durations and means are truncated to whole seconds, as in the simulator of the log's authors.
     zero_duration
-        Duration that a task of 0 s counts as, s, with a `TraceWarning`.  Estimates may be 0 s.
+        Duration that replaces durations of 0 s, with a `TraceWarning`, s.  Estimates may be 0 s.
 
     Raises
     ------

@@ -15,12 +15,12 @@ from gridsim.traces.job_lines import PARTS, JobLines, Rows
 from gridsim.traces.jobs import JobLog, stated_machines
 
 _DAY, _HOUR = 86_400.0, 3600.0
-#: Smallest submission (s) that may be a UNIX time; smaller ones are times since the start of the log.
+#: Smallest submit time (s) that counts as a UNIX time; smaller ones are times since the start of the log.
 _MIN_UNIX_TIME = 1e8
-#: Largest difference (s) of two times that may be equal, in logs with fractions of seconds.
+#: Largest difference (s) of times that count as equal, in logs with fractions of seconds.
 _ROUNDING_ERROR = 2e-6
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-# Sat May 01 00:04:55 JST 2010, or 2010-05-01 00:04:55
+# Dates such as Sat May 01 00:04:55 JST 2010, and ISO dates such as 2010-05-01 00:04:55.
 _DATE = re.compile(
     r"(?:[A-Za-z]+,?\s+)?([A-Za-z]{3})[a-z]*\s+(\d+)\s+(\d+):(\d+):(\d+)\s+(?:(\S+)\s+)?(\d{4})$"
 )
@@ -109,7 +109,7 @@ def _over_capacity(log: JobLog, lines: JobLines, rows: Rows, limit: int) -> tupl
     released = np.concatenate(([0], np.cumsum(procs[by_end])))
     occupied = np.cumsum(procs[order])
     in_use = occupied - released[np.searchsorted(end[by_end], start, side="right")]
-    # for jobs that start at one instant, only the sum at the last one includes all of them
+    # of jobs that start at one instant, only the sum at the last one includes all of them
     excess = np.flatnonzero(in_use > limit)
     over_capacity[indices[excess]] = True
     if not len(excess):
@@ -164,7 +164,7 @@ def _time_contradictions(log: JobLog, lines: JobLines) -> dict[str, str]:
 
 
 def _date(value: str) -> tuple[float, str]:
-    """Return a date of a header as s since 1970 in its time zone, and the zone; NaN if `value` is no date."""
+    """Return a date of a header as s since 1970 in its time zone, and the zone; NaN if it is no date."""
     text = value.partition("\n")[0].strip()
     if match := _DATE.match(text):
         month, day, hour, minute, second, zone, year = match.groups()

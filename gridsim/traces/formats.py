@@ -12,7 +12,7 @@ from gridsim.support.plugins import plugins
 from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.jobs import JobLog
 
-#: Name -> description of the formats that gridsim reads without plugins.
+#: Format that gridsim reads without plugins -> its description.
 BUILT_IN = {
     "swf": "job logs in the Standard Workload Format",
     "gwf": "job logs in the Grid Workload Format",
@@ -39,7 +39,7 @@ class TraceFormat:
     suffixes
         Suffixes of the names of its files, such as ``".jobs.csv"``; ``.gz`` may follow.
     about
-        Description of the format, in a line.
+        Description of the format, in one line.
     """
 
     kind: Literal["jobs", "availability"]
@@ -63,7 +63,7 @@ def format_descriptions() -> dict[str, str]:
 
 
 def _fault(format: Any) -> str:
-    """Return the fault of the object of an entry point; an empty string if it has none."""
+    """Return why the object of an entry point is not a valid format; "" if it is one."""
     if not isinstance(format, TraceFormat):
         return f"it must be a gridsim.traces.TraceFormat, got {type(format).__name__}"
     if not (format.suffixes and all(isinstance(suffix, str) and suffix for suffix in format.suffixes)):

@@ -33,7 +33,7 @@ from gridsim.traces.availability import AvailabilityTrace, RawIntervals, assembl
 
 UP = 1  # event_type; 0 is down
 _COLUMNS = {1: "component_id", 2: "node_id", 5: "event_type", 6: "event_start_time", 7: "event_stop_time"}
-#: The names of files in the folder of a trace: the events, and the table of nodes.
+#: Possible names of the files of events and of the table of nodes in the folder of a trace.
 EVENT_FILES = ("event_trace.tab", "event_trace.tab.gz")
 NODE_TABLES = ("node.tab", "node.tab.gz")
 _WIDTH = 8  # columns up to event_stop_time; event_end_reason is not read
@@ -71,8 +71,9 @@ def read_fta(path: StrPath) -> AvailabilityTrace:
     Raises
     ------
     TraceFormatError
-        With FILE:LINE, if a line has fewer than 8 columns, a field is not a finite number, an event stops
-        before it starts, or a file is missing, truncated, binary or empty.
+        If a line has fewer than 8 columns, a field is not a finite number, an event stops before it starts,
+        or a file is missing, truncated, binary or empty.  The message begins with the file and any faulty
+        line.
     """
     file = event_file(path)
     events = parse_fta(file)
@@ -122,7 +123,7 @@ def node_table(file: StrPath) -> Path | None:
 
 
 def parse_fta(file: StrPath) -> FtaEvents:
-    """Return the events of an event_trace file, without any repair, with the errors of `read_fta`."""
+    """Return the events of an event_trace file, without any repair; raises the errors of `read_fta`."""
     numbers = array("q")
 
     def event_lines() -> Generator[str, None, None]:
@@ -184,7 +185,8 @@ def node_names(file: StrPath, events: FtaEvents) -> dict[int, str]:
 
 
 def _first_fault(file: StrPath, default: str) -> TraceFormatError:
-    # the bulk parser detects that a line is faulty; this second, slow pass finds the line and the fault
+    # the fast parser only detects that some line is faulty; this second, slow pass finds the line and the
+    # fault
     with closing(faulty_lines(file)) as faults:
         return format_error(file, *(next(faults, None) or carriage_return_fault(file, default)))
 

@@ -20,8 +20,8 @@ from gridsim.traces.opendc import is_opendc_header, parse_opendc
 
 GWF_FIELDS = JOB_FIELDS[:16]
 _TEXTS = GWF_FIELDS[11:]  # user to partition
-# Fields up to the user are required, as runs depend on submission, run time, processors and user; many logs
-# lack later fields or have -1 for them.
+# Fields up to the user are required, since runs depend on submission, run time, processors and user; later
+# fields are missing or -1 in many logs.
 GWF = JobFormat("#", GWF_FIELDS, required=12, columns=29, texts=_TEXTS)
 
 
@@ -32,21 +32,20 @@ def read_gwf(path: StrPath) -> JobLog:
     counts as unknown.  A user, group, executable, queue or partition that is not a whole number is replaced
     by a number: the texts of a column are numbered in the order of their first appearance in the file, from 0
     or, if the column has numbers too, from the largest of them + 1.  The repairs are those of `read_swf`, in
-    one `TraceWarning`.  Files with commas and OpenDC's names of columns (`gridsim.traces.opendc`) are read,
-    too.
+    one `TraceWarning`.  CSV files with OpenDC's column names (`gridsim.traces.opendc`) are read, too.
 
     Raises
     ------
     TraceFormatError
-        With FILE:LINE, if a line has fewer than 12 fields, another field that is used is not a finite number
-        (or a whole number if it is an identifier or a count), or the file is missing, truncated, binary or
-        without jobs.
+        If a line has fewer than 12 fields, another field that is used is not a finite number (or a whole
+        number if it is an identifier or a count), or the file is missing, truncated, binary or without jobs.
+        The message begins with the file and any faulty line.
     """
     return load_gwf(path).report_repairs()
 
 
 def load_gwf(path: StrPath) -> JobLog:
-    """Read a job log as `read_gwf` does, without a report of its repairs."""
+    """Read a job log as `read_gwf` does, without a warning about repairs."""
     return repair(path, parse_gwf(path))
 
 

@@ -31,14 +31,14 @@ from gridsim.traces._text import (
 _Table = tuple[list[str], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]
 
 MFLOPS_PER_GFLOPS = 1000.0
-#: Column of the list that BOINC offers for download -> column of the tables.
+#: Column of the list that can be downloaded from BOINC -> column of a table of hosts.
 BOINC_NAMES = {
     "CPU model": "cpu_model",
     "Number of computers": "computers",
     "GFLOPS/core": "gflops_core",
     "GFLOPs/computer": "gflops_computer",
 }
-#: Largest number of computers of a table, so that the draw of one fits into int64.
+#: Largest number of computers in a table of hosts, so that drawing one of them fits into int64.
 MAX_COMPUTERS = 2**53
 
 
@@ -100,10 +100,10 @@ def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
     Raises
     ------
     TraceFormatError
-        With FILE:LINE, if a column is missing, a row has another number of fields than the header (a model
-        name with a comma must be quoted), a speed or number of computers is negative or not a finite number,
-        the table has more than `MAX_COMPUTERS` computers, or the file is missing, truncated, binary or
-        without hosts.
+        If a column is missing, a row has another number of fields than the header (a model name with a comma
+        must be quoted), a speed or number of computers is negative or not a finite number, the table has more
+        than `MAX_COMPUTERS` computers, or the file is missing, truncated, binary or without hosts.  The
+        message begins with the file and any faulty line.
     """
     models, speed, weight, line = parse_host_speeds(path, column)
     empty = np.flatnonzero((speed == 0) | (weight == 0))
@@ -118,7 +118,7 @@ def read_host_speeds(path: StrPath, column: str = "gflops_core") -> HostSpeeds:
 
 
 def parse_host_speeds(path: StrPath, column: str = "gflops_core") -> _Table:
-    """Return models, Gflop/s, computers and lines as in the file, with the errors of `read_host_speeds`."""
+    """Return models, Gflop/s, computers and lines of the file; raises the errors of `read_host_speeds`."""
     models: list[str] = []
     speed, weight, lines = array("d"), array("q"), array("q")
     total = 0

@@ -113,7 +113,7 @@ def _format_of_record(words: list[str], has_comments: bool) -> str | None:
     count = parse_count(words[1]) if len(words) > 1 else None
     if is_record(words):
         return "tr"
-    # job logs have a -1 in nearly every line, up intervals have none
+    # nearly every line of a job log has a -1; lines of up intervals have none
     if count is not None and len(words) == 2 + 2 * count and "-1" not in words:
         return "avt"
     numbers = sum(1 for _ in takewhile(lambda word: parse_number(word) is not None, words))
@@ -279,7 +279,7 @@ def read_jobs(path: StrPath) -> JobLog:
 
 
 def load_jobs(path: StrPath) -> JobLog:
-    """Read a job log as `read_jobs` does, without a report of its repairs."""
+    """Read a job log as `read_jobs` does, without a warning about repairs."""
     # for a folder, such as an FTA trace, the reader raises an error with the reason
     format = "swf" if Path(path).is_dir() else detect_format(path)
     if (plugin := plugin_formats().get(format)) is not None and plugin.kind == "jobs":
@@ -312,7 +312,7 @@ def read_bags(path: StrPath, *, gap: float, span: float, whole_seconds: bool) ->
 def load_bags(
     path: StrPath, *, gap: float, span: float, whole_seconds: bool
 ) -> tuple[JobLog | TaskLog, Bags]:
-    """Return a log and its bags as `read_bags` does, without the report of `report_bags`."""
+    """Return a log and its bags as `read_bags` does, without the warnings of `report_bags`."""
     if not Path(path).is_dir() and detect_format(path) == "tr":
         tasks = load_tr(path)
         return tasks, bags_of_durations(tasks, whole_seconds=whole_seconds)

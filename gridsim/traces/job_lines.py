@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gridsim.traces._text import Remark
 
 FAILED, CANCELLED = 0, 5
-#: Status of a part of a job: continued later, last part of a completed job, last part of a failed job.
+#: Statuses of parts of jobs: continued later, last part of a completed job, last part of a failed job.
 PARTS = (2, 3, 4)
 
 Rows = NDArray[np.bool_]
@@ -34,11 +34,11 @@ class JobLines:
     never_ran
         Jobs whose run time is 0 and that were cancelled, or failed without any processors.
     unknown_submission
-        Jobs of unknown submission (-1, unless the log has times below it).
+        Jobs of unknown submission: -1, unless the log has times below -1.
     unknown_run_time
         Jobs of unknown run time.
     lone_part
-        Lines of `ran` that are a part of a job without a line for the whole job.
+        Lines of `ran` that are parts of a job without a line for the whole job.
     zero_run_time
         Lines of `ran` whose run time is 0 s, below the resolution of the log.
     known_submission
@@ -58,9 +58,9 @@ class JobLines:
     first: float
 
     def in_window(self, jobs: NDArray[np.void], window: Rows) -> Rows:
-        """Return which lines belong to a window of lines: the lines themselves, and the parts of their jobs.
+        """Return the lines of the selection `window` and the parts of their jobs: bool[lines].
 
-        A line of unknown submission belongs only to a window that has all other lines.
+        A line of unknown submission is included only if the selection has all lines of known submission.
         """
         lines = window & self.known_submission
         has_all = (lines | ~self.known_submission).all()
@@ -70,7 +70,7 @@ class JobLines:
 
 
 def lines_of(jobs: NDArray[np.void]) -> JobLines:
-    """Return the classes of the lines of a log, in the order of the rows of `gridsim.traces.JobLog.jobs`."""
+    """Classify the lines of a log; the masks have one entry per row of `gridsim.traces.JobLog.jobs`."""
     status, run_time, submit = jobs["status"], jobs["run_time"], jobs["submit"]
     is_part, unknown = np.isin(status, PARTS), unknown_submissions(jobs)
     failed = (status == FAILED) & (jobs["used_procs"] <= 0)
@@ -102,7 +102,7 @@ def _parts_of_whole_jobs(jobs: NDArray[np.void], is_part: Rows, complete: Rows) 
 
 
 def unknown_submissions(jobs: NDArray[np.void]) -> Rows:
-    """Return which lines have no submission: those of -1, if the log has no times below -1."""
+    """Return which lines have no submission time: those with -1, unless the log has times below -1."""
     submit = jobs["submit"]
     rows: Rows = (submit == -1) & (submit.min(initial=-1) >= -1)
     return rows
@@ -154,7 +154,7 @@ def remarks_on(jobs: NDArray[np.void], lines: JobLines, used: Rows, zero_run_tim
 def unused_fields(jobs: NDArray[np.void], rows: Rows) -> dict[str, Remark]:
     """Return field -> remark on the jobs among `rows` that state a field that no run uses.
 
-    A preceding job 0 counts only if the log has a job 0, and a think time only above 0.
+    A preceding job 0 counts only if the log has a job 0; a think time counts only if it is above 0.
     """
     line, preceding = jobs["line"], jobs["preceding"]
     follows = (preceding > 0) | ((preceding == 0) & (jobs["job"] == 0).any())

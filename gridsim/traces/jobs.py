@@ -54,15 +54,15 @@ _KINDS: dict[str, type[np.int64] | type[np.float64]] = {
     "think_time": np.float64,  # s
 }
 JOB_FIELDS: tuple[str, ...] = tuple(_KINDS)
-#: Fields on which no run depends; their values count as unknown if they cannot be read.
+#: Fields on which no run depends; values that cannot be read count as unknown.
 UNUSED_FIELDS = frozenset(
     ("cpu_time", "used_memory", "req_memory", "group", "executable", "queue", "partition")
     + ("preceding", "think_time")
 )
 _COUNTS = ("used_procs", "req_procs")
-#: Largest number of comment lines of a log, which are kept in memory until its end.
+#: Largest number of comment lines of a log; they are kept in memory until its end.
 _MAX_COMMENTS = 100_000
-#: Largest number of machines accepted from the header of a log, which may state any number.
+#: Largest number of machines that is accepted from the header of a log, which may state any number.
 MAX_MACHINES = 1 << 20
 JOB_DTYPE: np.dtype[np.void] = np.dtype([*_KINDS.items(), ("line", np.int64)])
 
@@ -234,7 +234,7 @@ def _word_fault(name: str, word: str) -> str | None:
 def stated_machines(header: dict[str, str], procs_per_node: int = 1) -> tuple[str, int] | None:
     """Return the key and the number of machines that a header states; None if it states none.
 
-    The key is MaxProcs, of which a machine has `procs_per_node`, else MaxNodes.
+    The key is MaxProcs, whose value is divided by `procs_per_node` and rounded up, else MaxNodes.
     """
     for key in ("MaxProcs", "MaxNodes"):
         if match := re.match(r"[0-9]{1,15}(?![0-9])", header.get(key, "")):
@@ -244,7 +244,7 @@ def stated_machines(header: dict[str, str], procs_per_node: int = 1) -> tuple[st
 
 
 def is_column_header(line: str) -> bool:
-    """Return whether `line`, the first that is no comment, has names of columns: words, no numbers."""
+    """Return whether `line`, the first non-comment line, has column names: no word is a number."""
     return all(parse_number(word) is None for word in line.split())
 
 
@@ -274,8 +274,9 @@ def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | N
     Raises
     ------
     TraceFormatError
-        With FILE:LINE, if a line has too few fields, a field that is used is not a finite number (or a whole
-        number if it is an identifier or a count), or the file is missing, truncated, binary or without jobs.
+        If a line has too few fields, a field that is used is not a finite number (or a whole number if it is
+        an identifier or a count), or the file is missing, truncated, binary or without jobs.  The message
+        begins with the file and any faulty line.
     """
     unread: list[int] = []
     try:
@@ -294,7 +295,7 @@ def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | N
         raise _first_fault(path, format, "a field must be a finite (whole) number")
 
     jobs: NDArray[np.void] = np.empty(len(table), dtype=JOB_DTYPE)
-    # one copy sets all fields, of 8 bytes each; fields of another type than the table are set below
+    # one copy sets all fields, as each takes 8 bytes; fields that differ from the table in type are set below
     jobs.view(table.dtype).reshape(len(table), -1)[:, : len(format.fields)] = table
     for k, name in enumerate(format.fields):
         if JOB_DTYPE[name] != table.dtype:
@@ -316,7 +317,7 @@ def _readable_column(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def _replace_unreadable(table: NDArray[Any], fields: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Replace values of `UNUSED_FIELDS` that are no valid numbers by -1; return their rows, bool[rows]."""
+    """Replace invalid numbers in `UNUSED_FIELDS` by -1, and return their rows: bool[rows]."""
     rows = np.zeros(len(table), np.bool_)
     for k, name in enumerate(fields):
         if name not in UNUSED_FIELDS:
@@ -334,9 +335,9 @@ def _replace_unreadable(table: NDArray[Any], fields: tuple[str, ...]) -> NDArray
 def _columns(
     path: StrPath, format: JobFormat, plain: Callable[[str], str] | None, unread: list[int]
 ) -> tuple[list[str], array[int], NDArray[Any]]:
-    """Return the comments, the line of each job, and the fields; raise ValueError if a field is no number.
+    """Return the comments, the line of each job, and the fields; raise ValueError for an invalid number.
 
-    The numbers of lines in which a word of `UNUSED_FIELDS` is no number are added to `unread`.
+    Lines with a word of `UNUSED_FIELDS` that is not a number are appended to `unread`.
     """
     if plain is None and (columns := _integer_columns(path, format)) is not None:
         return columns
@@ -454,13 +455,14 @@ def repair(path: StrPath, parsed_jobs: ParsedJobs) -> JobLog:
 
 
 def _first_fault(path: StrPath, format: JobFormat, default: str) -> TraceFormatError:
-    # the bulk parser detects that a line is faulty; this second, slow pass finds the line and the fault
+    # the fast parser only detects that some line is faulty; this second, slow pass finds the line and the
+    # fault
     fault = next(format.faulty_lines(path), None)
     return format_error(path, *(carriage_return_fault(path, default) if fault is None else fault))
 
 
 def header_of(comments: Iterable[str]) -> dict[str, str]:
-    """Return the `Key: value` lines of comments as in `JobLog.header`; comments are without their mark."""
+    """Return the `Key: value` lines of `comments`, which lack their comment mark, as in `JobLog.header`."""
     header: dict[str, list[str]] = {}
     key = ""
     for comment in comments:

@@ -33,9 +33,9 @@ __all__ = ["FORMATS", "Finding", "detect_format", "info", "lint"]
 
 Severity = Literal["error", "warning", "note"]
 _ORDER = ("error", "warning", "note")
-#: Codes of contradictions that are normal for a log that was truncated or cleaned.
+#: Codes of contradictions that are normal in a log that was truncated or cleaned.
 _TRUNCATION_CODES = ("other-record-count", "other-job-count")
-#: Format -> function that yields each faulty line; job logs have several classes of faulty lines.
+#: Format other than a job log -> function that yields each faulty line.
 _FAULTS: dict[str, Callable[[StrPath], Iterable[tuple[int, str]]]] = {
     "avt": avt.faulty_lines,
     "fta": lambda path: fta.faulty_lines(event_file(path)),
@@ -106,7 +106,7 @@ def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
         if faults:
             message = f"lines that cannot be read; the first: {faults[0][1]}"
             return [Finding("error", "bad-line", message, len(faults), faults[0][0])]
-        # FILE:LINE: message, or FILE: message; FILE begins with `path`, which may be its folder
+        # the error is FILE:LINE: message, or FILE: message; `path` is FILE or its folder
         place, _, message = str(error).removeprefix(os.fspath(path)).partition(": ")
         line = place.rpartition(":")[2]
         return [Finding("error", "unreadable", message, 1, int(line) if line.isdigit() else 0)]

@@ -20,7 +20,7 @@ from gridsim.traces.jobs import JOB_DTYPE
 
 __all__ = ["is_opendc_header", "parse_opendc"]
 
-#: Column -> field of a job; a workflow becomes a user, whose jobs make bags.
+#: Column -> field of a job; a workflow is read as a user, whose jobs form bags.
 _FIELDS = {
     "WorkflowID": "user",
     "JobID": "job",
@@ -33,7 +33,7 @@ _DEPENDENCIES = "Dependencies"
 
 
 def is_opendc_header(line: str) -> bool:
-    """Return whether a line has OpenDC's names of columns."""
+    """Return whether a line consists of OpenDC's column names."""
     return set(_FIELDS) <= {word.strip() for word in line.split(",")}
 
 
@@ -43,8 +43,8 @@ def parse_opendc(path: StrPath) -> NDArray[np.void]:
     Raises
     ------
     TraceFormatError
-        With FILE:LINE, if a line has too few fields, a field is not a finite number (or a whole number if it
-        is an identifier or a count), or the file has no tasks.
+        If a line has too few fields, a field is not a finite number (or a whole number if it is an identifier
+        or a count), or the file has no tasks.  The message begins with the file and any faulty line.
     """
     rows: list[tuple[float, ...]] = []
     numbers: list[int] = []

@@ -24,7 +24,7 @@ class RigidJobs:
     release
         float64, s on the clock of the log.
     nodes
-        int64; number of nodes, which a job needs at the same time.
+        int64; number of nodes that a job needs at the same time.
     run_time
         float64, s.
     requested
@@ -60,7 +60,7 @@ class RigidJobs:
         ScenarioError
             If there is no machine.
         """
-        _check_whole("machines", machines)
+        _check_positive_integer("machines", machines)
         return _utilization(self.release, self.nodes, self.run_time, machines)
 
 
@@ -91,7 +91,7 @@ def derive_jobs(
     max_nodes
         Largest number of nodes of a job; None for no limit.
     zero_run_time
-        Run time that a job of 0 s, below the log's resolution, counts as, s.
+        Run time that replaces run times of 0 s, which are below the log's resolution, s.
     utilization, machines
         Value of `RigidJobs.utilization(machines)` to which release times are scaled, by one factor for their
         distances from the first release.  None for release times as recorded.
@@ -179,25 +179,25 @@ def _check(
     utilization: float | None,
     machines: int | None,
 ) -> None:
-    _check_whole("procs_per_node", procs_per_node)
+    _check_positive_integer("procs_per_node", procs_per_node)
     if not 0 <= start < math.inf:
         raise ScenarioError(f"start must be a finite time of at least 0 s, got {start}")
     if not end > start:
         raise ScenarioError(f"end must be after start, {start} s, got {end}")
     if max_nodes is not None:
-        _check_whole("max_nodes", max_nodes)
+        _check_positive_integer("max_nodes", max_nodes)
     if not 0 < zero_run_time < math.inf:  # work of 0 would make the stretch of a job infinite
         raise ScenarioError(f"zero_run_time must be a finite time above 0 s, got {zero_run_time}")
     if utilization is not None and not 0 < utilization < math.inf:
         raise ScenarioError(f"utilization must be a finite number above 0, got {utilization}")
     if machines is not None:
-        _check_whole("machines", machines)
+        _check_positive_integer("machines", machines)
     if utilization is not None and machines is None:
         raise ScenarioError("utilization requires machines")
     if machines is not None and utilization is None:
         raise ScenarioError("machines requires utilization")
 
 
-def _check_whole(name: str, value: int) -> None:
+def _check_positive_integer(name: str, value: int) -> None:
     if not 1 <= value < math.inf or value != int(value):
         raise ScenarioError(f"{name} must be a whole number of at least 1, got {value}")

@@ -26,18 +26,18 @@ def read_swf(path: StrPath) -> JobLog:
     Raises
     ------
     TraceFormatError
-        With FILE:LINE, if a line has fewer than 18 fields, a field that is used is not a finite number (or a
-        whole number if it is an identifier or a count), or the file is missing, truncated, binary or without
-        jobs.
+        If a line has fewer than 18 fields, a field that is used is not a finite number (or a whole number if
+        it is an identifier or a count), or the file is missing, truncated, binary or without jobs.  The
+        message begins with the file and any faulty line.
     """
     return load_swf(path).report_repairs()
 
 
 def load_swf(path: StrPath) -> JobLog:
-    """Read a job log as `read_swf` does, without a report of its repairs."""
+    """Read a job log as `read_swf` does, without a warning about repairs."""
     return repair(path, parse_swf(path))
 
 
 def parse_swf(path: StrPath) -> ParsedJobs:
-    """Return header and jobs as they are in the file, without any repair, with the errors of `read_swf`."""
+    """Return header and jobs as in the file, without any repair; raises the errors of `read_swf`."""
     return parse_jobs(path, SWF)

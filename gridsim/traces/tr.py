@@ -30,7 +30,7 @@ from gridsim.traces._text import (
 
 #: The fields before the durations.
 TR_FIELDS = ("submit", "tasks", "mean")
-#: Seconds between releases of jobs with equal submit times in the file.
+#: Time (s) between releases of jobs that have equal submit times in the file.
 SAME_TIME_GAP = 0.01
 
 
@@ -77,7 +77,7 @@ class TaskLog:
 
     @property
     def release(self) -> NDArray[np.float64]:
-        """Release of each job, s since the first; jobs of one submit time are `SAME_TIME_GAP` s apart."""
+        """Release of each job, s since the first; those of equal submit times are `SAME_TIME_GAP` s apart."""
         first = np.searchsorted(self.submit, self.submit)
         release: NDArray[np.float64] = self.submit - self.submit[0]
         return release + SAME_TIME_GAP * (np.arange(len(self)) - first)
@@ -104,9 +104,9 @@ def read_tr(path: StrPath) -> TaskLog:
     Raises
     ------
     TraceFormatError
-        With FILE:LINE, if a line has fewer than 4 fields, the number of tasks differs from the number of
-        durations, a field is not a finite number, a duration or mean is negative, or the file is missing,
-        truncated, binary or without jobs.
+        If a line has fewer than 4 fields, the number of tasks differs from the number of durations, a field
+        is not a finite number, a duration or mean is negative, or the file is missing, truncated, binary or
+        without jobs.  The message begins with the file and any faulty line.
     """
     log = load_tr(path)
     warn_remarks(path, log.repairs)
@@ -114,7 +114,7 @@ def read_tr(path: StrPath) -> TaskLog:
 
 
 def load_tr(path: StrPath) -> TaskLog:
-    """Read a job log as `read_tr` does, without a report of its repairs."""
+    """Read a job log as `read_tr` does, without a warning about repairs."""
     log = parse_tr(path)
     unsorted = np.flatnonzero(log.submit < np.maximum.accumulate(log.submit))
     if len(unsorted):
@@ -126,7 +126,7 @@ def load_tr(path: StrPath) -> TaskLog:
 
 
 def parse_tr(path: StrPath) -> TaskLog:
-    """Return the jobs as they are in the file, in its order, with the errors of `read_tr`."""
+    """Return the jobs as in the file, in its order; raises the errors of `read_tr`."""
     submit, mean, duration = array("d"), array("d"), array("d")
     tasks, lines = array("q"), array("q")
     number = 0
@@ -194,7 +194,7 @@ def _values(line: str, words: list[str]) -> list[float] | None:
         return None
     if len(values) <= len(TR_FIELDS) or values[1] != len(values) - len(TR_FIELDS):
         return None
-    # float() alone would accept 1_000, and digits outside of ASCII
+    # float() also accepts 1_000 and digits outside of ASCII
     if ("_" in line or not line.isascii()) and None in map(parse_number, words):
         return None
     column = np.array(values)

@@ -14,6 +14,7 @@ from gridsim.support.arrays import Floats, Integers
 
 #: Relative tolerance of equal times, which are multiples of 1 ns stored as floats (s).
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
+#: A nanosecond, s.
 NS = 1e-9
 #: Maximum number of steps of a check that may need several steps per row.
 MAX_STEPS = 50_000_000
@@ -122,7 +123,7 @@ def overlaps(resource: Integers, start: Floats, end: Floats) -> tuple[Integers, 
     order = np.lexsort((end, start, resource))
     u, begin, stop = resource[order], start[order], end[order]
     position, first = np.arange(len(order)), np.diff(u, prepend=u[:1] - 1) != 0
-    # ranks of ends grow from resource to resource, so that one running maximum serves all resources
+    # ranks of ends increase from resource to resource, so that one running maximum serves all resources
     rank = np.unique(stop, return_inverse=True)[1].ravel() + np.cumsum(first) * len(order)
     later = np.diff(np.maximum.accumulate(rank), prepend=-1) > 0
     latest = np.maximum.accumulate(np.where(later, position, 0))
@@ -132,12 +133,12 @@ def overlaps(resource: Integers, start: Floats, end: Floats) -> tuple[Integers, 
 
 
 def over_capacity(start: Floats, end: Floats, amount: Integers, capacity: int) -> tuple[float, int] | None:
-    """Return the first instant (s) at which more than `capacity` is in use, and that amount; else None."""
+    """Return the first instant (s) with more than `capacity` in use, and that amount; None if none."""
     time = np.concatenate((start, end))
     change = np.concatenate((amount, -amount))
     order = np.lexsort((change, time))  # ends come before starts at the same instant
     used = np.cumsum(change[order])
-    # only the last change of an instant counts
+    # only the state after the last change of an instant counts
     last = np.r_[time[order][1:] != time[order][:-1], True] if len(time) else np.zeros(0, bool)
     excess = np.flatnonzero(last & (used > capacity))
     return (float(time[order][excess[0]]), int(used[excess[0]])) if len(excess) else None

@@ -32,7 +32,7 @@ class Copies:
     Parameters
     ----------
     task
-        Numbers of tasks, counted through all applications.
+        Task numbers, consecutive over all applications.
     begin
         Work of the task done before the row began (Mflop).
     row_label
@@ -343,7 +343,7 @@ def _running_copies(rows: Copies, at: Integers, side: Literal["left", "right"]) 
         "left" excludes copies that begin exactly at `at`; "right" includes them.
     """
     count = len(rows.task)
-    # ranks of instants grow from task to task, so that one sorted array serves all tasks
+    # ranks of instants increase from task to task, so that one sorted array serves all tasks
     time = np.unique(np.r_[rows.start, rows.end, at], return_inverse=True)[1].ravel()
     width = int(time.max(initial=0)) + 1
     begin, end, instants = (rows.task * width + time[k * count : (k + 1) * count] for k in range(3))
@@ -379,7 +379,7 @@ def _check_moves(
     cost
         Duration of a move (ns).
     keeps_work
-        Whether a task that is interrupted keeps all its work, or none.
+        Whether an interrupted task keeps all its work; otherwise it keeps none.
     """
     speeds, sizes = result.scenario.platform.speeds.tolist(), workload.sizes().tolist()
     done_before, durations = np.zeros(len(rows.task)), np.zeros(len(rows.task), np.int64)
@@ -481,7 +481,7 @@ def _check_begins(
     )
 
 
-#: Function of rows and instants (ns) that returns the work (Mflop) in the newest checkpoints.
+#: Function of rows and instants (ns) that returns the work (Mflop) in each row's newest checkpoint.
 _CheckpointedWork = Callable[[Integers, Integers], Floats]
 
 
@@ -513,15 +513,15 @@ def _newest_checkpoint_work(rows: Copies, rules: CheckpointRules, work_at: _Chec
     count = len(rows.task)
     order = np.lexsort((rows.start, rows.task))
     task, position = rows.task[order], np.arange(count)
-    # with ranks of times, a task and an instant fit into one number
+    # with ranks in place of times, a task and an instant fit into one number
     rank = np.unique(np.r_[rows.start, rows.end], return_inverse=True)[1].ravel()
     start, end = (task * 2 * count + rank[half][order] for half in (slice(count), slice(count, None)))
-    # first row of the same task that starts at or after the end of the copy in this row
+    # per row: the first row of the same task that starts at or after its end
     next_row = np.maximum(np.searchsorted(start, end), position + 1)
     running = next_row - position - 1
     step_counts = rules.step_counts(rows)[order]
     _check_step_count(rules, np.r_[step_counts, step_counts * running])
-    # the largest work in checkpoints of ended copies so far, as ranks that grow from task to task
+    # the largest work so far in checkpoints of ended copies, as ranks that increase from task to task
     value, at = np.unique(work_at(order, rows.end[order]), return_inverse=True)
     best = np.full(count + 1, -1)
     np.maximum.at(best, next_row, task * count + at.ravel())
@@ -541,7 +541,7 @@ def _check_step_count(rules: CheckpointRules, step_counts: Floats) -> None:
 
 
 def _numbered_batches(count: Integers) -> Iterator[tuple[Integers, Integers]]:
-    """Yield pairs of arrays, with each k and each number from 0 to count[k] - 1, in batches."""
+    """Yield all pairs (k, number) with number in 0..count[k] - 1, in batches of two arrays."""
     until = np.cumsum(np.maximum(0, count))
     first = until - np.maximum(0, count)
     total = int(until[-1]) if len(until) else 0

@@ -33,7 +33,7 @@ def check_jobs(result: Result, workload: Applications) -> list[Violation]:
     """Check the table ``jobs`` against the scenario, the other tables and the recorded schedule.
 
     Without a recorded schedule the order of execution is checked only if every application has one task: the
-    table of applications then says when each job ran.
+    table of applications then has the times of each job.
     """
     if "jobs" not in result.tables:
         return [Violation("jobs", 1, "jobs", f"is missing, but {result.scheduler['name']} writes it")]
@@ -172,7 +172,7 @@ class JobsTable:
         shortest = sending + network.latency - network.jitter
         longest = sending + network.latency + network.jitter
         if network.interfaces == "fifo":
-            # all other data that the two machines send or receive may be queued first
+            # in the worst case, all other data that the two machines send or receive are queued first
             home, machine = self.workload.submitter[self.application], self["machine"]
             nodes, data_time = len(self.result.machines), np.where(self.is_moved, sending, 0.0)
             busy = np.bincount(home, data_time, nodes) + np.bincount(machine, data_time, nodes)
@@ -181,7 +181,7 @@ class JobsTable:
 
 
 def _check_with_owners(jobs: JobsTable) -> list[Violation]:
-    """Check the jobs of a run in which owners come and go, in which a job may move more than once.
+    """Check the jobs of a run in which owners come and go, so that a job may move more than once.
 
     `gridsim.validation.copies` checks that each job continued with the work it had done.
     """
@@ -326,7 +326,7 @@ def _check_times(jobs: JobsTable) -> list[Violation]:
 
 
 def _is_within(actual: Floats, low: Floats, high: Floats, digits: Floats) -> NDArray[np.bool_]:
-    """Return whether times are in a range, up to the rounding of `digits`, the largest term of each sum."""
+    """Return whether times are in a range, up to rounding; `digits` is the largest term of each sum."""
     slack = 4 * NS + 2 * ROUNDING * np.abs(digits)
     is_inside: NDArray[np.bool_] = (actual >= low - slack) & (actual <= high + slack)
     return is_inside
@@ -462,7 +462,7 @@ def _check_record(jobs: JobsTable) -> list[Violation]:
         lambda k: f"{arrival_counts[k]:.0f} tasks have arrived, but {run_counts[k]} jobs ran there",
     )
     violations += order_violations(jobs.result)
-    # the rows determine the waiting time of a job only if its application has one row in both tables
+    # rows determine the waiting time of a job only if its application has one row in each table
     single = jobs.workload.tasks == 1
     for table in (schedule, arrivals):
         single = single & (np.bincount(table["application"], minlength=count) == 1)

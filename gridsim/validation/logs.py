@@ -30,9 +30,9 @@ from gridsim.validation.common import (
     violations_where,
 )
 
-#: Numbers in tables of other programs are rounded to multiples of this: Batsim writes six decimals (s).
+#: Resolution of numbers in tables of other programs; Batsim writes times (s) with six decimals.
 UNIT = 1e-6
-#: Columns that a jobs table of Batsim must have.
+#: Columns that the jobs table of Batsim must have.
 BATSIM = (
     "job_id",
     "submission_time",
@@ -81,7 +81,7 @@ def validate_batsim(
     np.add.at(allocated, row, high - low)
     has_run = allocated > 0
     label, numbers = jobs["job_id"], [_number_of(job) for job in jobs["job_id"]]
-    # a log has no workloads: both w0!1 and w1!1 are its job 1
+    # a job log has no names of workloads: w0!1 and w1!1 are both its job 1
     violations = _check_duplicates(jobs["key"] if job_log is None else numbers, label, row_label)
     violations += violations_where(
         "size",
@@ -108,7 +108,7 @@ def validate_batsim(
         row_label,
         lambda k: f"job {label[k]} has {allocated[k]} resources, but requested {requested_resources[k]}",
     )
-    # the stretch is a quotient of rounded numbers, which may have any value for a job of 0 s
+    # stretch is a quotient of rounded numbers; for a job of 0 s it may have any value
     positive_time = np.where(run_time > UNIT, run_time, np.nan)
     stretch = (finish - submit) / positive_time
     stretch_slack = UNIT + _slack(2, finish, submit, run_time) * (1 + np.abs(stretch)) / (
@@ -164,7 +164,7 @@ def validate_swf(
     Parameters
     ----------
     machines
-        Number of processors; None for ``MaxProcs`` of the header, without which it is not checked.
+        Number of processors; None for ``MaxProcs`` of the header.  If both are missing, it is not checked.
     job_log
         The log of the submitted jobs.  The log at `path` must have each of them once, with its number, submit
         time and processors, and if it was completed also with its wait and run time.
@@ -247,9 +247,9 @@ def _shared_resources(
     Raises
     ------
     TraceFormatError
-        If the intervals cut each other into too many pieces.
+        If the ends of the intervals divide them into too many pieces.
     """
-    # resources between two neighbouring interval ends are in the same intervals, so they form one piece
+    # resources between two neighbouring ends of intervals are in the same intervals; they form one piece
     edges = np.unique(np.concatenate((low, high)))
     first, last = np.searchsorted(edges, low), np.searchsorted(edges, high)
     cover = np.bincount(first, minlength=len(edges)) - np.bincount(last, minlength=len(edges))
@@ -283,7 +283,7 @@ def _jobs_without_parts(path: StrPath) -> tuple[JobLog, NDArray[np.bool_]]:
 
 
 def _slack(count: int, *times: Floats) -> Floats:
-    """Return the error of a sum of `count` numbers of a table: half a `UNIT` each, and float rounding."""
+    """Return the rounding error of a sum of `count` entries: half a `UNIT` each, plus float rounding."""
     largest = np.maximum.reduce([np.abs(values) for values in times])
     slack: Floats = count * UNIT / 2 + ROUNDING * largest
     return slack
@@ -395,7 +395,7 @@ def _parse_batsim(path: StrPath, rows: Iterator[tuple[int, list[str]]]) -> dict[
             raise format_error(path, number, fault)
         columns["requested_number_of_resources"].append(int(float(requested)))
         for name in (*_NUMBERS, *metrics):
-            # a rejected job has no times
+            # a rejected job has no resources, and need not have times
             fault = number_fault(name, row[name])
             if fault and resources:
                 raise format_error(path, number, fault)

@@ -13,7 +13,7 @@ from gridsim.validation.schedule import rejected_or_cancelled_jobs
 
 #: Kinds of messages of `WALKERS` whose delay is a parameter of the scheduler.
 _PROBE_KINDS = ("probe", "load")
-#: Minimum number of messages of a kind, all with tasks, for which the kind counts as carrying tasks.
+#: A kind counts as carrying tasks if all of its messages carry tasks and there are at least this many.
 _MIN_SAMPLE = 5
 
 
@@ -88,7 +88,7 @@ def _check_log(result: Result) -> list[Violation]:
 
 
 def _check_dropped_tasks(result: Result) -> list[Violation]:
-    """Check that tasks which were lost with a message were submitted again.
+    """Check that tasks lost with a message were submitted again.
 
     A kind of message carries tasks if tasks arrive with each delivered message of that kind.  A dropped
     message of such a kind has lost at least one task, which arrives nowhere, whereas tasks
@@ -111,7 +111,7 @@ def _check_dropped_tasks(result: Result) -> list[Violation]:
     for name in np.unique(kind[is_dropped & (application >= 0)]):
         is_kind = kind == name
         if (is_delivered & is_kind).sum() >= _MIN_SAMPLE and brings_tasks[is_kind].all():
-            # two messages sent at the same time may carry the tasks together
+            # two messages that are sent at the same time may bring the tasks together
             _, rows = np.unique(
                 (application + apps * log["receiver"] + 1j * log["sent"])[is_kind & is_dropped],
                 return_index=True,
@@ -185,7 +185,7 @@ def _check_down_machines(
             rows_of_machine = order[low:high]
             # the first outage that is not over when the message is sent
             first = np.append(down, np.inf)[np.searchsorted(up, sent[rows_of_machine], side="right")]
-            # events at the instant of a failure precede it
+            # other events at the instant of a failure come before it
             lost[rows_of_machine] |= first < (delivered if at_receiver else sent)[rows_of_machine] - NS
     return violations_where(
         "dead machine",

@@ -8,12 +8,12 @@ from gridsim.results.result import Result
 from gridsim.support.arrays import Integers
 from gridsim.validation.common import Violation, is_close, is_emulated, violations_where
 
-#: Maximum number of applications that a message lists.
+#: Maximum number of applications that an error message lists.
 _MAX_LISTED = 10
 
 
 def order_violations(result: Result) -> list[Violation]:
-    """Check that each machine runs tasks one by one in order of arrival, and is not idle while it has one.
+    """Check that each machine runs tasks one by one in order of arrival, without idling while one waits.
 
     A row of the recorded schedule may have several tasks, which run one after another.  If they differ in
     size, the row does not determine when each of them starts; then a task is too early only if it arrives
@@ -27,7 +27,7 @@ def order_violations(result: Result) -> list[Violation]:
     schedule, arrivals = result.tables["schedule"], result.tables["arrivals"]
     schedule_rows = np.lexsort((schedule["start"], schedule["machine"]))
     arrival_rows = np.argsort(arrivals["machine"], kind="stable")
-    # one entry for each task, sorted by machine
+    # one entry per task, sorted by machine
     schedule_tasks, arrival_tasks = schedule["tasks"][schedule_rows], arrivals["tasks"][arrival_rows]
     run_order, run_machines = (
         np.repeat(schedule[name][schedule_rows], schedule_tasks) for name in ("application", "machine")

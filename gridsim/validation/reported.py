@@ -108,7 +108,7 @@ def _check_peak_queue(result: Result) -> list[Violation]:
     last = np.append((np.diff(at) != 0) | starts_group[1:], True)
     lower, upper = (np.zeros(len(result.machines), np.int64) for _ in range(2))
     np.maximum.at(lower, machine[last], waiting[last])
-    # a task that arrives at an idle machine may count before it starts, or start before the next one arrives
+    # a task that arrives at an idle machine may count as waiting first, or start before the next task arrives
     begin = np.flatnonzero(np.append(True, last[:-1]))
     queue_before = np.where(starts_group[begin], 0, np.append(0, waiting)[begin])
     np.maximum.at(upper, machine[begin], queue_before + np.add.reduceat(np.maximum(change, 0), begin))
@@ -324,7 +324,7 @@ def _mean_distance(places: Floats) -> float:
 
 
 def _check_hosts(result: Result) -> list[Violation]:
-    """Check that hosts are in order of time, and that each task has one."""
+    """Check the table ``hosts``: valid rows in order of time, and at least one host per task."""
     table, count, machines = result.tables["hosts"], len(result.applications), len(result.machines)
     i, client, host, needed, found_at = (
         table[name] for name in ("application", "client", "host", "needed", "found")

@@ -61,7 +61,7 @@ def _violations(result: Result) -> list[Violation]:
     if violations := _size_violations(result):
         return violations
     if isinstance(recorded_files := result.provenance.get("files"), dict):
-        # without this check, a changed trace would look like a faulty result
+        # check this first: with a changed trace, the result would look faulty
         check_digests(result.scenario.files, recorded_files)
     workload = result.scenario.workload.realize(result.scenario.platform)
     violations = (
@@ -74,7 +74,7 @@ def _violations(result: Result) -> list[Violation]:
         violations += check_schedule(result, workload)
     if not violations:  # the next checks rely on the tables checked so far
         violations += check_reported(result)
-    # other schedulers may use the same table name with another meaning
+    # tables with this name may have another meaning in other schedulers
     if result.scheduler.get("class") in WALKERS:
         violations += check_jobs(result, workload)
     return violations
@@ -167,7 +167,7 @@ def _check_applications(result: Result, workload: Applications) -> list[Violatio
         waiting: Floats = finish - run_time - workload.ready
         derived_columns |= {"run_time": run_time, "waiting": waiting}
         derived_columns["slowdown"] = job_slowdown(waiting, run_time)
-    # the difference finish - release may lose most significant digits
+    # the difference finish - release may have few exact digits
     digits = {"stretch": finish / table["size"], "stretch_agg": finish / table["size"] * speed}
     for name, expected in derived_columns.items():
         actual = table[name]

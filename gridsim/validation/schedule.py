@@ -102,10 +102,10 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
         violations += check_copies(result, workload, copies)
         is_overtaken = overtaken_copies(copies)
     elif not workload.unequal and result.scenario.fluctuation is None:
-        # if task sizes differ, a row does not tell which tasks ran, so its duration cannot be checked
+        # rows do not tell which tasks ran, so durations can be checked only if all tasks have the same size
         task_time = np.maximum(1.0, np.rint(applications["task_size"][i] / speeds[u] * 1e9)) * NS
-        # a task that ends at the instant of a failure is completed, except for a rigid job, of which another
-        # machine may have failed; beyond a million s, floats do not distinguish neighbouring ns
+        # a task that ends at the instant of a failure is completed, unless it is of a rigid job, of which
+        # another machine may have failed; after a million s, floats do not distinguish neighbouring ns
         slack = np.where(result.rigid | (end > 1e6), NS, -0.5 * NS)
         violations += violations_where(
             "duration",
@@ -149,7 +149,7 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
     if runs is not None:
         violations += _check_common_starts(result, u, i, runs.ravel(), done, valid_row_label)
         is_full = end - start >= durations(workload, float(speeds[0]))[i] * NS - 0.5 * NS
-        # the message that a job is cancelled may arrive after its end
+        # the message that cancels a job may arrive after its end
         is_late_news = is_cancelled & (
             end > (workload.cancel_at[i] if workload.cancel_at is not None else np.inf)
         )
@@ -237,7 +237,7 @@ def _check_task_sizes(
     start: Floats,
     end: Floats,
 ) -> list[Violation]:
-    """Check that each task of an application with unequal tasks ran once, from the durations of rows."""
+    """Check by the durations of rows that each task of an application with unequal tasks ran once."""
     assert workload.task_sizes is not None
     owner = np.repeat(np.arange(len(workload)), workload.tasks)
     size, owners_run = ((end - start) * speed)[is_completed], i[is_completed]
@@ -278,7 +278,7 @@ def _check_jobs_run_to_end(
     Parameters
     ----------
     is_full
-        Whether a row is not completed although it lasts for the whole run time of its job.
+        Whether a row lasts for the whole run time of its job but is not completed.
     """
     is_whole_job = np.bincount(run_index, is_full) == np.bincount(
         run_index, result.applications["tasks"][i]
@@ -352,7 +352,8 @@ def _check_machines_up(
         for machine, down, up in faults.outages(machines, float(end.max())):
             low, high = np.searchsorted(by_machine, (machine, machine + 1))
             rows = order[low:high]
-            # the first outage that is not over when the row starts; it must not begin before the row ends
+            # find the first outage that is not over when the row starts; it must not begin before the row
+            # ends
             first = np.searchsorted(up, start[rows], side="right")
             is_down[rows] = np.append(down, np.inf)[first] < end[rows]
             rows_hit, first = rows[is_down[rows]], first[is_down[rows]]
@@ -363,7 +364,7 @@ def _check_machines_up(
                 is_down[k] = not _is_between_tasks(down[j:j_last], up[j:j_last], start[k], end[k], int(n[k]))
             is_unexplained[rows] &= ~np.isin(end[rows], down)
     if run_index is not None and len(u):
-        # a rigid job that has lost a machine ends on its other machines when they learn of the failure
+        # when a rigid job loses a machine, it ends on the others when they learn of the failure
         loss_time = np.full(run_index.max() + 1, np.inf)
         np.minimum.at(
             loss_time,
@@ -438,8 +439,8 @@ def _check_agreement(
     busy = np.bincount(u, end - start, len(machines))
     task_counts = np.bincount(u, done, len(machines)).astype(np.int64)
     slack = NS * np.bincount(u, minlength=len(machines))
-    # if tasks wait on machines, an application uses each machine at which its tasks arrive, unless they are
-    # all withdrawn
+    # if tasks wait on machines, an application uses each machine at which its tasks arrive, unless all of
+    # them are withdrawn
     arrivals = result.tables.get("arrivals")
     if arrivals is None or not len(arrivals):
         ordered = np.sort(u * count + i)  # faster than numpy.unique, which hashes them
@@ -469,7 +470,7 @@ def _check_agreement(
         expected = result.tables[table][name]
         tolerance = slack.max() if len(slack) else NS
         if name == "utilization" and span > 0:
-            # the difference of finish and release loses most of their digits
+            # the difference of finish and release may have few exact digits
             tolerance = max(
                 tolerance, (tolerance + ROUNDING * (span + float(applications["release"].max()))) / span
             )
@@ -492,7 +493,7 @@ def _check_resubmission(
     Parameters
     ----------
     is_not_interrupted
-        bool[rows].
+        Whether each row was not interrupted by a failure: bool[rows].
     """
     if "task" in result.tables["schedule"]:
         return []
@@ -604,7 +605,7 @@ def _check_arrivals(
             f"{first[row_keys[k]]} s"
         ),
     )
-    # each task arrives once, and once more for each time that it is lost
+    # each task arrives once, and again each time it is lost
     total, max_tasks = (
         np.bincount(j, arriving_tasks, count),
         applications["tasks"] + applications["resubmitted"],

@@ -26,7 +26,7 @@ def check_times(result: Result, workload: Applications) -> list[Violation]:
     """Check the table of applications against the times that jobs state."""
     table, violations = result.applications, list[Violation]()
     first, finish = table["first_start"], table["finish"]
-    # floats distinguish neighbouring ns up to a million s
+    # up to a million s, floats distinguish neighbouring ns
     slack = np.where(np.nan_to_num(finish) > 1e6, 2 * NS + ROUNDING * np.nan_to_num(finish), 0.9 * NS)
     if (not_before := workload.not_before) is not None:
         violations += violations_where(
@@ -36,7 +36,7 @@ def check_times(result: Result, workload: Applications) -> list[Violation]:
             lambda i: f"starts at {first[i]} s, but must not start before {not_before[i]} s",
         )
     if (deadline := workload.deadline) is not None:
-        # the deadline is for the reservation of a job, which the job may outlive
+        # the deadline concerns the reservation of a job, which may run beyond its reservation
         overrun = np.zeros(len(table))
         if result.scheduler["parameters"].get("estimate") == "requested":
             overrun = np.maximum(0.0, table["run_time"] - table["requested"])
@@ -74,7 +74,7 @@ def _check_freed(result: Result, at: Floats, called_off: NDArray[np.bool_]) -> l
     known = (i >= 0) & (i < len(at))
     job = np.where(known, i, 0)
     slack = 2 * NS + ROUNDING * at[job]
-    # a reservation that ends at the instant of the cancellation frees no time
+    # a reservation that ends when its job is cancelled frees no time
     bad = ~known | ~called_off[job] | (start < at[job] - slack) | ~(end >= start)
     violations = violations_where(
         "cancelled",

@@ -71,7 +71,7 @@ def test_errors_in_user_code_show_only_user_frames(folder, toy):
     assert isinstance(invoke("-v", *run).exception, ZeroDivisionError)  # Python shows the whole traceback
 
 
-def test_both_node_forms_give_equal_results():
+def test_interpreted_and_compiled_nodes_give_equal_results():
     digests = {
         json.loads(good("run", "--scheduler", "rjss", *SMALL, *form, "--json").stdout)["digest"]
         for form in ([], ["--node-form", "interpreted"], ["--node-form", "compiled"])
@@ -239,7 +239,7 @@ def test_flags_override_the_file(folder, toy):
     assert (network.latency, network.bandwidth, network.interfaces) == (0.1, float("inf"), "equal")
 
 
-def test_traces_replace_generators(folder, toy):
+def test_logs_and_host_tables_replace_drawn_workloads_and_platforms(folder, toy):
     Path("log.swf").write_text(f"{job(1, 100, 10, 1)}\n{job(2, 110, -1, 1)}\n{job(3, 900, 30, 2)}\n")
     Path("hosts.csv").write_text("cpu_model,computers,gflops_core\nA,1,1.5\n")
     flags = ["--job-log", "log.swf", "--hosts", "hosts.csv", "--nodes", 4]
@@ -275,7 +275,7 @@ def test_compare_prints_a_table(folder, toy):
     assert len(os.listdir("results")) == 2
 
 
-def test_the_baseline_is_stable_and_named(folder, toy):
+def test_the_baseline_does_not_depend_on_results_and_is_named(folder, toy):
     Path("other.py").write_text(f"from {toy.partition(':')[0]} import Toy\n")
     chosen = f"{toy},other:Toy"
     slow = [

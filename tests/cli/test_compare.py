@@ -57,7 +57,7 @@ def test_replications_give_means_and_ratios(tmp_path: Path) -> None:
     assert found.stdout == f"{library.format()}\nsaved {figure}, which shows max_stretch_agg\n"
 
 
-def test_schedulers_with_known_run_times_are_named() -> None:
+def test_schedulers_that_know_run_times_are_named() -> None:
     schedulers = {"easy": gs.Backfill(), "dgs": gs.DgsAsap(estimate="run")}
     text = " ".join(compare(rigid(), schedulers).format().split())
     assert "run times are known to dgs (estimate=run)" in text and "requested times are known to easy" in text
@@ -85,7 +85,7 @@ def test_retry_repeats_failed_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-def test_all_selects_the_applicable_schedulers(tmp_path: Path) -> None:
+def test_the_name_all_selects_the_applicable_schedulers(tmp_path: Path) -> None:
     for scenario, file in ((bags(), tmp_path / "bags.toml"), (rigid(), tmp_path / "rigid.toml")):
         scenario.save(file)
         found = invoke(file, "--schedulers", "all", "--replicates", 1, "--workers", 1, "--json")
@@ -154,7 +154,7 @@ def test_any_key_of_the_scenario_can_be_changed(tmp_path: Path) -> None:
     assert found.exit_code == 2 and "--change must be KEY=VALUE" in found.stderr
 
 
-def test_rigid_rejects_bags_of_selected_jobs(tmp_path: Path) -> None:
+def test_the_flag_rigid_rejects_bags_of_selected_jobs(tmp_path: Path) -> None:
     """Otherwise all jobs would be compared with some of them."""
     log, part = tmp_path / "log.swf", tmp_path / "part.toml"
     log.write_text("".join(f"{k} {k} 0 60 1 -1 -1 1 60 -1 1 {k} 1 -1 -1 -1 -1 -1\n" for k in (1, 2, 3)))
@@ -175,7 +175,7 @@ def test_often_interrupted_applications_are_named(tmp_path: Path) -> None:
     assert "fcfs: failures cut off application 0 again and again, " in " ".join(found.stdout.split())
 
 
-def test_half_width_adds_replications() -> None:
+def test_the_flag_half_width_adds_replications() -> None:
     found = invoke(*SMALL, "--half-width", "0.02", "--at-most", 40, "--workers", 1, "--json")
     said = json.loads(found.stdout)
     count = len(said["seeds"])
@@ -199,7 +199,7 @@ def test_half_width_adds_replications() -> None:
         (["--replicates", "1"], 5),
     ],
 )
-def test_half_width_stops_at_the_maximum(arguments: list[str], count: int) -> None:
+def test_the_flag_half_width_stops_at_the_maximum_of_replications(arguments: list[str], count: int) -> None:
     found = invoke(*SMALL, "--half-width", "0.5", "--workers", 1, "--json", *arguments)
     said = json.loads(found.stdout)
     assert len(said["seeds"]) == count and said["reached"] == (count == 5)
@@ -237,7 +237,7 @@ def test_invalid_flags_are_rejected(arguments: list[str], said: str) -> None:
     assert len(found.stderr.splitlines()) == 1
 
 
-def test_single_runs_on_an_executor_are_equal() -> None:
+def test_single_runs_on_an_executor_equal_local_runs() -> None:
     from gridsim.support.processes import Processes
 
     schedulers = {"tree": gs.FairTree(), "fcfs": gs.Fcfs()}

@@ -164,7 +164,7 @@ def test_notebook_shows_its_own_progress_bar(stderr, monkeypatch, widgets):
     assert progress.bar(True, 2, "runs") is None
 
 
-def test_progress_passes_entries_through(stderr):
+def test_progress_bar_yields_its_entries_unchanged(stderr):
     stream = stderr(terminal=False)
     assert list(progress.with_progress([5, 6], "force", 2, "runs")) == [5, 6]
     assert stream.getvalue() == "2/2 runs after 0 s\n"

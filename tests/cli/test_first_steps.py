@@ -44,7 +44,7 @@ def test_lists_fit_the_terminal_and_support_json(what: str) -> None:
         assert first in text and row["what"], row
 
 
-def test_lists_are_complete() -> None:
+def test_lists_have_all_registered_schedulers() -> None:
     rows = json.loads(good("list", "schedulers", "--json"))
     assert [row["name"] for row in rows] == list(registered())
     found = {row["name"]: row for row in json.loads(good("list", "parameters", "backfill", "--json"))}
@@ -181,7 +181,7 @@ bandwidth = "1 Mbit/s"
 # -- failures, unusual values, verbosity --------------------------------------------------------------------
 
 
-def test_flags_set_failures(begun: Path) -> None:
+def test_flags_add_failures_to_a_scenario(begun: Path) -> None:
     small = ("scenario.toml", "--nodes", 8, "--applications", 2, "--json", "--schedulers", "mincent")
     for flags, faults in (
         (("--failures", "4 h"), gs.Faults.poisson(14_400.0, 1)),
@@ -209,7 +209,7 @@ LISTED = {"kind": "list", "release": [0, 1], "tasks": [1, 1], "task_size": [5.0,
         ("faults", {"kind": "poisson", "mean": 4.0, "seed": 1}, "each machine fail after 4 s"),
     ],
 )  # fmt: skip
-def test_unusual_values_warn(entry: str, value: object, said: str) -> None:
+def test_unusual_values_cause_a_warning(entry: str, value: object, said: str) -> None:
     usual = gs.Scenario(gs.Platform.equal(2, 2000.0), gs.Workload.bags(applications=1, tasks=2.0, seed=1))
     scenario = usual.replaced({entry: value})
     for run in (gs.simulate, lambda s, name, **how: gs.compare(s, [name], **how)):
@@ -226,7 +226,7 @@ def _unusual_faults(nodes: int, machine: list[int], down: list[float]) -> list[s
     return list(unusual_values(gs.Scenario(gs.Platform.equal(nodes, 2000.0), workload, faults=faults)))
 
 
-def test_listed_outages_warn_only_where_machines_fail_often() -> None:
+def test_listed_outages_cause_a_warning_only_if_machines_fail_often() -> None:
     assert not _unusual_faults(4, [0], [10.0]) and not _unusual_faults(1, [0], [10.0])
     assert not _unusual_faults(4, [0, 1, 2, 3], [10.0] * 4)  # one outage of all machines
     assert not _unusual_faults(
@@ -248,7 +248,7 @@ def test_the_default_scenario_gives_no_warnings(recwarn: pytest.WarningsRecorder
     assert not list(unusual_values(default_scenario()))
 
 
-def test_verbosity_logs_the_steps(begun: Path) -> None:
+def test_the_flag_v_logs_the_steps_of_a_run(begun: Path) -> None:
     done = invoke("-v", "compare", "scenario.toml", "--schedulers", "mincent", "--nodes", 5)
     assert "gridsim: scenario of scenario.toml" in done.stderr
     assert "gridsim: mincent: run of 20 applications begins" in done.stderr

@@ -175,7 +175,7 @@ def test_the_first_of_two_runs_keeps_its_checkpoint(
         ),
     ],
 )
-def test_errors_have_one_line(
+def test_errors_of_resume_have_one_line(
     arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: one line and an exit code, whenever they come and however many."""
+"""SIGINT and SIGTERM give one line and an exit code, at any time and in any number."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Code in the documentation: blocks of README, tutorial and guides run, and print what the page shows.
 
-The blocks of a page run in order in one folder, which has a few small files in place of a reader's.  A block
+The blocks of a page run in order in one folder, which has a few small files instead of a reader's.  A block
 without a language, or with sh, is for the shell; one with text is the output of the block before it.
 """
 

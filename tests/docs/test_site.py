@@ -78,7 +78,7 @@ def test_parameters_of_a_docstring_are_parsed():
 
 @pytest.mark.parametrize("module", [m.name for m in pkgutil.walk_packages(gs.__path__, "gridsim.")])
 def test_documented_parameters_exist(module):
-    """Names in the sections of parameters are those of the signature, so that none remains after a rename."""
+    """Names in the sections of parameters are those of the signature, so a rename changes both."""
     try:
         loaded = import_module(module)
     except ImportError as error:

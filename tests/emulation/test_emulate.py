@@ -46,7 +46,7 @@ def rigid() -> gs.Scenario:
 
 
 def alike() -> gs.Scenario:
-    """Rigid jobs that may run on any machine."""
+    """Return a scenario of rigid jobs on equal machines."""
     return gs.Scenario(gs.Platform.equal(8), gs.Workload.jobs_of([0.0, 10.0], [3, 8], [50.0, 60.0]))
 
 
@@ -55,7 +55,7 @@ NAMES = ["sparrow", "hawk", "join-shortest-queue", "fair-tree", "rjss", "WQR-FT"
 
 
 def check(result: gs.Result) -> None:
-    """Every task once, and all that is checked of a recorded schedule."""
+    """Check that each task is completed once, and that the recorded schedule is valid."""
     assert validate_result(result) == []
     assert result.provenance["emulation"]["processes"] == 2
 
@@ -75,7 +75,7 @@ def test_rigid_jobs_run_in_processes() -> None:
     assert (result.applications["failed"] == 0).all()
 
 
-def test_a_result_can_be_looked_at_like_any_other(tmp_path: Path) -> None:
+def test_emulated_results_can_be_saved_printed_and_reported(tmp_path: Path) -> None:
     scenario, scheduler = bags(), gs.Sparrow()
     emulated = emulate(scenario, scheduler, speedup=200.0, network="real", work="spin")
     emulated.save(tmp_path / "emulated.npz")
@@ -89,7 +89,7 @@ def test_a_result_can_be_looked_at_like_any_other(tmp_path: Path) -> None:
     assert "emulated" in both.format()
 
 
-def test_the_command_saves_a_result(tmp_path: Path) -> None:
+def test_the_command_emulate_saves_a_result(tmp_path: Path) -> None:
     flags = (
         "--nodes 4 --applications 2 --tasks-per-node 1 --interarrival 5 --speedup 200 --processes 2 --json"
     )
@@ -99,7 +99,7 @@ def test_the_command_saves_a_result(tmp_path: Path) -> None:
     assert validate_result(tmp_path / "one.npz") == []
 
 
-def test_nodes_that_fail_lose_their_tasks_once() -> None:
+def test_failed_machines_lose_their_tasks_once() -> None:
     faults = gs.Faults.of([1, 6, 3], [30.0, 40.0, 50.0], [45.0, 40.0, 70.0])
     result = emulate(bags(faults=faults), gs.Sparrow(), speedup=100.0)
     check(result)
@@ -109,7 +109,7 @@ def test_nodes_that_fail_lose_their_tasks_once() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sparrow", "work-stealing"])
 def test_killed_processes_lose_their_tasks_once(name: str) -> None:
-    """Also if one is killed while others are, or have just begun anew."""
+    """Some processes are killed while others are down or have just restarted."""
     at = [30.0 + 8.0 * k for k in range(25)]
     faults = gs.Faults.of([5 * k % 24 for k in range(25)], at, [each + 2.0 for each in at])
     workload = gs.Workload.bags(applications=5, interarrival=40.0, tasks_per_node=1.0, seed=2)
@@ -129,7 +129,7 @@ class Faulty(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = FaultyNode
 
 
-def test_errors_of_nodes_are_those_of_the_run() -> None:
+def test_an_error_of_a_node_ends_the_run_and_its_processes() -> None:
     before = processes(1, os.getpid())  # of other tests
     with pytest.raises(gs.SchedulerError, match="places .* tasks of application"):
         emulate(bags(), Faulty(), speedup=200.0)
@@ -150,7 +150,9 @@ def test_errors_of_nodes_are_those_of_the_run() -> None:
         (gs.Metascheduler(), {}, "metascheduler does not support emulation"),
     ],
 )
-def test_what_cannot_be_emulated(scheduler: gs.Scheduler, how: dict[str, Any], message: str) -> None:
+def test_unsupported_emulations_are_rejected(
+    scheduler: gs.Scheduler, how: dict[str, Any], message: str
+) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
         emulate(alike() if scheduler.rigid else bags(), scheduler, **how)
 
@@ -162,21 +164,21 @@ def setup(**further: Any) -> Setup:
 
 
 class Odd(Exception):
-    """Its text cannot be sent."""
+    """Error whose text cannot be encoded."""
 
     def __str__(self) -> str:
         return "half \ud800"
 
 
 class Silent(Exception):
-    """It has no text."""
+    """Error whose text cannot be computed."""
 
     def __str__(self) -> str:
         raise ValueError
 
 
 @pytest.mark.parametrize("what", [Odd(), Silent(), None])
-def test_what_cannot_be_sent_is_an_error_of_the_run(what: Exception | None) -> None:
+def test_a_worker_reports_only_the_error_after_a_failure(what: Exception | None) -> None:
     worker, sent = Worker(setup(), 0, 0), list[bytes]()
     worker.control = SimpleNamespace(transport=SimpleNamespace(write=sent.append))  # type: ignore[assignment]
     if what is None:
@@ -189,7 +191,7 @@ def test_what_cannot_be_sent_is_an_error_of_the_run(what: Exception | None) -> N
     assert record[:2] == ["error", kind] and len(sent) == 1 and not worker.log
 
 
-def test_messages_to_nodes_that_are_elsewhere_are_refused() -> None:
+def test_invalid_messages_from_other_processes_are_rejected() -> None:
     core = Worker(setup(), 0, 0).core
     task = core.by_name["task"].type
     good = {"node": 1, "sender": 7, "_due": 0, "_move": 0, "_tasks": ((2, 3),), "application": 0, "tasks": 1}
@@ -211,7 +213,7 @@ def test_messages_to_nodes_that_are_elsewhere_are_refused() -> None:
     assert len(core.engine.pending) == 1
 
 
-def test_facts_that_no_node_can_share_are_refused() -> None:
+def test_invalid_board_values_from_other_processes_are_rejected() -> None:
     without, core = (
         Worker(setup(scheduler=scheduler), 0, 0).core for scheduler in (gs.Sparrow(), gs.JoinShortestQueue())
     )
@@ -232,7 +234,7 @@ def test_facts_that_no_node_can_share_are_refused() -> None:
 
 @pytest.fixture
 def child() -> Iterator[int]:
-    """A process that has ended, for which nobody has waited."""
+    """Return the number of an ended process (a zombie)."""
     pid = os.fork()
     if not pid:
         os._exit(0)
@@ -243,7 +245,9 @@ def child() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("number", [0, 1, 99, -1])
-def test_unexpected_greetings_change_nothing(number: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_connections_with_unexpected_greetings_are_closed(
+    number: int, caplog: pytest.LogCaptureFixture
+) -> None:
     run = Coordinator(setup(), None)
     run.peers = {0: Peer(-1, 0), 1: Peer(-1, 1)}
     run.peers[0].talk = before = run._accept()  # process 1 is in its second life
@@ -256,7 +260,7 @@ def test_unexpected_greetings_change_nothing(number: int, caplog: pytest.LogCapt
     assert run.peers[0].talk is before and run.peers[1].talk is None
 
 
-def test_a_process_that_ends_before_it_has_begun_is_an_error(child: int) -> None:
+def test_a_process_that_ends_before_it_connects_is_an_error(child: int) -> None:
     run = Coordinator(setup(), None)
     run.peers = {0: Peer(child, 0)}
     run._reap()
@@ -264,7 +268,7 @@ def test_a_process_that_ends_before_it_has_begun_is_an_error(child: int) -> None
     assert "process 0 of the emulation ended" in str(run.failure) and not run.gone
 
 
-def test_killed_processes_are_let_go_while_the_run_goes_on(child: int) -> None:
+def test_a_run_continues_after_it_kills_a_process(child: int) -> None:
     run = Coordinator(setup(), None)
     run.peers = {0: Peer(child, 0)}
     run._kill(run.peers[0])
@@ -272,7 +276,7 @@ def test_killed_processes_are_let_go_while_the_run_goes_on(child: int) -> None:
     assert run.failure is None and not run.gone
 
 
-def test_a_connection_that_is_closed_is_an_error_unless_its_process_was_killed() -> None:
+def test_a_closed_connection_is_an_error_unless_its_process_was_killed() -> None:
     run = Coordinator(setup(), None)
     run.peers = {0: Peer(-1, 0), 1: Peer(-1, 1)}
     run.on_left(0, 1, 0)  # of the life before
@@ -297,7 +301,7 @@ def test_a_run_ends_with_an_error_if_no_process_stays_up() -> None:
 
 
 def processes(field: int, number: int) -> list[int]:
-    """Processes that have this parent (field 1) or are in this group (field 2), those that ended included."""
+    """Return processes with this parent (field 1) or group (field 2), including zombies."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -320,7 +324,7 @@ gs.emulate(gs.Scenario(gs.Platform.desktop_grid(nodes=8, seed=1), workload, seed
 
 @pytest.fixture
 def emulating(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process with two that emulate, in a group of their own; outside the source tree (not compiled)."""
+    """Start an emulation of two processes in its own process group, outside of the source tree."""
     environment = {**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])}
     with subprocess.Popen(
         [sys.executable, "-c", EMULATE],
@@ -353,7 +357,7 @@ def test_processes_end_with_the_coordinator(emulating: subprocess.Popen[str]) ->
 
 
 def wait_for(true: Callable[[], bool]) -> None:
-    """Wait until something is true."""
+    """Wait until a condition is true."""
     until = time.monotonic() + 60.0
     while not true():
         assert time.monotonic() < until

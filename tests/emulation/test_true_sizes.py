@@ -1,4 +1,4 @@
-"""Tasks run for their true sizes, whatever their submitters state, and each of them once."""
+"""Each task runs once, for its true size, even if its submitter states a wrong estimate."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def check_sizes(result: gs.Result, sizes: list[list[float]]) -> None:
 
 @pytest.mark.parametrize("stated", ["wrong", "zero"])
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "rendezvous"])
-def test_estimates_are_what_schedulers_see_and_no_task_is(
+def test_schedulers_see_estimates_instead_of_task_sizes(
     name: str, stated: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Schedulers that see other sizes decide otherwise; in virtual time all is as in a simulation."""
+    """In virtual time an emulation decides like a simulation only if schedulers see the same sizes."""
     scheduler = make_scheduler(name, OWN.get(name))
     emulated = in_virtual_time(monkeypatch, scenario(EQUAL, stated), scheduler)
     simulated = gs.simulate(scenario(EQUAL, stated), scheduler, nodes="interpreted")
@@ -69,7 +69,9 @@ def test_estimates_are_what_schedulers_see_and_no_task_is(
 
 @pytest.mark.parametrize("stated", ESTIMATES)
 @pytest.mark.parametrize("name", [name for name in NAMES if registered()[name][0].unequal])
-def test_tasks_of_own_sizes_run_once_each(name: str, stated: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_of_different_sizes_run_once_each(
+    name: str, stated: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scheduler = make_scheduler(name, OWN.get(name))
     check_sizes(in_virtual_time(monkeypatch, scenario(UNEQUAL, stated), scheduler), UNEQUAL)
 
@@ -88,7 +90,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="emulate needs f
 
 
 @needs_fork
-def test_one_application_with_an_estimate_that_is_too_small() -> None:
+def test_underestimated_tasks_run_for_their_true_sizes() -> None:
     workload = gs.Workload.of_tasks([0.0], [[5000.0, 5000.0]], [0], estimate=[500.0])
     platform = gs.Platform.of([1000.0, 500.0])
     result = emulate(gs.Scenario(platform, workload, seed=1), gs.Sparrow(), speedup=100.0)
@@ -98,14 +100,14 @@ def test_one_application_with_an_estimate_that_is_too_small() -> None:
 
 @needs_fork
 @pytest.mark.parametrize("name", ["sparrow", "hawk", "work-stealing", "fair-tree", "rjss"])
-def test_processes_hand_over_certain_tasks(name: str) -> None:
+def test_tasks_sent_between_processes_keep_their_sizes(name: str) -> None:
     sizes = EQUAL if name == "fair-tree" else UNEQUAL
     scheduler = make_scheduler(name, OWN.get(name))
     check_sizes(emulate(scenario(sizes, "wrong"), scheduler, speedup=100.0, processes=3), sizes)
 
 
 @needs_fork
-def test_killed_processes_lose_certain_tasks() -> None:
+def test_tasks_of_killed_processes_keep_their_sizes() -> None:
     sizes = [[500.0 * (k % 9 + 1) for k in range(40)], [90.0 * k + 10.0 for k in range(30)]]
     workload = gs.Workload.of_tasks([0.0, 3.0], sizes, [0, 2], estimate=[2000.0, 0.0])
     faults = gs.Faults.of([5, 1, 3, 5], [4.0, 11.0, 19.0, 27.0], [7.0, 13.0, 22.0, 28.0])
@@ -116,7 +118,7 @@ def test_killed_processes_lose_certain_tasks() -> None:
 
 
 @given(st.data())
-def test_sets_of_tasks_are_lists_of_numbers(data: st.DataObject) -> None:
+def test_a_task_set_equals_a_list_of_task_numbers(data: st.DataObject) -> None:
     here, model, away = TaskSet([(0, 12)]), list(range(12)), list[int]()
     for _ in range(data.draw(st.integers(0, 12))):
         what = data.draw(st.sampled_from(("take", "take_last", "remove", "add")))

@@ -1,4 +1,4 @@
-"""In virtual time, where nothing is late, an emulation gives what a simulation gives: to the nanosecond."""
+"""In virtual time, where no message is late, an emulation equals a simulation to the nanosecond."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gridsim.validation.results import validate_result
 
 
 class Instrument(Coordinator):
-    """The coordinator of a process that it can call."""
+    """Coordinator that calls its only process directly."""
 
     alone: Alone
 
@@ -37,7 +37,7 @@ class Instrument(Coordinator):
 
 
 class Alone(Worker):
-    """All nodes in one process, without sockets: messages are encoded, decoded, and arrive when due."""
+    """Process with all nodes, without sockets; messages are encoded and decoded, and arrive when due."""
 
     def __init__(self, setup: Setup, coordinator: Instrument) -> None:
         self.coordinator = coordinator
@@ -53,11 +53,11 @@ class Alone(Worker):
         self.coordinator.records[name](0, *values)
 
     def post(self, kind: Kind, message: Any, to: int) -> None:
-        """Receive what was sent."""
+        """Deliver a message."""
         self.core.come(self.decoder.decode(message_frame(message, kind.name)[4:]))
 
     def run(self) -> None:
-        """Handle what is due, in order, until all is done."""
+        """Handle events in order of time until the run is over."""
         engine, core = self.engine, self.core
         core.begin(np.flatnonzero(self.policy.up))  # type: ignore[attr-defined]
         for index, at in enumerate(core.release):
@@ -71,7 +71,7 @@ class Alone(Worker):
 
 
 class Slow(Alone):
-    """What its nodes note is reported at the end, node by node: as if each were in a process of its own."""
+    """Process that reports recorded values at the end, node by node, like one process per node."""
 
     def __init__(self, setup: Setup, coordinator: Instrument) -> None:
         self.noted: list[tuple[Any, ...]] = []
@@ -92,7 +92,7 @@ class Slow(Alone):
 
 
 class Signals:
-    """In the place of the messages that take no time: they take some, in order between two nodes."""
+    """Messages that usually take no time; here they take some, and stay in order between two nodes."""
 
     def __init__(self, worker: Alone, longest: float) -> None:
         self.core, self.engine, self.longest = worker.core, worker.engine, longest
@@ -109,12 +109,12 @@ class Signals:
         self.engine.push(due, ARRIVES, self.deliver, *sent)
 
     def deliver(self, kind: Kind, message: Any) -> None:
-        """Let it arrive, also in another life of the node than it was sent to."""
+        """Deliver a message, even if its receiver has restarted since."""
         self.core._deliver(kind, message, self.core.lives[message.node], True)
 
 
 class LateSignals(Alone):
-    """Signals between its nodes take up to some seconds."""
+    """Process whose signals between nodes take up to `longest` seconds."""
 
     longest = 3.0
 
@@ -161,7 +161,7 @@ def bags(**further: Any) -> gs.Scenario:
 
 
 def rigid(asked: float = 1.0) -> gs.Scenario:
-    """Users ask for `asked` times as long as their jobs run."""
+    """Return rigid jobs whose requested times are `asked` times their run times."""
     run_time = [30.0 + 11.0 * k for k in range(30)]
     jobs = gs.Workload.jobs_of(
         release=[7.3 * k for k in range(30)],
@@ -179,7 +179,7 @@ SAME = ("sparrow", "power-of-d", "random-walk-search", "rjss", "WQR-FT", "fair-t
 @pytest.mark.parametrize(
     ("name", "asked"), [*((name, 1.0) for name in (*SAME, "dgs-asap", "dgs-acap")), ("dgs-asap", 0.3)]
 )
-def test_virtual_time_gives_what_is_simulated(
+def test_emulation_in_virtual_time_equals_simulation(
     name: str, asked: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scenario = rigid(asked) if name.startswith("dgs") else bags()
@@ -199,7 +199,7 @@ def test_virtual_time_gives_what_is_simulated(
     assert np.abs(emulated.messages["sent"] - simulated.messages["sent"]).max(initial=0) <= 1
 
 
-def test_rows_of_several_processes_are_in_order_of_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_table_rows_of_several_processes_are_sorted_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario, scheduler = bags(), make_scheduler("random-walk-search")
     result = in_virtual_time(monkeypatch, scenario, scheduler, Slow)
     assert len(result.tables["hosts"]) > 100 and validate_result(result) == []
@@ -209,7 +209,7 @@ def test_rows_of_several_processes_are_in_order_of_time(monkeypatch: pytest.Monk
 def late_signals(
     monkeypatch: pytest.MonkeyPatch, longest: float, tasks: float, size: float, faults: gs.Faults | None
 ) -> gs.Result:
-    """20 machines under WQR-FT, whose signals take up to `longest` s."""
+    """Run WQR-FT on 20 machines with signals that take up to `longest` s."""
     monkeypatch.setattr(LateSignals, "longest", longest)
     workload = gs.Workload.bags(
         applications=3, interarrival=10.0, tasks_per_node=tasks, task_size=(size, 3 * size), seed=1
@@ -219,13 +219,15 @@ def late_signals(
     return in_virtual_time(monkeypatch, scenario, scheduler, LateSignals)
 
 
-def test_copies_that_start_in_another_order_than_they_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_valid_if_task_copies_start_out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
     result = late_signals(monkeypatch, 20.0, 0.5, 3_000.0, None)
     assert validate_result(result) == []
 
 
-def test_copies_of_machines_that_fail_while_signals_are_on_their_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy may arrive when its machine has failed, and fail when its task is done."""
+def test_a_run_is_valid_if_machines_fail_while_signals_are_in_transit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A copy may arrive after its machine has failed, or fail after its task is completed."""
     faults = gs.Faults.exponential(up=60.0, down=2.0, seed=1)
     result = late_signals(monkeypatch, 3.0, 1.0, 10_000.0, faults)
     assert validate_result(result) == [] and result.applications["resubmitted"].sum() > 5
@@ -245,14 +247,16 @@ class Noting(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 @pytest.mark.parametrize("value", [Fraction(1, 3), 2**70, np.float32(0.5)])
-def test_notes_are_numbers_as_in_a_simulation(monkeypatch: pytest.MonkeyPatch, value: Any) -> None:
+def test_recorded_values_become_numbers_as_in_a_simulation(
+    monkeypatch: pytest.MonkeyPatch, value: Any
+) -> None:
     monkeypatch.setattr(Noting, "value", value, raising=False)
     emulated = in_virtual_time(monkeypatch, bags(), Noting())
     assert emulated.tables["seen"]["x"].tolist() == [float(value)] * 6
 
 
 @pytest.mark.parametrize("value", [1j, [], np.arange(3), 2**2000, "1"])
-def test_notes_that_are_none_raise_what_a_simulation_raises(
+def test_invalid_recorded_values_raise_the_error_of_a_simulation(
     monkeypatch: pytest.MonkeyPatch, value: Any
 ) -> None:
     monkeypatch.setattr(Noting, "value", value, raising=False)
@@ -262,7 +266,7 @@ def test_notes_that_are_none_raise_what_a_simulation_raises(
         in_virtual_time(monkeypatch, bags(), Noting())
 
 
-def test_failures_lose_the_same_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_lose_the_same_tasks_as_in_a_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
     faults = gs.Faults.of([3, 17, 3, 8], [50.0, 71.0, 120.0, 90.0], [80.0, 71.0, 125.0, 300.0])
     emulated = in_virtual_time(monkeypatch, bags(faults=faults), gs.Sparrow())
     simulated = gs.simulate(bags(faults=faults), gs.Sparrow())

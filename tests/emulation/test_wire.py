@@ -1,4 +1,4 @@
-"""What comes over a socket that should not: the connection is closed with one line in the log, no more."""
+"""Invalid input on a socket closes the connection and writes one line to the log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GREETING = frame(Greeting(TOKEN, 3, 0))
 
 
 class Server:
-    """Listens as a process of an emulation does, and notes what it would handle."""
+    """Server that listens like a process of an emulation, and stores received messages."""
 
     def __init__(self) -> None:
         self.handled: list[Any] = []
@@ -94,7 +94,7 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("name", STRANGE)
-def test_strangers_are_sent_away(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_connections_without_a_valid_greeting_are_closed(name: str, caplog: pytest.LogCaptureFixture) -> None:
     server = talk(STRANGE[name])
     assert not server.handled and not server.met
     assert len(lines(caplog)) == 1
@@ -134,13 +134,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_messages_that_are_none_close_the_connection(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_messages_close_the_connection(name: str, caplog: pytest.LogCaptureFixture) -> None:
     body = msgspec.msgpack.encode(WRONG[name])
     server = talk(GREETING + struct.pack(">I", len(body)) + body)
     assert not server.handled and len(lines(caplog)) == 1
 
 
-def test_half_a_message_waits_and_then_ends(
+def test_an_incomplete_greeting_closes_the_connection_after_a_timeout(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(wire, "PATIENCE", 0.1)
@@ -157,7 +157,7 @@ def test_a_greeting_may_come_in_pieces() -> None:
     assert [message.tasks for message in server.handled] == [6]
 
 
-def test_a_flood_of_connections_is_cut(
+def test_the_oldest_connections_are_closed_if_too_many_send_no_greeting(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(wire, "STRANGERS", 4)
@@ -177,13 +177,13 @@ def test_a_flood_of_connections_is_cut(
     assert 8 <= len(lines(caplog)) <= 9 and len(server.met) == 1 and not server.strangers
 
 
-def test_fields_may_have_names_of_the_wire() -> None:
+def test_fields_may_have_the_names_that_msgspec_uses() -> None:
     kind = Kind(0, "x", 0, 100, {"type": int, "tag": int, "cls": int}, False, "on_x")
     sent = kind.type(node=1, sender=2, _due=3, _move=0, _tasks=(), type=5, tag=6, cls=7)
     assert decoder_of([kind]).decode(message_frame(sent, "x")[4:]).type == 5
 
 
-def test_arrays_arrive_as_they_were_sent() -> None:
+def test_arrays_up_to_the_size_limit_arrive_unchanged() -> None:
     cells = np.arange(6.0).reshape(2, 3)
     sent = KINDS[1].type(node=1, sender=2, _due=3, _move=0, _tasks=(), **KINDS[1].pack({"cells": cells}))
     come = decoder_of(KINDS).decode(message_frame(sent, "matrix")[4:])

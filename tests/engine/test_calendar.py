@@ -34,7 +34,7 @@ def sizes(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), delays, st.integers(0, 9))))
-def test_a_small_calendar_is_a_sorted_list(steps: list[tuple[int, int, int]]) -> None:
+def test_a_small_calendar_equals_a_sorted_list(steps: list[tuple[int, int, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(calendar, "_FRONT_SIZE", 2)
         patch.setattr(calendar, "_PAGE_SIZE", 2)

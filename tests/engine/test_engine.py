@@ -26,7 +26,7 @@ def test_cohort_limit_must_be_positive(limit: int) -> None:
         Engine(cohort_limit=limit)
 
 
-def test_kinds_and_priorities_are_registered_once() -> None:
+def test_kinds_and_priorities_of_a_phase_must_be_unique() -> None:
     engine = Engine()
     engine.on("a", print, priority=1)
     with pytest.raises(ValueError, match="kind 'a' is already registered"):
@@ -37,18 +37,18 @@ def test_kinds_and_priorities_are_registered_once() -> None:
 
 
 @pytest.mark.parametrize("priority", [-1, 4096])
-def test_priorities_have_a_range(priority: int) -> None:
+def test_priorities_out_of_range_are_rejected(priority: int) -> None:
     with pytest.raises(ValueError, match="^priority of 'a'"):
         Engine().on("a", print, priority=priority)
 
 
-def test_phases_other_than_the_three_are_rejected() -> None:
+def test_unknown_phases_are_rejected() -> None:
     with pytest.raises(ValueError, match="^phase of 'a'"):
         Engine().on("a", print, priority=0, phase=3)
 
 
 @pytest.mark.parametrize("period", [0, -5])
-def test_periods_are_positive(period: int) -> None:
+def test_periods_that_are_not_positive_are_rejected(period: int) -> None:
     engine = Engine()
     timers(engine)
     with pytest.raises(ValueError, match="^period of 't'"):
@@ -93,7 +93,7 @@ def test_events_in_the_past_are_rejected(how: str, running: bool) -> None:
     assert len(engine._queue) == 0
 
 
-def test_the_clock_ends_at_until_unless_stopped() -> None:
+def test_the_clock_advances_to_the_end_of_each_run() -> None:
     engine = Engine()
     fired = timers(engine)
     engine.at(10, "t")
@@ -119,7 +119,7 @@ def test_stop_leaves_later_events_pending() -> None:
     assert (engine.now, fired) == (20, [(4, [1]), (9, [2])])
 
 
-def test_leaving_calls_the_hooks_of_an_interrupted_wave() -> None:
+def test_leave_calls_the_end_hooks_of_an_interrupted_wave() -> None:
     engine = Engine()
     ends: list[tuple[int, bool]] = []
     engine.at_wave_end(lambda: ends.append((engine.now, engine.stopping)))
@@ -188,7 +188,7 @@ def test_a_period_ends_when_its_next_timer_is_cancelled() -> None:
     assert fired == [(10, [0])]
 
 
-def test_cancelling_removes_one_timer_even_at_its_instant() -> None:
+def test_a_cancellation_removes_one_timer_even_at_its_instant() -> None:
     engine = Engine()
     fired = timers(engine)
     answers = []

@@ -216,7 +216,7 @@ def test_impossible_logs_violate_an_invariant(change: Any, law: str) -> None:
     assert law in found
 
 
-def test_recordings_are_checked() -> None:
+def test_unknown_recordings_are_rejected() -> None:
     def wanted(record: Any) -> tuple[str, ...]:
         return Options(record=record).recordings
 

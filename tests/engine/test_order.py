@@ -246,7 +246,7 @@ def without_values(trace: list[Any]) -> list[Any]:
 
 @settings(max_examples=25, deadline=None)
 @given(setups, scripts, st.lists(st.tuples(st.integers(1, UNTIL), st.integers(0, 4)), min_size=1, max_size=8))
-def test_a_source_has_the_effect_of_posting_ahead(
+def test_a_source_equals_events_posted_in_advance(
     setup: list[Any], script: list[Any], due: list[Any]
 ) -> None:
     ahead, polled = Program([], script, None), Program([], script, None)
@@ -300,7 +300,7 @@ def test_deliveries_come_before_acts_even_if_a_source_posted_first() -> None:
     assert trace == ["d0", "d1", "d2", "a0"]
 
 
-def test_the_earlier_of_two_sources_goes_first() -> None:
+def test_the_source_with_the_earlier_event_advances_first() -> None:
     engine, trace = Engine(), []
     engine.on("d1", lambda cohort: trace.append((engine.now, cohort["node"].tolist())), priority=1)
     late, early = Messages([(7, 1), (8, 1)]), Messages([(5, 2), (8, 2)])
@@ -322,7 +322,7 @@ def test_a_cohort_is_sorted_by_node_and_stable() -> None:
 
 
 @pytest.mark.parametrize("limit, calls", [(None, 1), (1, 5), (2, 3), (5, 1)])
-def test_events_count_rows_and_calls_count_calls(limit: int | None, calls: int) -> None:
+def test_the_engine_counts_rows_as_events_and_handler_calls_as_calls(limit: int | None, calls: int) -> None:
     engine = Engine(cohort_limit=limit)
     engine.on("t0", lambda cohort: None, priority=0, phase=TIMER)
     for item in range(5):

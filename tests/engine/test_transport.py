@@ -75,7 +75,7 @@ class Setup:
 # -- when messages arrive ---------------------------------------------------------------------------------
 
 
-def test_interfaces_are_queues() -> None:
+def test_interfaces_send_and_receive_one_message_at_a_time() -> None:
     setup = Setup()
     setup.at(0, ("slow", rows((1, 0, 7), (2, 0, 8))), ("slow", rows((1, 2, 9))))
     setup.engine.run()
@@ -103,7 +103,7 @@ def test_messages_with_equal_delays_arrive_in_one_cohort() -> None:
 @BOTH
 @pytest.mark.parametrize("bandwidth", [1000.0, inf])
 @pytest.mark.parametrize("latency", [0.0, 0.25])
-def test_one_message_takes_the_same_time_in_both_modes(
+def test_one_message_takes_the_same_time_in_both_modes_of_interfaces(
     interfaces: str, bandwidth: float, latency: float
 ) -> None:
     setup = Setup(interfaces=interfaces, latency=latency, bandwidth=bandwidth)
@@ -245,7 +245,7 @@ def test_the_accounting_has_the_messages_in_flight(interfaces: str) -> None:
     assert setup.net.interfaces()["bytes_in"].tolist() == [1, 1, 5]
 
 
-def test_the_accounting_is_a_copy() -> None:
+def test_changing_the_returned_accounting_has_no_effect() -> None:
     setup = Setup()
     setup.net.accounting()["sent"][:] = 9
     setup.net.interfaces()["bytes_in"][:] = 9
@@ -366,7 +366,7 @@ class Clockwork:
         engine.post(time, "tick", rows((0, 0, self.name)))
 
 
-def test_sources_advance_in_turn_up_to_the_limit_of_the_previous_one() -> None:
+def test_a_source_advances_up_to_the_next_event_of_the_source_before_it() -> None:
     engine = Engine()
     ticks: list[tuple[int, list[int]]] = []
     engine.on("tick", lambda cohort: ticks.append((engine.now, cohort["value"].tolist())), priority=0)

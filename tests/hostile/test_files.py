@@ -312,7 +312,7 @@ JOBS = gs.Workload.jobs_of([0.0, 1.0, 2.0], [2, 3, 1], [10.0, 100.0, 50.0])
 @pytest.mark.parametrize("faults", [None, gs.Faults.of([0, 1], [1.0, 50.0], [200.0, 500.0])])
 @pytest.mark.parametrize("name", sorted({type(make_scheduler(name)).name for name in registered()}))
 def test_extreme_parameters_of_schedulers_are_rejected_or_run(name: str, faults: gs.Faults | None) -> None:
-    """Times beyond the clock are rejected, or never come."""
+    """Times beyond the clock are rejected, or are never reached."""
     plain = make_scheduler(name)
     workload = JOBS if plain.rigid else BAGS
     platform = gs.Platform.equal(nodes=3, attributes=gs.DrawnAttributes(side=1.0))

@@ -1,6 +1,6 @@
 """Errors found by fuzzing the kernels: invalid calls are rejected and change nothing.
 
-Each of these calls once crashed the process, never returned, or wrote to memory of others.
+Each of these calls once crashed the process, never returned, or wrote to memory outside of its arrays.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def test_kernels_require_arguments_and_ignore_a_second_init(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["tree", "queues", "links"])
-def test_a_flow_without_one_of_its_parts_is_rejected(name: str) -> None:
+def test_a_protocol_without_one_of_its_parts_is_rejected(name: str) -> None:
     with pytest.raises(TypeError, match=name):
         flow(**{name: None})
 
@@ -157,7 +157,7 @@ def test_walks_and_negotiations_without_links_are_rejected() -> None:
         negotiation(links=None)
 
 
-def test_mismatched_parts_of_a_flow_are_rejected() -> None:
+def test_mismatched_parts_of_a_protocol_are_rejected() -> None:
     widths = [SUMMARY.itemsize, REQUEST.itemsize, SHARE.itemsize, SPREAD.itemsize]
     with pytest.raises(ValueError, match="^links"):
         flow(links=links(widths, 2, deferred=[False, False, True, False]))
@@ -179,7 +179,7 @@ def test_a_summary_with_an_unknown_payload_is_rejected(payload: int) -> None:
         it.advance(10**9)
 
 
-def test_invalid_logs_of_a_flow_are_rejected() -> None:
+def test_invalid_logs_of_a_protocol_are_rejected() -> None:
     for log in ((np.ones(3, bool), sum), (np.ones(2), sum), (with_false_shape([True], (2,)), sum)):
         with pytest.raises(ValueError, match="^up"):
             flow(log=log)
@@ -233,7 +233,7 @@ def test_sizes_and_instants_of_links_out_of_range_are_rejected(kind: Any) -> Non
     assert it.sent.tolist() == [0, 0]
 
 
-def test_a_rejected_watch_records_nothing() -> None:
+def test_a_rejected_recording_of_link_use_records_nothing() -> None:
     it = links()
     it.watch(0, 100, 10)
     with pytest.raises((MemoryError, ValueError)):
@@ -317,7 +317,7 @@ def test_a_tree_is_empty_after_a_rejected_state() -> None:
 
 
 def test_binding_too_many_tasks_raises_an_error_at_once() -> None:
-    """The tasks were once bound one by one, also if they take no time on a machine."""
+    """The tasks were once bound one by one, even if they take no time on a machine."""
     free, speed = np.zeros(3, np.int64), [1.0, 2.0, 3.0]
     with pytest.raises(OverflowError, match="tasks must end before "):
         bind_earliest(free, speed, 1.0, 2**62, 0)
@@ -475,7 +475,7 @@ class FalseNumber(int):
     __lt__ = __le__ = __gt__ = __ge__ = lambda self, other: True  # type: ignore[assignment]
 
 
-def test_a_number_with_false_comparisons_is_checked_by_its_value() -> None:
+def test_a_number_with_overridden_comparisons_is_checked_by_its_value() -> None:
     walks = JobWalks(
         links([24] * 4, fifo=False), np.ones(3), kinds=range(4), release=[0], node=[0], work=[1.0],
         data=[1], probes=1, rate=np.zeros(3),

@@ -82,7 +82,7 @@ FAST = {
 }  # fmt: skip
 
 
-def test_the_selected_cases_exist() -> None:
+def test_the_fast_cases_are_among_the_selected_ones() -> None:
     assert set(SELECTED) > FAST
 
 

@@ -122,7 +122,7 @@ def test_messages_and_bytes_are_conserved(scenario: gs.Scenario, scheduler: gs.F
 @pytest.mark.slow
 @QUICK
 @given(scenarios(), fair_trees(run_on=False))
-def test_running_on_after_the_last_placement_does_not_change_the_schedule(
+def test_continuing_after_the_last_placement_does_not_change_the_schedule(
     scenario: gs.Scenario, scheduler: gs.FairTree
 ) -> None:
     ended = gs.simulate(scenario, scheduler)

@@ -245,7 +245,7 @@ def test_each_centralized_scheduler_completes_every_task_once(
 
 @QUICK
 @given(scenario=scenarios(faults=True))
-def test_machines_of_one_kind_have_equal_rooms(scenario: gs.Scenario) -> None:
+def test_machines_of_one_kind_have_equal_room(scenario: gs.Scenario) -> None:
     """Machines of one kind are all up or all down, and have room for the same number of tasks."""
     share = central.ExactStretch.share
 

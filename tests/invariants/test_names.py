@@ -165,12 +165,12 @@ def test_sources_have_no_new_odd_names() -> None:
 
 
 @pytest.mark.parametrize("name", ["found", "_said", "WHAT", "each", "TheyMade", "all_seen", "lowered"])
-def test_is_odd_finds_odd_names(name: str) -> None:
+def test_the_function_is_odd_finds_odd_names(name: str) -> None:
     assert is_odd(name)
 
 
 @pytest.mark.parametrize("name", ["seed", "failed", "last_report", "lost", "now", "tasks_lost", "_", "red"])
-def test_is_odd_accepts_ordinary_names(name: str) -> None:
+def test_the_function_is_odd_accepts_ordinary_names(name: str) -> None:
     assert not is_odd(name)
 
 

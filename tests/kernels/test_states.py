@@ -253,7 +253,7 @@ def test_values_that_are_not_states_are_rejected(name: str, snapshot: dict[str, 
         set_all(objects, snapshot, name)
 
 
-def test_a_queue_without_room_is_rejected(snapshot: dict[str, dict[str, Any]]) -> None:
+def test_a_state_of_queues_without_room_for_shares_is_rejected(snapshot: dict[str, dict[str, Any]]) -> None:
     objects, machines = fresh("queues"), len(snapshot["queues"]["first"])
     nothing = {name: np.zeros(machines, np.int32) for name in ("first", "count")}
     bad = {**snapshot["queues"], **nothing, "share": np.zeros((machines, 0, 2), np.int32)}
@@ -427,7 +427,7 @@ def test_a_job_with_two_searches_is_rejected() -> None:
 
 
 def test_invalid_jobs_that_wait_for_a_dispatcher_are_rejected() -> None:
-    """Each waits once, behind a job with a pending decision, for its own decision or after its run."""
+    """A job waits once, behind one with a pending decision, for its own decision or after its run."""
     state = deep_copy(walks(20)[1].getstate())
     line, deciding = state["dispatchers"], state["searches"][0, 0]
     waits, ends = line[state["machine"][line] < 0], state["ending"][0, 1]

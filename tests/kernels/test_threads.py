@@ -212,7 +212,7 @@ def methods(kernel: Any) -> list[str]:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_call_on_an_object_in_use_is_rejected(name: str) -> None:
-    """All public methods, also of used objects, from a callback, so that timing is irrelevant."""
+    """A callback calls all public methods, so that timing is irrelevant."""
     made = work.objects()
     own = {what: each for what, each in made.items() if what == name or what.startswith(f"{name}: ")}
     refused: set[tuple[str, str]] = set()

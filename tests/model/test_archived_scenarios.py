@@ -1,4 +1,4 @@
-"""Archived scenarios, whose text refers to arrays in place of long lists."""
+"""Archived scenarios, whose text refers to arrays instead of long lists."""
 
 from __future__ import annotations
 

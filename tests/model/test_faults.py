@@ -69,25 +69,25 @@ def check_until(faults: Faults, nodes: int, blocks: int) -> None:
     assert all(at == NEVER for at in due) if after is None else all(at >= last for at in due)
 
 
-def test_the_constant_never_has_the_same_value_in_all_modules() -> None:
+def test_constants_for_never_are_equal_in_all_modules() -> None:
     assert NEVER == engine.NEVER and fault_events.CLOCK_END == LATEST_CHANGE * NS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWN)
-def test_drawn_changes_have_the_time_of_the_next_change(name: str) -> None:
+def test_each_drawn_change_states_the_time_of_the_next_one(name: str) -> None:
     for nodes in (1, 7, 700):
         check_until(DRAWN[name], nodes, 3)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 9).flatmap(lambda nodes: st.tuples(st.just(nodes), fault_schedules(nodes))))
-def test_listed_changes_have_the_time_of_the_next_change(of: tuple[int, Faults]) -> None:
+def test_each_listed_change_states_the_time_of_the_next_one(of: tuple[int, Faults]) -> None:
     nodes, faults = of
     check_until(faults, nodes, 9)
 
 
-def test_a_list_may_begin_at_time_0() -> None:
+def test_a_listed_failure_may_occur_at_time_0() -> None:
     faults = Faults.of([0, 1, 2, 2], [0.0, 0.0, 3.0, 8e9], [0.0, 5.0, 4.0, 8e9])
     assert faults.course(4).first.tolist() == [0, 0, 3 * NS, NEVER]
     (block,) = faults.course(4).blocks
@@ -246,7 +246,7 @@ def test_the_number_of_displayed_changes_is_limited() -> None:
 
 
 def test_up_times_continue_across_rounds_of_a_trace(tmp_path: Path) -> None:
-    """A host that is up at the end and the beginning has one up time; a host always up never failures."""
+    """A host that is up at the end and the beginning has one up time; one that is always up never fails."""
     path = trace(tmp_path, "a 2 0 10 20 30", "b 1 5 12", "c 1 0 30")
     course = Faults.trace(path, seed=1).course(3)
     blocks = [rows_of(block) for block in islice(course.blocks, 2)]
@@ -300,7 +300,7 @@ def test_failures_and_recoveries_alternate_for_any_trace(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["microsoft99-a/microsoft-a.avt.gz", "g5k06"])
 @pytest.mark.parametrize("repeat", [True, False])
-def test_changes_of_real_hosts_have_the_time_of_the_next_change(
+def test_each_change_of_real_hosts_states_the_time_of_the_next_one(
     traces: Path, name: str, repeat: bool
 ) -> None:
     with warnings.catch_warnings():

@@ -187,8 +187,8 @@ def test_drawn_spells_have_the_stated_shares_and_means() -> None:
 def test_mean_up_time_matches_that_computed_by_hand() -> None:
     """Spells and the gaps between them last 16 h, as the day does: the chain settles at a rate of 2 / 16 h.
 
-    The share of it that has settled when the day is over is 1 - exp(-2).  A machine is up in the day for
-    (16 h - settled * 8 h) / 2, and a night that begins in a spell is no up time of its own.
+    The share that has settled at the end of the day is 1 - exp(-2).  A machine is up in the day for
+    (16 h - settled * 8 h) / 2, and a night that begins in a spell is no separate up time.
     """
     faults = Faults.zones(1, day_up=0.5, spell=57_600.0)
     settled = 1 - math.exp(-2)

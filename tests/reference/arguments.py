@@ -50,7 +50,7 @@ def integers(values: Any, name: str) -> list[int]:
 
 
 def indices(values: Any, name: str, low: int, high: int) -> list[int]:
-    """Return `integers(values)`, each of which must be in low..high - 1."""
+    """Return `integers(values)`; raise ValueError unless each is in low..high - 1."""
     numbers = integers(values, name)
     for k, value in enumerate(numbers):
         if not low <= value < high:

@@ -126,7 +126,7 @@ def edf_order(deadlines: Sequence[float]) -> list[int]:
 
 
 def value_of(queue: Queue, order: Sequence[int]) -> float:
-    """Return the stretch of the queue served in this order, at least the floor."""
+    """Return the stretch of the queue when served in this order; it is at least the floor."""
     done, best = 0.0, queue.floor
     for i in order:
         if queue.work[i] > 0.0:

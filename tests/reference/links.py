@@ -282,7 +282,7 @@ class Links:
                     m.lost = True
 
     def restore(self, machines: ArrayLike, now: int) -> None:
-        """Bring `machines` up again at `now` ns."""
+        """Make `machines` recover at `now` ns."""
         self.fail(machines, now)
 
     def move(self, nodes: ArrayLike, machines: ArrayLike) -> None:

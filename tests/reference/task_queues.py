@@ -68,7 +68,7 @@ class Application:
     release: float
     size: float
     task_size: float
-    owner: int  # the application to which a further bag belongs, else its own index
+    owner: int  # the application to which a resubmitted bag belongs, else its own index
     first_start: int = -1
     finish: int = -1
     completed: int = 0
@@ -120,7 +120,7 @@ class TaskQueues:
         sizes: ArrayLike | None = None,
         tasks: ArrayLike | None = None,
     ) -> None:
-        """Append applications, with consecutive indices; `whose` has the application of each further bag.
+        """Append applications, with consecutive indices; `whose` has the application of each resubmitted bag.
 
         Tasks with `sizes` of their own are those of `tests.reference.own_sizes`.
         """
@@ -353,7 +353,7 @@ class TaskQueues:
         return self._machine[u].free_at
 
     def _owner(self, application: int) -> int:
-        """Return the application to which a further bag belongs, else `application` itself."""
+        """Return the application to which a resubmitted bag belongs, else `application` itself."""
         return self._application[application].owner
 
     def _advance(self, u: int, until: int) -> None:

@@ -12,7 +12,7 @@ from gridsim.reproduce.others import braun
 from gridsim.results.metrics.mapping_matrices import BRAUN_CLASSES, HEURISTICS
 
 
-def test_in_small(tmp_path):
+def test_a_quick_run_reproduces_all_claims(tmp_path):
     found = CliRunner().invoke(
         cli, ["reproduce", "braun", "--quick", "--json", "--workers", "1", "--out", str(tmp_path)]
     )
@@ -27,7 +27,7 @@ def test_in_small(tmp_path):
     assert {"figure.png", "table.json", "table.md"} <= set(os.listdir(tmp_path / "braun"))
 
 
-def test_what_is_best_and_worst():
+def test_tied_heuristics_all_count_as_best():
     made = braun.makespans("u_i_hilo", Run([1, 2]))
     assert list(made) == list(HEURISTICS) and all(values.shape == (2,) for values in made.values())
     made = {name: np.array([2.0, 3.0]) for name in HEURISTICS} | {"olb": np.array([1.0, 3.0])}

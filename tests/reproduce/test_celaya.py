@@ -1,4 +1,4 @@
-"""The experiments on the fair tree: one tree, two readings, and what their verdicts depend on."""
+"""The experiments on the fair tree: the paper's tree, two readings of failures, and verdicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEEDS = range(1, 7)
 
 
 class Unmeasured(Run):
-    """Gives values in place of measuring: those of `VALUES` for a metric and a scheduler, else 1."""
+    """Experiment run with the values in `VALUES` for a metric and a scheduler, else 1."""
 
     VALUES: dict[tuple[str, str], float] = {}
 
@@ -48,7 +48,7 @@ def reported(module, values=None):
 
 @pytest.mark.parametrize("module", [fig4a, fig4b, table1, failures, loss])
 def test_every_experiment_runs_the_papers_tree(module):
-    """What an experiment varies on purpose may differ, all else that the paper's tree states may not."""
+    """Only parameters that an experiment varies on purpose may differ from those of the paper's tree."""
     varied = {"accept", "bound", "minimum_of", "update_rate"}
     varied |= {"samples", "detection"} if module is loss else set()
     report, ran = reported(module)
@@ -68,7 +68,7 @@ def test_every_experiment_runs_the_papers_tree(module):
 # -- where requests are decided ---------------------------------------------------------------------------
 
 
-def test_shares_are_those_of_the_facts():
+def test_shares_decided_at_the_root_are_facts_in_per_cent():
     result = SimpleNamespace(facts={"requests_at_root": 0.25, "applications_at_root": 0.5})
     assert (common.requests_at_root(result), common.applications_at_root(result)) == (25.0, 50.0)
     for facts in ({}, {"requests_at_root": None, "applications_at_root": None}):
@@ -80,7 +80,7 @@ def test_shares_are_those_of_the_facts():
     ("share", "ratio", "verdict"),
     [(75.0, 1.1, "reproduced"), (75.0, 1.3, "not reproduced"), (76.0, 1.1, "cannot be compared")],
 )
-def test_the_loss_is_judged_where_the_tree_decides_below_its_root(share, ratio, verdict):
+def test_the_loss_is_judged_only_if_the_tree_decides_below_its_root(share, ratio, verdict):
     report, _ = reported(fig4a, {("requests", TREE): share, ("max", TREE): ratio, ("max", ROOT): 5.0})
     assert conclude(fig4a.LOSS, report.rows).verdict == verdict  # of the paper's tree alone
     losses = [row for row in report.rows if row.claim == fig4a.LOSS]
@@ -130,7 +130,7 @@ def test_claims_hold_together_only_with_one_reading_and_one_calibration():
 # -- against FCFS -----------------------------------------------------------------------------------------
 
 
-def test_the_better_fcfs_is_that_of_each_seed():
+def test_the_better_fcfs_is_chosen_for_each_seed():
     columns = {
         common.BASE: [2.0, 2.0, 2.0],
         common.ECT: [4.0, 9.0, 9.0],
@@ -144,7 +144,7 @@ def test_the_better_fcfs_is_that_of_each_seed():
     assert common.fcfs_margin(made, "t", failing=True).tolist() == [0.5, 1.5, 0.0]
 
 
-def test_signs_name_the_seeds_that_differ():
+def test_verdicts_on_signs_name_the_seeds_that_differ():
     assert seeds_above([1.0, 0.0, 2.0, math.nan], (3, 5, 7, 9)) == "2 of 4 seeds, not in 5, 9"
     row = sign("c", "q", "p", [1.0, 2.0, 3.0, -1.0, 4.0], seeds=(2, 4, 6, 8, 10))
     assert (row.verdict, row.why) == ("not robust", "wanted above 0; it is in 4 of 5 seeds, not in 8")

@@ -1,4 +1,4 @@
-"""The experiment on tasks that move data: what a load means, and that it is seen in small."""
+"""The experiment on tasks that move data: the meaning of a load, and a quick run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gridsim.reproduce.others import data_tree
 from gridsim.reproduce.others.data_tree import AWARE, SAME, Moving
 
 
-def test_at_a_load_of_1_links_need_as_long_as_processors():
-    """On average over applications, whose tasks fetch 0, 1 or 2 times the mean."""
+def test_at_a_load_of_1_links_are_busy_as_long_as_processors():
+    """The times are means over applications, whose tasks fetch 0, 1 or 2 times the mean."""
     scenario = Moving(1.0, applications=3000)(seed=1)
     made = scenario.workload.realize(scenario.platform)
     assert made.input_bytes is not None and scenario.platform.bandwidth is not None
@@ -22,7 +22,7 @@ def test_at_a_load_of_1_links_need_as_long_as_processors():
 
 
 @pytest.mark.slow
-def test_what_counting_data_is_worth_is_seen_in_small(monkeypatch):
+def test_a_quick_run_reproduces_the_gain_of_counting_data(monkeypatch):
     monkeypatch.setattr(data_tree, "LOADS", (0.0, 3.0))
     monkeypatch.setattr(data_tree, "FEW", 6)
     report = data_tree.run(Run(range(1, 6), quick=True))

@@ -10,8 +10,8 @@ from gridsim.reproduce.others import lpas
 
 
 @pytest.mark.slow
-def test_what_the_program_is_worth_is_seen_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where machines have affinities MCT falls behind near saturation; where not, the program is a burden."""
+def test_a_quick_run_shows_when_the_linear_program_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program is better than MCT near saturation if machines have affinities, and worse if not."""
     monkeypatch.setattr(lpas, "SYSTEMS", (lpas.AFFINE, lpas.RELATED))
     monkeypatch.setattr(lpas, "TASKS", 6000)
     report = lpas.run(Run(range(1, 6), quick=True))

@@ -1,4 +1,4 @@
-"""The experiment on bags at one master: what a load means, and that it is seen in small."""
+"""The experiment on bags at one master: the meaning of a load, and a quick run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gridsim.reproduce.others import master_worker
 from gridsim.reproduce.others.master_worker import STAR, THIRDS, WORSE, Drawn, optimum
 
 
-def test_at_a_load_of_1_a_link_carries_what_machines_compute() -> None:
-    """By the mean of links, and of bytes per Mflop over applications."""
+def test_at_a_load_of_1_a_mean_link_carries_the_data_of_all_machines() -> None:
+    """The bytes per Mflop are the mean over applications."""
     scenario = Drawn(1.0, 2)(seed=1)
     bags, links = scenario.workload.realize(scenario.platform), scenario.platform.bandwidth
     assert links is not None
@@ -19,8 +19,8 @@ def test_at_a_load_of_1_a_link_carries_what_machines_compute() -> None:
     assert bags.bytes_per_mflop.mean() * computing == pytest.approx(links.mean())
 
 
-def test_the_load_is_what_limits() -> None:
-    """At a low load only processors count, at a high one only links: ten times the bytes, a tenth as much."""
+def test_processors_limit_low_loads_and_links_limit_high_loads() -> None:
+    """At a high load, ten times the bytes give a tenth of the rate."""
     levels = [optimum(Drawn(load, 2)(seed=1), None).level for load in (0.01, 3.0, 30.0)]
     scenario = Drawn(0.01, 2)(seed=1)
     bags = scenario.workload.realize(scenario.platform)
@@ -29,7 +29,7 @@ def test_the_load_is_what_limits() -> None:
 
 
 @pytest.mark.slow
-def test_the_order_of_links_is_seen_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quick_run_reproduces_the_effect_of_the_order_of_links(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(master_worker, "LOADS", (3.0,))
     monkeypatch.setattr(master_worker, "BRANCHING", (4,))
     monkeypatch.setattr(master_worker, "MOVING_APPLICATIONS", 2)

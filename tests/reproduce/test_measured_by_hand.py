@@ -1,4 +1,4 @@
-"""Metrics of reproductions, on tables that are made by hand."""
+"""Metrics of reproductions, on tables written by hand."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ pytestmark = pytest.mark.slow
 
 
 def result(**tables):
-    """Tables of applications, machines, messages; all others under `tables`."""
+    """Return a result with tables of these columns."""
     made = {name: columns(**given) for name, given in tables.items()}
     here = {name: made.pop(name) for name in ("applications", "machines", "messages") if name in made}
     return SimpleNamespace(tables=made, **here)
 
 
 class Table(dict):
-    """Columns by name; as long as they are."""
+    """Table of columns, whose length is that of a column."""
 
     def __len__(self):
         return len(next(iter(self.values())))
@@ -61,14 +61,14 @@ def columns(**given):
         ([5.0, 4.5, 30.0], math.nan),
     ],
 )
-def test_changes_from_the_first_release_on(ages, longest):
+def test_the_longest_update_ignores_changes_before_the_first_release(ages, longest):
     made = result(
         updates={"arrived": [104.0, 104.0, 120.0], "age": ages}, applications={"release": [100.0, 130.0]}
     )
     assert latest_update(made) == pytest.approx(longest, nan_ok=True)
 
 
-def test_use_of_links():
+def test_use_of_links_is_as_computed_by_hand():
     use = {"use_mean": [0.1, 0.3], "use_peak_1s": [0.2, 0.5], "use_peak_10s": [0.2, 0.4]}
     made = result(
         machines=use, messages={"kind": ["summary", "task", "summary"], "bytes": [30.0, 20.0, 50.0]}
@@ -78,8 +78,8 @@ def test_use_of_links():
     assert celaya_table1.summary_share(made) == pytest.approx(80.0)
 
 
-def test_task_data_and_messages_as_they_cross_interfaces():
-    """A message of 30 bytes crosses two, the 600 bytes that each machine fetches one."""
+def test_data_ratio_and_summaries_per_task_are_as_computed_by_hand():
+    """Messages of 30 bytes cross two interfaces; the 600 bytes that each machine fetches cross one."""
     made = result(
         machines={"data_in": [600.0, 600.0], "bytes_in": [10, 20], "bytes_out": [20, 10]},
         messages={"kind": ["summary", "task"], "sent": [6, 9]},
@@ -88,14 +88,14 @@ def test_task_data_and_messages_as_they_cross_interfaces():
     assert (celaya_table1.data_ratio(made), celaya_table1.summaries_per_task(made)) == (20.0, 1.5)
 
 
-def test_stretches_and_tasks_with_failures():
+def test_stretches_and_resubmitted_shares_are_as_computed_by_hand():
     made = result(machines={"tasks": [3, 6]}, applications={"tasks": [6, 6], "resubmitted": [1, 2]})
     made.min_stretch, made.max_stretch = 2e-6, 1e-4
     assert (celaya_failures.least(made), celaya_common.most(made)) == pytest.approx((200.0, 10_000.0))
     assert (celaya_failures.completed(made), celaya_failures.resubmitted(made)) == (75.0, 25.0)
 
 
-def test_turnaround_and_moves():
+def test_turnaround_and_moves_are_as_computed_by_hand():
     made = result(applications={"tasks": [1, 3], "migrated": [2, 4], "resumed": [0, 2]})
     made.mean_completion = 7200.0
     assert [metric(made) for metric in waves.METRICS.values()] == [2.0, 1.5, 0.5]
@@ -104,8 +104,8 @@ def test_turnaround_and_moves():
 # -- rigid jobs -------------------------------------------------------------------------------------------
 
 
-def test_medians_of_large_over_small():
-    """The large have medians of 90 s, the small of 30 s; what lies between and what never ran is left out."""
+def test_the_ratio_of_median_waits_is_as_computed_by_hand():
+    """Waits have medians of 90 s and 30 s for large and small jobs; other jobs are left out."""
     made = result(
         applications={
             "tasks": [64, 100, 64, 1, 1, 1, 2, 63, 200],
@@ -126,7 +126,7 @@ def test_medians_of_large_over_small():
         ("area", [1, 2, 10, 200], [1800.0, 900.0, 360_000.0, 36_000.0]),
     ],
 )
-def test_ends_and_correlations(kind, tasks, run_time):
+def test_ratios_and_correlations_show_whether_large_jobs_wait_longer(kind, tasks, run_time):
     jobs = {"tasks": tasks, "run_time": run_time}
     longer = result(applications=jobs | {"waiting": [10.0, 20.0, 50.0, 40.0]})
     shorter = result(applications=jobs | {"waiting": [40.0, 50.0, 20.0, 10.0]})
@@ -135,23 +135,23 @@ def test_ends_and_correlations(kind, tasks, run_time):
     assert dgs_fig5.METRICS[kind](longer) > 0.3 and dgs_fig5.METRICS[kind](shorter) < -0.3
 
 
-def test_large_jobs_without_delay():
-    """Two of twenty are large, and one of these starts with the next slot."""
+def test_the_share_of_large_jobs_without_delay_is_as_computed_by_hand():
+    """Two of twenty jobs are large, and one of these starts with the next slot."""
     waiting = [66.0, 67.0, *[30.0] * 9, *[300.0] * 9]
     tasks = [90, 90, *[1] * 18]
     made = result(applications={"tasks": tasks, "run_time": [3600.0] * 20, "waiting": waiting})
     assert dgs_fig5.prompt(made) == 50.0 and dgs_fig5.prompt_all(made) == 50.0
 
 
-def test_waiting_with_the_load(monkeypatch):
-    """Intervals in which nobody submits are left out."""
+def test_the_correlation_of_waits_with_the_load_is_as_computed_by_hand(monkeypatch):
+    """Intervals without submissions are left out."""
     eu = np.array([0.1, 0.5, 0.9, 0.3])
     for waiting, told in (([1.0, math.nan, 3.0, 2.0], 1.0), ([3.0, math.nan, 1.0, 2.0], -1.0)):
         monkeypatch.setattr(dgs_fig5, "over_time", lambda _, w=waiting: (None, eu, np.array(w)))
         assert dgs_fig5.with_load(None) == pytest.approx(told)
 
 
-def test_effective_utilization(monkeypatch):
+def test_metrics_of_utilization_are_as_computed_by_hand(monkeypatch):
     """Of five intervals, jobs are submitted in the first four."""
     eu, ideal = np.array([0.5, 0.4, 0.9, 0.8, 0.7]), np.array([0.52, 0.59, 1.0, 1.5, 0.1])
     curves = dgs_fig4.Curves(np.arange(6.0), np.array([0.5, 0.6, 2.0, 1.0, 0.0]), eu, ideal, 4)
@@ -167,14 +167,14 @@ def test_effective_utilization(monkeypatch):
     assert {name: dgs_fig4.METRICS[name](None) for name in told} == pytest.approx(told)
 
 
-def test_after_the_last_submission():
+def test_metrics_after_the_last_submission_are_as_computed_by_hand():
     made = result(applications={"release": [100.0, 1000.0], "first_start": [4600.0, math.nan]})
     made.makespan = 900.0 + 86_400.0
     assert (dgs_fig4.after(made), dgs_fig4.postponed(made)) == (1.0, 1.0)
 
 
-def test_jobs_that_fail_within_reach():
-    """Of five jobs two fail of no more nodes than were reached, and one of more."""
+def test_the_share_of_jobs_that_fail_within_reach_is_as_computed_by_hand():
+    """Of five jobs, two fail that need no more nodes than were reached, and one that needs more."""
     made = result(
         applications={"failed": [1, 1, 1, 0, 0], "tasks": [5, 9, 9, 1, 9], "reached": [5, 10, 6, 8, 8]}
     )
@@ -182,8 +182,8 @@ def test_jobs_that_fail_within_reach():
     assert dgs_table2.reach(made) == pytest.approx(7.0)
 
 
-def test_what_follows_from_the_protocol():
-    """Each of five neighbours asks for 1 + m; each node of a job tells once, each cancelled one twice."""
+def test_the_predicted_ratio_of_pull_to_push_is_as_computed_by_hand():
+    """Pull exchanges 5 * 2 * (1 + 3) schedules for each neighbour and job, push 4 + 2 * 3."""
     told = {
         "searched": {"pull": 2.0, "push": 50.0},
         "opened": {"pull": 3.0, "push": 50.0},
@@ -194,8 +194,8 @@ def test_what_follows_from_the_protocol():
     assert dgs_common.predicted(Replicates((1,), values), "pull", "push") == pytest.approx([4.0])
 
 
-def test_refusals_and_searches():
-    """Of four jobs one meets three refusals and is searched for twice, another one is never placed."""
+def test_metrics_of_refusals_and_searches_are_as_computed_by_hand():
+    """Of four jobs, two are refused, three times and once, and another one is never placed."""
     made = result(
         applications={
             "conflicts": [3, 0, 0, 1],
@@ -214,8 +214,8 @@ def test_refusals_and_searches():
     assert {name: dgs_common.METRICS[name](made) for name in told} == pytest.approx(told)
 
 
-def test_schedules_of_a_policy():
-    """Polls from the first to the last submission are a half of the run."""
+def test_the_numbers_of_exchanged_schedules_are_as_computed_by_hand():
+    """Half of the polls are between the first and the last submission."""
     made = result(
         exchanges={"kind": ["poll", "retrieve", "push"], "schedules": [40, 10, 99]},
         applications={"release": [0.0, 50.0]},
@@ -229,8 +229,8 @@ def test_schedules_of_a_policy():
 # -- RJSS -------------------------------------------------------------------------------------------------
 
 
-def test_arrivals_while_a_job_is_on_its_way(monkeypatch):
-    """Of node 1, of 50 Mflop/s, come 0.2 jobs a second of its own, and by 20 s two others were sent there."""
+def test_arrivals_during_a_transfer_are_as_computed_by_hand(monkeypatch):
+    """Node 1 (50 Mflop/s) gets 0.2 own jobs per second; by 20 s two other jobs were sent there."""
     made = result(
         jobs={
             "machine": [1, 1, 0, 1, 1],

@@ -1,4 +1,4 @@
-"""The experiment on tasks that need much memory: who can hold them, and that it is seen in small."""
+"""The experiment on tasks that need much memory: the machines that can hold them, and a quick run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gridsim.reproduce.others.need_tree import AWARE, NEEDED, SHARES, Needing
 
 
 @pytest.mark.parametrize("share", SHARES)
-def test_a_share_of_the_machines_holds_large_applications(share):
+def test_the_stated_share_of_machines_can_hold_large_applications(share):
     scenario = Needing(share, applications=400)(seed=1)
     made = scenario.workload.realize(scenario.platform)
     assert made.suited is not None and made.group is not None
@@ -21,7 +21,7 @@ def test_a_share_of_the_machines_holds_large_applications(share):
 
 
 @pytest.mark.slow
-def test_what_counting_memory_is_worth_is_seen_in_small(monkeypatch):
+def test_a_quick_run_reproduces_the_gain_of_counting_memory(monkeypatch):
     monkeypatch.setattr(need_tree, "SHARES", (0.125,))
     monkeypatch.setattr(need_tree, "FEW", 12)
     report = need_tree.run(Run(range(1, 6), quick=True))

@@ -1,4 +1,4 @@
-"""The reproductions of Sparrow, Hawk and Eagle on a small log in place of those of the authors."""
+"""The reproductions of Sparrow, Hawk and Eagle on a small log instead of those of the authors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gridsim.reproduce.others.probes import LOGS, Log, allowed, log_of, names
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A log of 40 jobs, every fourth of them long, in place of Google's."""
+    """Return a log of 40 jobs, every fourth of them long, instead of Google's."""
     random, lines = np.random.default_rng(1), []
     for job in range(40):
         took = random.integers(5, 9, size=4) * (30 if job % 4 == 0 else 1)
@@ -30,7 +30,7 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("name", PROBE_EXPERIMENTS)
-def test_verdicts_on_a_small_log(name: str, small: str, tmp_path: Path) -> None:
+def test_a_small_log_does_not_reproduce_the_printed_values(name: str, small: str, tmp_path: Path) -> None:
     arguments = ("reproduce", name, "--quick", "--json", "--workers", "1", "--out", str(tmp_path))
     found = CliRunner().invoke(cli, [*arguments, "--trace", small])
     assert found.exit_code == 0, found.output
@@ -44,7 +44,7 @@ def test_verdicts_on_a_small_log(name: str, small: str, tmp_path: Path) -> None:
     assert (tmp_path / name / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_ranges_around_the_authors_values() -> None:
+def test_accepted_ranges_contain_the_authors_values() -> None:
     hawk = LOGS[0].said("hawk")
     assert allowed("hawk", "short p50", hawk["short p50"]) == pytest.approx((191 * 0.97, 191 * 1.03))
     assert allowed("eagle", "short p90", "100") == pytest.approx((95.0, 105.0))
@@ -67,7 +67,9 @@ def test_ranges_around_the_authors_values() -> None:
         ),
     ],
 )
-def test_wrong_traces(name: str, more: tuple[str, ...], said: str, small: str, tmp_path: Path) -> None:
+def test_invalid_traces_are_rejected(
+    name: str, more: tuple[str, ...], said: str, small: str, tmp_path: Path
+) -> None:
     other = tmp_path / "other.tr"
     other.write_text("0 1 5 5\n")
     arguments = [each.format(small=small, other=other) for each in more]

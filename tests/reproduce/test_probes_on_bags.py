@@ -10,7 +10,7 @@ from gridsim.results.metrics.formulas import offered_load
 
 @pytest.fixture
 def task_trace(tmp_path):
-    """40 jobs of 1 to 40 tasks; the mean is the cutoff."""
+    """Return a log of 40 jobs of 1 to 40 tasks, whose mean run time is the cutoff."""
     path = tmp_path / "jobs.tr"
     mean = TaskTrace.cutoff
     path.write_text("".join(f"{10 * i} {i} {mean} {' '.join([str(mean)] * i)}\n" for i in range(1, 41)))
@@ -19,7 +19,7 @@ def task_trace(tmp_path):
 
 @pytest.fixture
 def grid_log(tmp_path):
-    """40 serial jobs of 40 users, whose run times differ."""
+    """Return a log of 40 serial jobs of 40 users with different run times."""
     path = tmp_path / "jobs.swf"
     line = "{i} {at} 0 {run} 1 -1 -1 1 -1 -1 1 {i} -1 -1 -1 -1 -1 -1\n"
     path.write_text("".join(line.format(i=i, at=1000 * i, run=7200 + i) for i in range(1, 41)))
@@ -27,7 +27,7 @@ def grid_log(tmp_path):
 
 
 @pytest.mark.parametrize("source", ["task_trace", "grid_log"])
-def test_seeds_have_different_bags_of_a_log_at_one_load(source, request):
+def test_each_seed_has_other_bags_of_the_log_at_the_same_load(source, request):
     make = AtLoad(request.getfixturevalue(source))
     scenarios = [make(seed) for seed in (1, 2, 3, 4)]
     made = [each.workload.realize(each.platform) for each in scenarios]

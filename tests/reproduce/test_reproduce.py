@@ -68,7 +68,7 @@ def wrong(*arguments):
 # -- the command ------------------------------------------------------------------------------------------
 
 
-def test_list():
+def test_the_flag_list_prints_all_experiments():
     found = invoke("--list")
     assert found.exit_code == 0
     for name in MODULES:
@@ -79,13 +79,13 @@ def test_list():
     assert [entry["name"] for entry in listed if not entry["claims"]] == ["celaya-loss"]
 
 
-def test_every_experiment_is_complete():
+def test_every_experiment_has_a_name_seeds_title_and_figure():
     for name in MODULES:
         this = reproduction(name)
         assert name == this.NAME and len(this.SEEDS) == 2 and this.TITLE and this.figure
 
 
-def test_quick_writes_its_files_and_marks_its_verdicts(tmp_path):
+def test_a_quick_run_writes_its_files_and_marks_its_verdicts(tmp_path):
     arguments = ("celaya-table1", "--quick", "--seeds", 1, "--workers", 1, "--out", tmp_path, "--no-progress")
     found = invoke(*arguments)
     assert found.exit_code == 0, found.output
@@ -114,7 +114,7 @@ def test_quick_writes_its_files_and_marks_its_verdicts(tmp_path):
     assert {name: (folder / name).read_bytes() for name in names} == before  # equal runs, equal files
 
 
-def test_what_is_written_down_gives_the_same_values(tmp_path, monkeypatch):
+def test_commands_in_the_written_table_give_its_values(tmp_path, monkeypatch):
     how = Run([3, 4], quick=True)
     schedulers = {"a": gs.FairTree(samples=(4, 3, 2), bound=1.25, run_on=True), "b": gs.MinCent(mode="once")}
     how.replicate(Make("K2", 10, failing), schedulers)
@@ -135,7 +135,7 @@ def test_what_is_written_down_gives_the_same_values(tmp_path, monkeypatch):
         assert value == ran["values"]["max_stretch"][label][0] != ran["values"]["max_stretch"][label][1]
 
 
-def test_the_number_of_workers_changes_nothing():
+def test_the_number_of_workers_does_not_change_the_report():
     this, made = reproduction("celaya-fig4b"), []
     for workers in (1, 2):
         with executor_of(workers) as executor:
@@ -164,7 +164,7 @@ def test_the_number_of_workers_changes_nothing():
         (("dgs-fig5", "--log", "jobs.swf"), "jobs.swf"),
     ],
 )
-def test_wrong_input(arguments, said):
+def test_invalid_arguments_are_rejected(arguments, said):
     assert said in wrong(*arguments)
 
 
@@ -175,12 +175,12 @@ def test_out_must_be_a_folder(tmp_path):
     assert "--out must name a folder that can be made" in wrong("celaya-fig4b", "--out", under)
 
 
-def test_what_is_missing_is_said_before_anything_runs(monkeypatch, tmp_path):
+def test_a_missing_extra_is_reported_before_the_runs(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert 'pip install "gridsched[plot]"' in wrong("celaya-fig4b", "--out", tmp_path)
 
 
-def test_other_commands_do_not_load_what_reproduce_needs():
+def test_importing_the_command_loads_neither_numpy_scipy_nor_matplotlib():
     heavy = "('scipy', 'matplotlib', 'numpy')"
     code = f"import sys, gridsim.cli.main; print([m for m in {heavy} if m in sys.modules])"
     environment = {**os.environ, "PYTHONPATH": str(Path(gs.__file__).parent.parent)}
@@ -210,12 +210,12 @@ def interval(low, high, seeds=10):
         (None, "cannot be compared", "not recorded"),
     ],
 )
-def test_verdicts(measured, verdict, why):
+def test_verdicts_follow_from_intervals(measured, verdict, why):
     row = judge("c", "q", "p", measured, 1.0, 1.25)
     assert row.verdict == verdict and why in row.why
 
 
-def test_near_is_a_quarter_on_either_side():
+def test_near_accepts_a_quarter_on_either_side():
     assert near("c", "q", 4.0, interval(3.0, 5.0)).verdict == "reproduced"
     assert near("c", "q", 4.0, interval(2.9, 5.0)).verdict == "undecided"
     assert near("c", "q", 4.0, interval(5.1, 5.2)).why == "wanted 3..5; the interval lies above"
@@ -244,13 +244,13 @@ def test_the_verdict_of_a_claim_follows_from_its_rows(rows, verdict, why):
     assert conclude("claim", made) == ("claim", verdict, why)
 
 
-def test_per_doubling_is_the_slope_of_each_seed():
+def test_the_value_per_doubling_is_the_slope_of_each_seed():
     sizes = (50, 100, 200, 400)
     times = [[1.0 + 0.5 * i, 3.0 - i] for i in range(4)]
     assert per_doubling(sizes, times) == pytest.approx([0.5, -1.0])
 
 
-def test_the_scenarios_are_the_papers():
+def test_scenarios_have_the_speeds_and_sizes_of_the_papers():
     for kind, speeds in (("K1", (1000.0, 2800.0)), ("K2", (1000.0, 3000.0)), ("U", (1000.0, 3000.0))):
         what = Make(kind, 200)(4)
         assert what == scenario(kind, 200, 4)
@@ -260,7 +260,7 @@ def test_the_scenarios_are_the_papers():
         assert (given.task_size.min() < given.task_size.max()) == (kind == "K2")
 
 
-def test_link_use_is_missing_or_a_share():
+def test_link_use_is_a_percentage_or_missing():
     result = gs.simulate(Make("U", 100, celaya_table1.recording)(1), gs.FairTree())
     for metric in (celaya_table1.mean_use, celaya_table1.peak_1s, celaya_table1.peak_10s):
         assert math.isnan(metric(result)) or 0.0 < metric(result) < 200.0
@@ -278,7 +278,7 @@ def test_link_use_is_missing_or_a_share():
 
 @pytest.fixture
 def log(tmp_path):
-    """A log of 400 jobs, of 1 to 16 processors, the n-th after 3 n minutes; two of a time each."""
+    """Return a log of 400 jobs on 1 to 16 processors, two of which are submitted every 6 minutes."""
     jobs = [
         f"{n + 1} {n // 2 * 360} 0 {60 + n * 7} {1 + n % 16} -1 -1 {1 + n % 16} 5000 -1 1 7"
         for n in range(400)
@@ -306,7 +306,7 @@ def test_quick_reproductions_of_rigid_jobs_have_verdicts(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["dgs-table2", "dgs-fig6"])
-def test_jobs_of_a_log(name, log, tmp_path):
+def test_an_experiment_runs_jobs_of_a_log(name, log, tmp_path):
     arguments = (name, "--quick", "--seeds", 1, "--workers", 1, "--out", tmp_path, "--no-progress")
     found = invoke(*arguments, "--log", log, "--procs-per-node", 4)
     assert found.exit_code == 0, found.output
@@ -317,8 +317,8 @@ def test_jobs_of_a_log(name, log, tmp_path):
     assert made.workload.realize(made.platform).tasks.max() == 4
 
 
-def test_a_whole_log(log, tmp_path):
-    """As it is and compressed, all 400 jobs of it are run, though the nodes are as many as in full."""
+def test_dgs_whole_runs_all_jobs_of_a_log(log, tmp_path):
+    """All 400 jobs are run, at their own times and compressed."""
     arguments = ("dgs-whole", "--seeds", 1, "--workers", 1, "--out", tmp_path, "--no-progress", "--json")
     found = invoke(*arguments, "--log", log, "--procs-per-node", 2)
     assert found.exit_code == 0, found.output
@@ -334,7 +334,7 @@ def test_a_whole_log(log, tmp_path):
     assert len(asked) == 2 and all(row["measured"]["mean"] == 0 for row in asked)
 
 
-def test_a_log_without_jobs(tmp_path):
+def test_a_log_without_jobs_is_rejected(tmp_path):
     (tmp_path / "none.swf").write_text("; nothing\n")
     assert "no jobs in this log" in wrong("dgs-fig5", "--log", tmp_path / "none.swf")
 
@@ -355,7 +355,7 @@ def test_windows_of_a_log_are_drawn_by_seed(log):
     assert len(whole.workload.realize(whole.platform)) == 400
 
 
-def test_windows_without_time_are_drawn_again():
+def test_windows_that_are_too_short_are_drawn_again():
     submit = np.concatenate([np.zeros(900), np.arange(100) * 600.0])
     for seed in range(20):
         start, end = dgs_common._window(submit, 50, seed)
@@ -363,7 +363,7 @@ def test_windows_without_time_are_drawn_again():
     assert dgs_common._window(np.zeros(60), 50, 1) == (0.0, math.inf)
 
 
-def test_jobs_of_a_day_one_at_a_time_and_in_parts():
+def test_jobs_of_a_day_can_be_submitted_one_at_a_time_or_in_part():
     day = Jobs(200, 300)
     given = day(3).workload.realize(day(3).platform)
     assert (given.release[0], given.release[-1]) == (0.0, pytest.approx(86_400))
@@ -382,7 +382,7 @@ def test_jobs_of_a_day_one_at_a_time_and_in_parts():
     assert len({what.name for what in (day, Jobs(200, 300, alone=True), Jobs(200, 300, part=(1, 2)))}) == 3
 
 
-def test_costs_follow_from_what_is_told():
+def test_numbers_of_schedules_follow_from_searches_and_changes():
     made = Jobs(300, 200, 0.9)(1)
     for policy in ("push", "pull"):
         result = gs.simulate(made, gs.DgsAsap(policy=policy))
@@ -406,7 +406,7 @@ def test_costs_follow_from_what_is_told():
         )
 
 
-def test_the_curves_of_figure_4_hold_all_the_work():
+def test_the_curves_of_figure_4_contain_all_the_work():
     result = gs.simulate(Jobs(300, 200, 0.9)(2), gs.DgsAsap())
     curves = dgs_fig4.curves(result)
     assert curves.ru.sum() == pytest.approx(curves.eu.sum()) == pytest.approx(curves.ideal.sum())
@@ -414,7 +414,7 @@ def test_the_curves_of_figure_4_hold_all_the_work():
     assert dgs_fig4.peak(result) <= 100 + 1e-9
 
 
-def test_parts_of_the_time_add_up():
+def test_dgs_fig6_has_a_nonnegative_cost_for_each_part_of_the_time():
     report = dgs_fig6.run(Run([1], quick=True))
     last = next(each for each in report.data["costs"].values())
     assert len(last) == dgs_fig6.PARTS and (last >= 0).all()
@@ -429,7 +429,7 @@ def test_parts_of_the_time_add_up():
         ([1.0, 2.0, 3.0, 1.0], "undecided"),
     ],
 )
-def test_signs(values, verdict):
+def test_verdicts_on_signs_count_the_seeds(values, verdict):
     row = sign("c", "q", "p", np.array(values))
     assert row.verdict == verdict and f"of {len(values)} seeds" in row.why
 
@@ -439,7 +439,7 @@ def test_signs(values, verdict):
 
 @pytest.mark.claims
 @pytest.mark.parametrize("name", MODULES)
-def test_quick(name, tmp_path, request):
+def test_a_quick_run_of_every_experiment_succeeds(name, tmp_path, request):
     files = []
     if name == REAL_DESKTOPS:
         traces = request.getfixturevalue("traces")
@@ -453,19 +453,19 @@ def test_quick(name, tmp_path, request):
 
 
 @pytest.mark.claims
-def test_table_1_at_length():
+def test_table_1_is_reproduced_with_five_seeds():
     report = reproduction("celaya-table1").run(Run(range(1, 6)))
     times = [row for row in report.rows if row.quantity.startswith("maximum update time")]
     assert [row.verdict for row in times] == ["reproduced"] * 5
 
 
 @pytest.mark.claims
-def test_figure_4b_at_length():
+def test_figure_4b_is_reproduced_with_ten_seeds():
     report = reproduction("celaya-fig4b").run(Run(range(1, 11)))
     assert [row.verdict for row in report.rows[:2]] == ["reproduced", "reproduced"]
 
 
-def test_messages_of_floods_and_of_jobs(monkeypatch):
+def test_messages_of_floods_and_jobs_are_as_computed_by_hand(monkeypatch):
     """A flood of two hops costs 8 + 8 x 8 messages; DGS_ASAP is charged for the schedules, not for upkeep."""
     monkeypatch.setattr(coallocation, "HOPS", (1, 2))
     monkeypatch.setattr(coallocation, "FLOODED", 300)

@@ -20,7 +20,7 @@ NAMES = [name for name in MODULES if name.startswith("rjss-")]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_runs_in_small(name, tmp_path):
+def test_quick_runs_have_undecided_verdicts(name, tmp_path):
     out = ("--out", tmp_path) if name in ("rjss-fig1", "rjss-transit") else ()
     found = CliRunner().invoke(
         cli, ["reproduce", name, "--quick", "--seeds", "2", "--json", "--workers", "1", *map(str, out)]
@@ -34,7 +34,7 @@ def test_it_runs_in_small(name, tmp_path):
         assert set(os.listdir(tmp_path / name)) == files
 
 
-def test_conditions_never_bind_at_the_sizes_of_the_paper():
+def test_conditions_have_no_effect_at_the_sizes_of_the_paper():
     found = CliRunner().invoke(
         cli, ["reproduce", "rjss-transit", "--quick", "--seeds", "2", "--json", "--workers", "1"]
     )
@@ -45,11 +45,11 @@ def test_conditions_never_bind_at_the_sizes_of_the_paper():
 
 
 def made(**values):
-    """Six seeds of everything."""
+    """Return replications over six seeds."""
     return Replicates(tuple(range(6)), {metric: values for metric in METRICS})
 
 
-def test_claims_are_judged_by_what_was_measured():
+def test_claims_are_judged_by_measured_values():
     spread = np.array([1.0, 1.01, 0.99, 1.02, 0.98, 1.0])
     first, last = (
         made(RJSS=a * spread, RE=b * spread, NM=c * spread)
@@ -67,7 +67,7 @@ def test_claims_are_judged_by_what_was_measured():
     assert {row.verdict for row in all_faster("c", {"same": same})} == {"not reproduced"}
 
 
-def test_scenarios():
+def test_scenarios_have_the_stated_parameters():
     make = jobs(Run((1,)), interarrival=25.0, congestion=2.0)
     assert make == Jobs(interarrival=25.0, congestion=2.0) and make.name == "jobs-100-25-30-200-2"
     scenario = make(3)

@@ -14,7 +14,7 @@ from gridsim.reproduce.others.searches import LOADS, METHODS, METRICS, OTHERS, B
 pytestmark = pytest.mark.slow
 
 
-def test_all_methods_under_each_load(tmp_path, monkeypatch):
+def test_a_quick_run_compares_all_methods_under_each_load(tmp_path, monkeypatch):
     monkeypatch.setattr(searches, "SMALL", 20)
     monkeypatch.setattr(searches, "FEW_APPLICATIONS", 6)
     found = CliRunner().invoke(
@@ -44,14 +44,14 @@ def test_all_methods_under_each_load(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("load", LOADS)
-def test_bags_are_of_the_load(load):
+def test_bags_have_the_stated_load(load):
     made = Bags(load, 50, 2000)(3)
     workload = made.workload.realize(made.platform)
     assert gs.offered_load(workload, made.platform) == pytest.approx(LOADS[load], rel=0.1)
 
 
-def test_metrics_by_hand():
-    """Two tasks, two machines: one task here, the other one found by one query."""
+def test_metrics_of_searches_are_as_computed_by_hand():
+    """One of two tasks runs at the submitter; one query finds a machine for the other."""
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 2),
         gs.Workload.of([10.0], [2], [1e5], [0]),

@@ -22,7 +22,7 @@ def test_curves_that_do_not_cross_once_upwards_have_no_crossing(logs):
 
 
 @pytest.mark.slow
-def test_the_herd_is_seen_in_small(monkeypatch):
+def test_a_quick_run_reproduces_the_herd_effect(monkeypatch):
     monkeypatch.setattr(stale_views, "FEW_JOBS", 8000)
     monkeypatch.setattr(stale_views, "REFRESHES", {"periodic": (OF_TWO, SHORTEST)})
     report = stale_views.run(Run(range(1, 6), quick=True))

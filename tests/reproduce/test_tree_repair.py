@@ -13,7 +13,7 @@ from gridsim.reproduce.others.tree_repair import CLAIMS, SAFE, Dropped, Lasts, R
 
 
 def result(repairs: list[tuple[float, float, float]], finish: float = 100.0) -> Any:
-    """A result with repairs (failed, taken, whole), and 4 of 200 requests lost."""
+    """Return a result with repairs (failed, taken, whole), and 4 of 200 requests lost."""
     failed, taken, whole = (np.array(column) for column in zip(*repairs, strict=True))
     return SimpleNamespace(
         applications={"finish": np.array([finish, 50.0])},
@@ -27,7 +27,7 @@ def result(repairs: list[tuple[float, float, float]], finish: float = 100.0) -> 
     )
 
 
-def test_metrics_by_hand() -> None:
+def test_metrics_of_repairs_are_as_computed_by_hand() -> None:
     """Repairs overlap at 10..30 s; the last one never ends, and another never began."""
     made = result([(10.0, 12.0, 20.0), (15.0, 19.0, 30.0), (40.0, 41.0, 45.0), (90.0, math.nan, math.nan)])
     assert broken(made) == pytest.approx(20.0 + 5.0 + 10.0)
@@ -37,7 +37,7 @@ def test_metrics_by_hand() -> None:
     assert Rate(("beat", "take"))(made) == pytest.approx(808 / 100.0 / 4)
 
 
-def test_no_repairs_have_no_time() -> None:
+def test_repair_times_are_undefined_without_repairs() -> None:
     made = result([(90.0, math.nan, math.nan)])
     assert math.isnan(Lasts("taken", 0.5)(made))
     made.tables = {}
@@ -45,7 +45,7 @@ def test_no_repairs_have_no_time() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quick_run_loses_no_task(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree_repair, "SMALL", 6)
     monkeypatch.setattr(tree_repair, "FEW_APPLICATIONS", 2)
     monkeypatch.setattr(tree_repair, "UP_TIMES", (1.0,))

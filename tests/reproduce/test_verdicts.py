@@ -1,4 +1,4 @@
-"""What a verdict says of the range that it wanted and of the interval that was measured."""
+"""Verdicts compare the wanted range with the measured interval."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ INF = math.inf
         (0.95, 1.05, (1.1, 1.2), "not reproduced", "wanted 0.95..1.05; the interval lies above"),
     ],
 )  # fmt: skip
-def test_the_reason_says_what_decided(
+def test_the_reason_states_the_range_and_the_place_of_the_interval(
     low: float, high: float, interval: tuple[float, float], verdict: str, why: str
 ) -> None:
     row = judge("c", "q", "paper", Estimate(sum(interval) / 2, *interval, 10), low, high)
@@ -58,7 +58,9 @@ _INTERVALS = st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 3)), min_size=
 
 
 @given(_INTERVALS, _INTERVALS, st.integers(2, 20))
-def test_the_interval_alone_decides(interval: list[float], wanted: list[float], seeds: int) -> None:
+def test_the_verdict_follows_from_the_interval_and_the_number_of_seeds(
+    interval: list[float], wanted: list[float], seeds: int
+) -> None:
     (least, most), (low, high) = interval, wanted
     row = judge("c", "q", "paper", Estimate((least + most) / 2, least, most, seeds), low, high)
     inside = [low <= end <= high for end in interval]
@@ -77,7 +79,7 @@ def test_near_a_printed_number_is_within_a_quarter(paper: float, factor: float) 
     assert row.verdict == ("reproduced" if paper * 0.75 <= value <= paper * 1.25 else "not reproduced")
 
 
-def test_nothing_measured_decides_nothing() -> None:
+def test_claims_without_an_interval_are_not_decided() -> None:
     assert judge("c", "q", "paper", None, 0.0, 1.0).verdict == "cannot be compared"
     one = Estimate(0.5, math.nan, math.nan, 1)
     assert judge("c", "q", "paper", one, 0.0, 1.0).verdict == "undecided"

@@ -13,7 +13,7 @@ from gridsim.schedulers import MODES
 pytestmark = pytest.mark.slow
 
 
-def test_in_small_on_drawn_owners_and_those_of_a_trace(
+def test_quick_runs_use_drawn_owners_or_those_of_a_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(volunteers, "SMALL", 24)
@@ -31,7 +31,7 @@ def test_in_small_on_drawn_owners_and_those_of_a_trace(
         assert ("trace" in report["rows"][0]["quantity"]) == bool(extra)
 
 
-def test_all_meet_the_same_owners_who_can_be_reached() -> None:
+def test_all_schedulers_are_run_on_machines_that_stay_reachable() -> None:
     scenario = volunteers.Owned(24, "light", 0.5)(1)
     assert scenario.faults is not None and scenario.faults.reachable
     assert set(MODES) < set(volunteers.schedulers())

@@ -20,7 +20,7 @@ def invoke(*arguments):
 
 @pytest.fixture
 def hosts(tmp_path):
-    """A hundred hosts over three days and an hour, most of them up from 9 to 17 h."""
+    """Return a trace of a hundred hosts over three days and an hour, most of them up from 9 to 17 h."""
     days = [f"{day * 86_400 + 9 * 3600} {day * 86_400 + 17 * 3600 + 600}" for day in range(3)]
     lines = [f"h{u} 3 {' '.join(days)}" for u in range(98)]
     path = tmp_path / "hosts.avt"
@@ -28,8 +28,8 @@ def hosts(tmp_path):
     return path
 
 
-def test_what_is_night_in_a_trace(hosts):
-    """The best eight hours, though ten minutes of each day lie after them; all go in hour 17."""
+def test_the_night_of_a_trace_is_as_computed_by_hand(hosts):
+    """Hosts are up for eight hours and ten minutes from hour 9 on, and all leave in hour 17."""
     seen = waves.hours_of(str(hosts))
     assert seen.up[[0, 9, 16]].tolist() == pytest.approx([0.02, 1.0, 1.0])
     assert seen.up[17] == pytest.approx(0.02 + 0.98 / 6)
@@ -38,8 +38,8 @@ def test_what_is_night_in_a_trace(hosts):
     assert seen.night(waves.FEWEST_GO) == 0 and seen.in_night(waves.FEWEST_GO)[1] == 0.0
 
 
-def test_no_night_where_nobody_is_up(tmp_path):
-    """Nobody goes from 10 h on, but there is nobody."""
+def test_the_night_contains_an_hour_in_which_hosts_are_up(tmp_path):
+    """No host leaves after 10 h, as none is up then."""
     path = tmp_path / "hosts.avt"
     path.write_text("a 2 0 34200 86400 120600\nb 1 3600 7200\nlate 1 172800 172801\n")
     seen = waves.hours_of(str(path))
@@ -48,7 +48,7 @@ def test_no_night_where_nobody_is_up(tmp_path):
     assert seen.in_night(waves.FEWEST_GO) == pytest.approx((1 / 24, 0.0)) and seen.night(waves.MOST_UP) == 0
 
 
-def test_hosts_of_a_trace(hosts, tmp_path, monkeypatch):
+def test_a_quick_run_uses_the_hosts_of_a_trace(hosts, tmp_path, monkeypatch):
     monkeypatch.setattr(waves, "COSTS", (0.0, 300.0))
     monkeypatch.setattr(waves, "LINGERS", (0.0, 3600.0))
     monkeypatch.setattr(waves, "SMALL", 24)
@@ -66,7 +66,7 @@ def test_hosts_of_a_trace(hosts, tmp_path, monkeypatch):
     ]
 
 
-def test_drawn_hosts(monkeypatch):
+def test_a_quick_run_on_drawn_hosts_shows_the_effect_of_waves(monkeypatch):
     monkeypatch.setattr(waves, "COSTS", (300.0,))
     monkeypatch.setattr(waves, "LINGERS", (0.0, 28_800.0))
     monkeypatch.setattr(waves, "SMALL", 48)
@@ -78,7 +78,7 @@ def test_drawn_hosts(monkeypatch):
     assert moves["wave-immediate"] < 0.7 * moves[waves.BASE]  # where hosts are up for 40 % of the day
 
 
-def test_what_is_run_depends_on_the_seed_alone():
+def test_scenarios_depend_only_on_the_seed():
     make = waves.Around(48, "light", 0.4)
     assert make(3) == make(3) != make(4)
     assert make(3).faults == Faults.zones(3, day_up=0.4) and make.name == "light-48-day40"
@@ -94,8 +94,7 @@ def test_what_is_run_depends_on_the_seed_alone():
     ],
 )
 @pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning")
-def test_traces_that_have_no_night(tmp_path, monkeypatch, text, said):
-    """It is said before anything is run."""
+def test_traces_without_a_night_are_rejected_before_the_runs(tmp_path, monkeypatch, text, said):
     monkeypatch.setattr(waves, "run", None)
     path = tmp_path / "a.avt"
     path.write_text(f"{text}\n")
@@ -111,6 +110,6 @@ def test_traces_that_have_no_night(tmp_path, monkeypatch, text, said):
         (["waves", "--availability", "a"], "a: No such file"),
     ],
 )
-def test_wrong_input(arguments, said):
+def test_invalid_arguments_are_rejected(arguments, said):
     found = invoke(*arguments)
     assert found.exit_code == 2 and said in found.stderr, found.output

@@ -23,7 +23,7 @@ def invoke(*arguments):
     return CliRunner().invoke(cli, ["reproduce", *map(str, arguments)])
 
 
-def test_the_tables_are_printed(tmp_path):
+def test_the_intended_rules_reproduce_the_printed_tables(tmp_path):
     found = invoke("wqr-tables", "--seeds", 5, "--json", "--workers", 1, "--out", tmp_path)
     assert found.exit_code == 0, found.output
     (report,) = json.loads(found.stdout)["reproductions"]
@@ -47,7 +47,7 @@ def test_the_tables_are_printed(tmp_path):
 
 @pytest.fixture
 def desktops(tmp_path):
-    """Eight hosts over three days, and a log of two bags, the second of which is too small."""
+    """Return a trace of eight hosts over three days, and a log of two bags, the second too small."""
     day = 86_400
     lines = [
         f"h{u} 3 {u * 900} {day + u * 500} {day + 9000} {2 * day} {2 * day + 5000} {3 * day}"
@@ -70,7 +70,7 @@ def files(desktops):
     return "--availability", desktops.availability, "--speeds", desktops.speeds, "--log", desktops.log
 
 
-def test_real_desktops(desktops, tmp_path):
+def test_a_quick_run_compares_all_policies_on_real_desktops(desktops, tmp_path):
     found = invoke(
         "wqr-real", "--quick", "--seeds", 2, "--json", "--workers", 1, *files(desktops), "--out", tmp_path
     )
@@ -82,7 +82,7 @@ def test_real_desktops(desktops, tmp_path):
     assert report["claims"][-1]["verdict"] == "reproduced"
 
 
-def test_several_bags(desktops):
+def test_orders_of_bags_are_compared_on_drawn_and_real_machines(desktops):
     drawn = multi_bag.run(Run([1], quick=True))
     assert [len(grid.rows) for grid in drawn.grids] == [6] * 6
     assert {row.claim for row in drawn.rows} == set(multi_bag.CLAIMS)
@@ -94,7 +94,7 @@ def test_several_bags(desktops):
         assert multi_bag.figure(report).axes
 
 
-def test_to_be_the_same_is_not_to_be_better():
+def test_equal_results_do_not_count_as_better():
     values = {name: np.full(6, 2.0) for name in POLICIES}
     made = Replicates(tuple(range(6)), dict.fromkeys(("mean_completion", "wasted", "undisturbed"), values))
     verdicts = {row.quantity: row.verdict for row in judged("here", made)}
@@ -110,7 +110,7 @@ def test_bags_of_a_log_are_scaled_to_the_desktops(desktops):
     assert made == Bag(6, 4.0, "real", desktops)(3) != Bag(6, 4.0, "real", desktops)(4)
 
 
-def test_what_information_is_worth(tmp_path):
+def test_a_quick_run_on_information_has_positive_values(tmp_path):
     report = wqr_information.run(Run([1], quick=True))
     assert len(report.grids) == 4 and all(len(grid.rows) == 4 for grid in report.grids)
     for rows in (grid.rows.values() for grid in report.grids):
@@ -129,13 +129,13 @@ def test_what_information_is_worth(tmp_path):
         (["wqr-fig5", "--availability", "a", "--speeds", "b", "--log", "c"], "a: No such file"),
     ],
 )
-def test_wrong_input(arguments, said):
+def test_invalid_arguments_are_rejected(arguments, said):
     found = invoke(*arguments)
     assert found.exit_code == 2 and said in found.stderr, found.output
 
 
 @pytest.mark.parametrize("name", ["wqr-fig5", "wqr-real"])
-def test_desktops_that_are_none(desktops, tmp_path, name):
+def test_a_trace_that_ends_before_its_start_time_is_rejected(desktops, tmp_path, name):
     path = tmp_path / "before.avt"
     path.write_text("x 1 -5 -3\n")
     found = invoke(name, "--quick", "--seeds", 1, "--workers", 1, *files(desktops), "--availability", path)
@@ -143,20 +143,20 @@ def test_desktops_that_are_none(desktops, tmp_path, name):
     assert "faults.start must be before the end of the trace, -3 s, got 0.0" in found.stderr
 
 
-def test_a_log_without_bags(desktops, tmp_path):
+def test_a_log_without_large_bags_is_rejected(desktops, tmp_path):
     path = tmp_path / "one.swf"
     path.write_text("1 10 0 60 1 -1 -1 1 -1 -1 1 7 -1 -1 -1 -1 -1 -1\n")
     found = invoke("wqr-fig5", "--quick", "--seeds", 1, "--workers", 1, *files(desktops), "--log", path)
     assert found.exit_code == 2 and "one.swf: no bag has 20 tasks or more, expected some" in found.stderr
 
 
-def test_real_desktops_are_for_desktops(desktops):
+def test_other_experiments_reject_the_flags_of_real_desktops(desktops):
     found = invoke("celaya-fig4a", *files(desktops))
     assert found.exit_code == 2
     assert "celaya-fig4a does not support --availability and --speeds" in found.stderr
 
 
-def test_all_says_what_it_leaves_out(monkeypatch):
+def test_the_name_all_reports_the_experiments_that_it_leaves_out(monkeypatch):
     monkeypatch.setattr(command, "MODULES", {"wqr-tables": "wqr.tables", "wqr-real": "wqr.real"})
     found = invoke("all", "--seeds", 1, "--workers", 1, "--no-progress")
     assert found.exit_code == 0 and "# wqr-tables: " in found.stdout

@@ -1,4 +1,4 @@
-"""What is held does not grow with the length of a run but by tables, and nothing that kernels had stays."""
+"""Only tables take more memory in longer runs, and the memory of kernels is returned."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STARTS, OF_START = ("min-min", "max-min", "sufferage"), 160
 
 
 def check(lines: list[str]) -> None:
-    """Of a run of twice the length the peaks are higher by tables at most, of kernels a third for chance."""
+    """Check that twice the length adds only tables to the peaks, and at most a third to those of kernels."""
     for entry in map(json.loads, lines):
         (_, short, long), (_, less, more) = entry["peaks"], entry["applications"]
         table = any(name in entry["case"] for name in TASKS)
@@ -36,7 +36,7 @@ def check(lines: list[str]) -> None:
 
 
 def test_memory_does_not_grow_during_long_runs(counted: Any) -> None:
-    """Where there is about half the work that the machines can do, so that queues come to an end."""
+    """The load is about one half, so that queues become empty."""
     check(
         counted(
             "flat.py", "1,5,10", "fair-tree", "dgs-asap", "rjss", "backfill", "rendezvous", "GreatET-AllInfo"

@@ -1,4 +1,4 @@
-"""Where what is written has no room, or the disk fails: one line, no half file, the old file as it was."""
+"""If the disk is full or fails, the error has one line, and the old file is unchanged."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_full_disk_leaves_the_old_file(what: str, full: Path, made: dict[str, 
 def test_a_disk_that_fails_at_the_end_leaves_the_old_file(
     call: str, number: int, tmp_path: Path, made: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a mount: the content or the name does not reach the disk."""
+    """The system call that writes the content or the name to the disk fails."""
 
     def fails(*_: Any) -> None:
         raise OSError(number, os.strerror(number))
@@ -207,7 +207,7 @@ def test_the_error_of_a_removed_folder_names_the_file(tmp_path: Path) -> None:
     assert found.value.filename == str(folder / "file")
 
 
-def test_a_run_continues_if_its_checkpoint_finds_no_room(full: Path) -> None:
+def test_a_run_continues_if_the_disk_has_no_room_for_its_checkpoint(full: Path) -> None:
     fill(full)
     file = str(full / "file")
     found = invoke(*RUN, "--checkpoint", file, "--checkpoint-every", "0")

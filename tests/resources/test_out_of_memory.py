@@ -1,4 +1,4 @@
-"""Where there is no memory: kernels raise MemoryError and stay sound, commands say so in a line."""
+"""Without memory, kernels raise MemoryError and stay valid, and commands report it in one line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WITHOUT = {"dgs.overlay"}
 
 
 def check(lines: list[str], cases: Any) -> set[str]:
-    """That nothing was wrong; the kernels in which allocations failed."""
+    """Check that no case is wrong, and return the kernels in which allocations failed."""
     found = [json.loads(line) for line in lines]
     assert [entry["case"] for entry in found] == list(cases)
     assert [entry["wrong"] for entry in found if entry["wrong"]] == []
@@ -37,7 +37,7 @@ def check(lines: list[str], cases: Any) -> set[str]:
 
 
 def test_a_failed_allocation_raises_only_a_memory_error(counted: Any) -> None:
-    """Wherever: nothing leaks, nothing is written beyond its end, and whoever goes on does not crash."""
+    """Wherever it fails, no memory leaks, no array is overrun, and later calls do not crash."""
     kernels = check(counted("failing.py", *QUICK), QUICK)
     assert kernels >= {"queues.edf", "queues.availability", "queues.task_queues", "network.links"}
     assert kernels >= {"fair_tree.summaries", "fair_tree.summary_tree", "fair_tree.protocol", "dgs.slots"}
@@ -52,7 +52,7 @@ def test_failed_allocations_raise_memory_errors_in_every_scheduler(counted: Any)
 
 
 class Greedy(gs.Scheduler, frozen=True):
-    """One that wants more memory than there is."""
+    """Scheduler that runs out of memory at its start."""
 
     name = "greedy"
 
@@ -69,7 +69,7 @@ def scenario(nodes: int = 5, **rest: Any) -> gs.Scenario:
 def test_a_store_does_not_keep_runs_that_ran_out_of_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Elsewhere it may be done: a store does not know it, and goes on with it."""
+    """Another machine may have enough memory, so later studies run them again."""
     measured = measure(Cell(scenario(), Greedy()))
     assert measured.lost and measured.error == "MemoryError: no room"
     monkeypatch.setattr(gs.Fcfs, "start", Greedy.start)
@@ -98,7 +98,7 @@ def test_scenarios_beyond_the_memory_are_rejected_before_the_run(monkeypatch: py
 
 
 def run(folder: Path, first: str, *command: str) -> subprocess.CompletedProcess[str]:
-    """A command in a process of its own, in which the code `first` runs before."""
+    """Run a command in another process, after the code `first`."""
     return subprocess.run(
         [sys.executable, "-c", f"{first}\nfrom gridsim.cli.main import main\nmain()", *command],
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -138,7 +138,7 @@ def test_a_library_that_fails_to_load_is_reported_as_lack_of_memory(monkeypatch:
 def test_a_library_is_not_loaded_without_enough_address_space(
     module: str, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With few addresses OpenBLAS tries again for ever as it is loaded, and Arrow crashes."""
+    """In a small address space, OpenBLAS retries forever while it is loaded, and Arrow crashes."""
     pytest.importorskip(module)
     monkeypatch.setattr("gridsim.support.memory.free_address_space", lambda: 399_000_000)
     assert import_extra(module, "data", "this").__name__ == module  # it is there
@@ -150,7 +150,7 @@ def test_a_library_is_not_loaded_without_enough_address_space(
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is kept on Linux")
 @pytest.mark.parametrize("megabytes", [400, 600])
 def test_a_study_without_address_space_reports_lack_of_memory(tmp_path: Path, megabytes: int) -> None:
-    """At the first SciPy does not fit, at the second Arrow does not."""
+    """SciPy does not fit into the first address space, and Arrow does not fit into the second."""
     pytest.importorskip("scipy")
     pytest.importorskip("pyarrow")
     limit = f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({megabytes} << 20,) * 2)"
@@ -165,7 +165,7 @@ def test_a_study_without_address_space_reports_lack_of_memory(tmp_path: Path, me
 
 
 def cannot_start(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
-    """Threads whose name has `which` in it find no memory."""
+    """Make threads with `which` in their names fail to start."""
     start = threading.Thread.start
 
     def no(thread: threading.Thread) -> None:
@@ -181,7 +181,7 @@ def cannot_start(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
 def test_a_study_ends_if_threads_of_its_pool_cannot_start(
     which: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whichever thread it is, the study ends, and so do its workers."""
+    """Whichever thread cannot start, the study ends with all its workers."""
     cannot_start(monkeypatch, which)
     if which != "Thread-":
         monkeypatch.setattr("gridsim.support.processes._check_threads", lambda: None)
@@ -249,7 +249,7 @@ def test_a_run_without_memory_can_be_resumed_with_more(tmp_path: Path) -> None:
     assert gs.Result.load(tmp_path / "r.npz").digest == gs.Result.load(tmp_path / "whole.npz").digest
 
 
-def test_a_run_continues_if_a_checkpoint_finds_no_memory(
+def test_a_run_continues_without_memory_for_a_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none(*_: Any, **__: Any) -> Any:

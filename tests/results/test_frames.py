@@ -24,7 +24,7 @@ def address(column):
     return column.__array_interface__["data"][0]
 
 
-def test_pandas_has_the_same_values_in_a_copy():
+def test_a_pandas_frame_is_a_copy_of_the_table():
     frame = TABLE.to_pandas()
     assert list(frame) == list(TABLE) and frame["kind"].tolist() == ["a", "", "bbb"]
     for name in ("x", "n", "yes"):
@@ -34,7 +34,7 @@ def test_pandas_has_the_same_values_in_a_copy():
     assert frame["x"][0] == 7.0 and TABLE["x"][0] == 1.5
 
 
-def test_arrow_shares_the_numbers():
+def test_an_arrow_table_shares_the_memory_of_numbers():
     frame = TABLE.to_arrow()
     assert frame.column_names == list(TABLE)
     assert str(frame.schema.field("n").type) == "int32" and str(frame.schema.field("kind").type) == "string"
@@ -45,7 +45,7 @@ def test_arrow_shares_the_numbers():
     assert frame["x"].null_count == 0  # NaN is a value, not a null
 
 
-def test_xarray_shares_the_columns():
+def test_an_xarray_dataset_shares_the_memory_of_columns():
     frame = TABLE.to_xarray("job")
     assert list(frame.data_vars) == list(TABLE) and dict(frame.sizes) == {"job": 3}
     assert frame["job"].values.tolist() == [0, 1, 2]

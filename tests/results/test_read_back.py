@@ -175,7 +175,7 @@ def served(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("stated", [None, 7])
-def test_files_of_earlier_versions_have_servers(stated: int | None, served: Path) -> None:
+def test_servers_in_files_of_earlier_versions_are_read(stated: int | None, served: Path) -> None:
     """They state the number of machines and servers in the log, or neither."""
 
     def earlier(about: Any) -> None:

@@ -40,7 +40,7 @@ def test_0_bytes_give_the_digest_of_a_run_without_links(scheduler):
 
 
 @each
-def test_the_result_with_data_does_not_depend_on_the_options(scheduler):
+def test_the_result_with_data_is_valid_and_does_not_depend_on_cohorts(scheduler):
     result = gs.simulate(scenario(), scheduler, record="all")
     assert validate_result(result) == []
     assert gs.simulate(scenario(), scheduler, cohort_limit=1).digest == result.digest
@@ -114,7 +114,7 @@ def test_invalid_samples_of_bytes_are_rejected(samples):
         gs.FairTree(data_samples=samples)
 
 
-def test_summaries_have_their_samples_and_bytes():
+def test_data_samples_count_in_the_size_of_summaries():
     result = gs.simulate(scenario(), gs.FairTree(samples=(4, 3, 2), data_samples=(0.0, 100.0)))
     assert result.facts["grid"]["bytes_per_mflop"] == [0.0, 100.0]
     assert result.facts["summary_bytes"] == 2 * 24 * 4 + 90 + 4

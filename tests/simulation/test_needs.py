@@ -152,7 +152,7 @@ def test_invalid_samples_of_needs_are_rejected(samples):
         gs.FairTree(need_samples=samples)
 
 
-def test_summaries_have_their_samples_and_needs():
+def test_need_samples_count_in_the_size_of_summaries():
     given = ((0.0, 5e10), (4e9, 5e10))
     result = gs.simulate(scenario(), gs.FairTree(samples=(4, 3, 2), need_samples=given))
     assert result.facts["grid"]["needs"] == [list(pair) for pair in given]

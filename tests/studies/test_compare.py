@@ -18,7 +18,7 @@ from gridsim.studies.verdicts import of_one_run
 SCENARIO = Scenario(Platform.of([1000.0, 2000.0]), Workload.of([0.0, 10.0], [10, 20], 1000.0))
 
 
-def test_compare(toy):
+def test_schedulers_are_compared_with_the_baseline(toy):
     found = compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)})
     assert found.baseline == "quick" and found.ratio("quick") == 1.0
     assert found["slow"].max_stretch / found["quick"].max_stretch == found.ratio("slow") == 1.5
@@ -40,7 +40,7 @@ def test_the_baseline_depends_on_names_and_order_not_on_results(toy):
     assert found.to_dict()["baseline"] == "mincent"
 
 
-def test_the_table_is_readable(toy):
+def test_the_table_names_all_schedulers_at_any_width(toy):
     found = compare(SCENARIO, {"quick": toy(), "slow": toy(pause=5.0)})
     lines = str(found).splitlines()
     lines = lines[lines.index("") - 2 :]
@@ -61,7 +61,7 @@ def test_the_table_is_readable(toy):
         assert sum(line.startswith("quick ") for line in narrow) == {40: 4, 100: 2}[width]
 
 
-def test_who_left_something_undone_takes_no_part():
+def test_schedulers_that_rejected_jobs_are_not_ranked():
     values = {"mean waiting": {"a": 3.0, "b": 1.0, "c": 2.0, "d": float("nan")}}
     said = of_one_run(values, {"b": "it rejected 2 jobs"})
     assert (
@@ -76,7 +76,7 @@ def test_who_left_something_undone_takes_no_part():
     assert rounded == "In this run, a and b have the lowest x (c +0.001 %)."
 
 
-def test_json_holds_everything_and_is_strict(toy):
+def test_json_of_a_comparison_is_complete_and_strict(toy):
     at_once = Scenario(SCENARIO.platform, Workload.of([0.0, 0.0], 1, 1000.0))
     found = compare(at_once, {"toy": toy()})
     read = json.loads(found.to_json())
@@ -86,7 +86,7 @@ def test_json_holds_everything_and_is_strict(toy):
     assert "s/Mflop" in read["units"].values()
 
 
-def test_wrong_comparisons_are_named(toy):
+def test_invalid_comparisons_are_rejected(toy):
     with pytest.raises(ScenarioError, match="^schedulers"):
         compare(SCENARIO, {})
     with pytest.raises(ScenarioError, match="^schedulers"):
@@ -103,7 +103,7 @@ def test_wrong_comparisons_are_named(toy):
             compare(SCENARIO, {"a": toy()}, executor=4, replicates=replicates)
 
 
-def test_parameters_are_typed(toy):
+def test_parameters_of_a_scheduler_are_converted_and_checked(toy):
     assert build_scheduler(toy, {"pause": 3}, "toy") == toy(pause=3.0)
     with pytest.raises(
         ScenarioError,
@@ -140,13 +140,13 @@ def test_parameters_are_typed(toy):
         ("spread", "x", "fair-tree.spread must be one of 'heartbeat', 'change', got 'x'"),
     ],
 )
-def test_values_of_the_wrong_type_are_named_with_what_is_expected(parameter, value, message):
+def test_errors_on_values_of_the_wrong_type_name_the_expected_type(parameter, value, message):
     with pytest.raises(ScenarioError) as caught:
         build_scheduler(FairTree, {parameter: value}, "fair-tree")
     assert str(caught.value) == message
 
 
-def test_types_without_a_simple_name_are_told_as_msgspec_does(toy):
+def test_errors_on_types_without_a_simple_name_quote_msgspec(toy):
     class Further(toy, frozen=True):
         ratio: Annotated[float, msgspec.Meta(gt=1)] = 2.0
 
@@ -162,6 +162,6 @@ def test_types_without_a_simple_name_are_told_as_msgspec_does(toy):
         ("gridsim.errors:GridSimError", "must be a subclass of gridsim.Scheduler"),
     ],
 )
-def test_imports_that_fail_are_named(name, message):
+def test_failed_imports_of_schedulers_are_reported(name, message):
     with pytest.raises(ScenarioError, match=message):
         import_scheduler(name)

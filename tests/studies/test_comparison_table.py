@@ -1,4 +1,4 @@
-"""The table of a comparison: what its cells say of the rows they are made of."""
+"""The table of a comparison: its cells agree with the values of its rows."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def test_shares_are_in_per_cent() -> None:
     assert cells["migrated"] == ("%", "50")
 
 
-def test_waits_by_jobs_and_by_cores_may_rank_schedulers_in_another_order() -> None:
-    """With EASY a job that outlives its estimate delays the wide one; narrow ones need not wait."""
+def test_mean_waits_weighted_by_cores_may_rank_schedulers_differently() -> None:
+    """With EASY, a job that exceeds its estimate delays the wide job, and narrow jobs do not wait."""
     jobs = [(0, 3, 100, 100), (1, 6, 50, 50), (2, 1, 300, 60), *((3 + k, 1, 20, 20) for k in range(6))]
     columns = [list(column) for column in zip(*jobs, strict=True)]
     given = gs.Scenario(gs.Platform.equal(6), gs.Workload.jobs_of(*columns))

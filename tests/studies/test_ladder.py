@@ -38,7 +38,7 @@ def by_name(found: Ladder) -> dict[str, Step]:
     return {step.name: step for step in found.steps}
 
 
-def test_each_step_of_the_fair_tree_adds_one_thing(bags: Ladder) -> None:
+def test_each_step_of_the_fair_tree_adds_one_restriction(bags: Ladder) -> None:
     names = [step.name for step in bags.steps if not step.beside]
     assert names == [
         "lower bound",
@@ -66,7 +66,7 @@ def test_each_step_of_the_fair_tree_adds_one_thing(bags: Ladder) -> None:
     assert bags.scenario == BAGS
 
 
-def test_values_are_those_of_single_runs_of_the_replicas(bags: Ladder) -> None:
+def test_values_equal_those_of_single_runs_of_each_replication(bags: Ladder) -> None:
     steps = by_name(bags)
     for name in ("central, bound at release", "tree, summaries", "early acceptance", "failures"):
         for k in range(3):
@@ -93,14 +93,14 @@ def test_each_run_has_the_time_limit() -> None:
 
 
 def made_up() -> Ladder:
-    """Three steps and one beside, of values made up."""
+    """Return a ladder of three steps and one run beside them, with invented values."""
     steps = [Step(name, "", BAGS, gs.MinCent(), beside=name == "d") for name in "abcd"]
     values = {"a": [1.0, 2.0], "b": [1.5, 4.5], "c": [1.0, 4.0], "d": [4.0, 6.0]}
     columns = {name: np.array(column) for name, column in values.items()}
     return Ladder(BAGS, tuple(steps), Replicates((0, 1), {"max_stretch": columns}))
 
 
-def test_differences_and_ratios_are_paired_and_to_the_step_before() -> None:
+def test_each_step_is_compared_with_the_previous_step_by_pairs() -> None:
     a, b, c, d = made_up().table()
     assert (a["difference"], a["ratio"], a["over_first"]) == (None, None, None)
     assert [row["difference"].mean for row in (b, c)] == [1.5, -0.5]
@@ -119,7 +119,7 @@ def test_differences_add_up_to_the_last_step(bags: Ladder) -> None:
     assert bags.table("mean_stretch")[0]["name"] == "central, replanning"  # no bound of that
 
 
-def test_told(bags: Ladder) -> None:
+def test_text_and_json_of_a_ladder_have_all_steps(bags: Ladder) -> None:
     said = str(bags)
     assert "means over 3 replicates" in said and "early acceptance: routers below the root" in said
     assert "max stretch, 1e-8 s/Mflop" in said and "B = 3" in said and "4 x 3 x 2" in said
@@ -132,19 +132,19 @@ def test_told(bags: Ladder) -> None:
     assert len(plain["values"]["max_stretch"]["failures"]) == 3
 
 
-def test_a_measure_that_there_is_not(bags: Ladder) -> None:
+def test_an_unknown_measure_is_rejected(bags: Ladder) -> None:
     with pytest.raises(KeyError, match="no measure 'x'; known: max_stretch, mean_stretch"):
         bags.table("x")
 
 
-def test_one_replicate_has_no_intervals_and_says_so() -> None:
+def test_one_replication_has_no_intervals() -> None:
     said = str(ladder(JOBS, 1))
     assert (
         "intervals of 1 replicates: n = 1" in said and "[" not in said.split("whole grid")[1].split("\n")[0]
     )
 
 
-def test_rigid_jobs() -> None:
+def test_the_ladder_of_rigid_jobs_has_the_steps_of_dgs_asap() -> None:
     found = ladder(JOBS, 2, scheduler=gs.DgsAsap(slot=30.0, poll_period=300.0))
     steps = by_name(found)
     assert list(steps) == ["whole grid", "2 hops, fresh views", "messages take time", "1 hop", "stale views"]
@@ -176,13 +176,13 @@ def test_failures_of_rigid_jobs_are_those_of_the_scenario() -> None:
     assert by_name(ladder(failing, 1, faults=other))["failures"].scenario.faults == other
 
 
-def test_parameters_come_from_the_scenario() -> None:
+def test_parameters_of_the_scheduler_come_from_the_scenario() -> None:
     told = dataclasses.replace(JOBS, schedulers={"dgs-asap": {"hops": 3, "policy": "pull", "degree": 5}})
     found = by_name(ladder(told, 1))
     assert found["3 hops, fresh views"].scheduler == gs.DgsAsap(hops=3, policy="pull", degree=5)
 
 
-def test_each_age_of_views_is_a_step_and_the_last_one_stays() -> None:
+def test_each_age_of_views_is_a_step_and_later_steps_keep_the_last() -> None:
     informed = gs.LeastWork(refresh="periodic", error=0.2)
     found = ladder(BAGS, 2, scheduler=informed, ages=(0.0, 5.0, 60.0))
     steps = by_name(found)
@@ -223,7 +223,7 @@ def test_each_age_of_views_is_a_step_and_the_last_one_stays() -> None:
         (BAGS, {"faults": 3.0}, "faults must be Faults or None, got 3.0"),
     ],
 )
-def test_wrong_arguments(scenario: gs.Scenario, given: dict, said: str) -> None:
+def test_invalid_arguments_are_rejected(scenario: gs.Scenario, given: dict, said: str) -> None:
     with pytest.raises(gs.ScenarioError, match=said):
         ladder(scenario, **given)
 

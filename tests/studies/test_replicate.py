@@ -33,7 +33,7 @@ def made() -> Replicates:
     return replicate(small, SCHEDULERS, range(1, 6), metrics=("max_stretch", "gap"))
 
 
-def test_every_scheduler_meets_the_scenario_of_the_seed(made: Replicates) -> None:
+def test_every_scheduler_runs_the_scenario_of_each_seed(made: Replicates) -> None:
     assert made.schedulers == tuple(SCHEDULERS) and made.seeds == (1, 2, 3, 4, 5)
     for i, seed in enumerate(made.seeds):
         for name, scheduler in SCHEDULERS.items():
@@ -42,26 +42,26 @@ def test_every_scheduler_meets_the_scenario_of_the_seed(made: Replicates) -> Non
             assert made["gap"][name][i] == result.gap()
 
 
-def test_a_scenario_is_made_once_a_seed() -> None:
+def test_the_scenario_is_made_once_per_seed() -> None:
     seen: list[int] = []
     replicate(lambda seed: seen.append(seed) or small(seed), SCHEDULERS, [3, 1])
     assert seen == [3, 1]
 
 
-def test_the_widest_interval_is_told_to_one_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    """10 +- 1 is a tenth."""
+def test_the_width_of_an_interval_is_its_half_width_over_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The width of 10 +- 1 is 0.1."""
     found = Replicates((0, 1), {"max_stretch": {"a": np.array([9.0, 11.0])}})
     monkeypatch.setattr(Replicates, "mean", lambda *_: Estimate(10.0, 9.0, 11.0, 2))
     assert _widest(found) == pytest.approx(0.1)
 
 
-def test_less_confidence_is_a_narrower_interval() -> None:
+def test_a_lower_confidence_gives_a_narrower_interval() -> None:
     half, usual = (estimate([3.0, 1.0, 4.0, 1.5, 5.0, 9.0], level=level) for level in (0.5, 0.95))
     assert usual.low < half.low < half.mean == usual.mean < half.high < usual.high
 
 
 class Backwards(Executor):
-    """Runs everything when the first result is asked for, the last job first."""
+    """Executor that runs six jobs when the last one is submitted, in reverse order."""
 
     def __init__(self) -> None:
         self.jobs: list = []
@@ -87,7 +87,7 @@ def test_values_do_not_depend_on_the_executor() -> None:
             assert all_values(pool) == serial
 
 
-def test_a_pool_of_spawned_processes_gives_the_same() -> None:
+def test_a_pool_of_spawned_processes_gives_equal_values() -> None:
     serial = replicate(small, SCHEDULERS, [1, 2])
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         pooled = replicate(small, SCHEDULERS, [1, 2], executor=pool)
@@ -100,7 +100,7 @@ def test_a_metric_may_have_the_short_name_of_another() -> None:
     assert Replicates((1, 2), {"mean_waiting": column})["waiting"]["fcfs"].tolist() == [1.0, 2.0]
 
 
-def test_ratios_are_of_pairs(made: Replicates) -> None:
+def test_ratios_are_computed_by_pairs(made: Replicates) -> None:
     tree, central = made["max_stretch"]["tree"], made["max_stretch"]["central"]
     ratio = made.ratio("tree", "central")
     assert ratio.mean == pytest.approx(np.mean(tree / central)) and ratio.seeds == 5
@@ -112,7 +112,7 @@ def test_ratios_are_of_pairs(made: Replicates) -> None:
     assert made.ratio("tree", "central") == ratio  # the same values, the same interval
 
 
-def test_common_noise_leaves_no_trace_in_a_pair() -> None:
+def test_common_noise_cancels_in_paired_ratios() -> None:
     noise = np.array([1.0, 50.0, 3.0, 700.0, 20.0])
     both = Replicates((1, 2, 3, 4, 5), {"m": {"a": noise * 1.5, "b": noise}})
     assert both.ratio("a", "b", "m").low == pytest.approx(1.5)
@@ -121,7 +121,7 @@ def test_common_noise_leaves_no_trace_in_a_pair() -> None:
     assert means.low == pytest.approx(1.5) and means.high == pytest.approx(1.5)
 
 
-def test_degenerate_samples_say_so() -> None:
+def test_estimates_of_degenerate_samples_have_a_note() -> None:
     one = estimate([2.0])
     assert (one.mean, one.note) == (2.0, "n = 1") and math.isnan(one.low)
     assert "no interval: n = 1" in one.format()
@@ -141,20 +141,20 @@ def test_degenerate_samples_say_so() -> None:
             estimate(*wrong) if wrong else estimate([])
 
 
-def test_intervals_cover() -> None:
-    """Of 200 samples of 15 about nine tenths or more hold the true mean (BCa undercovers a little)."""
+def test_intervals_have_the_stated_coverage() -> None:
+    """At least 172 of 200 intervals contain the true mean (BCa undercovers a little)."""
     draw = np.random.Generator(np.random.PCG64(1))
     found = [estimate(draw.lognormal(0.0, 0.3, 15)) for _ in range(200)]
     true = math.exp(0.3**2 / 2)
     assert sum(e.low <= true <= e.high for e in found) >= 172
 
 
-def test_statistics_of_several_samples() -> None:
+def test_a_statistic_of_two_samples_has_an_interval() -> None:
     found = estimate([2.0, 4.0, 9.0], [1.0, 2.0, 3.0], statistic=ratio_of_means)
     assert found.mean == 2.5 and 2.0 <= found.low <= 2.5 <= found.high <= 3.0
 
 
-def test_joined(made: Replicates) -> None:
+def test_replications_of_the_same_seeds_can_be_joined(made: Replicates) -> None:
     other = replicate(small, {"pull": gs.Fcfs(mode="pull")}, made.seeds, metrics=("max_stretch", "gap"))
     both = made.joined(other)
     assert both.schedulers == (*SCHEDULERS, "pull") and both.ratio("pull", "central").seeds == 5
@@ -164,7 +164,7 @@ def test_joined(made: Replicates) -> None:
         made.joined(replicate(small, {"pull": gs.Fcfs(mode="pull")}, [1], metrics=("max_stretch", "gap")))
 
 
-def test_format_and_dict(made: Replicates) -> None:
+def test_text_and_dict_of_replications_have_means_and_ratios(made: Replicates) -> None:
     text = made.format("central")
     assert "max_stretch (s/Mflop)" in text and "n = 5" in text
     assert text.count("relative to central") == 2  # a column of each metric's table
@@ -189,20 +189,20 @@ def test_format_and_dict(made: Replicates) -> None:
         ({"metrics": []}, "metrics must contain at least one"),
     ],
 )
-def test_wrong_arguments(change: dict, said: str) -> None:
+def test_invalid_arguments_are_rejected(change: dict, said: str) -> None:
     given = {"schedulers": SCHEDULERS, "seeds": [1], "metrics": ["max_stretch"], **change}
     with pytest.raises(gs.ScenarioError, match=said):
         replicate(small, given["schedulers"], given["seeds"], metrics=given["metrics"])
 
 
 @pytest.mark.parametrize("width", [1e-150, 1e-300, 5e-324])
-def test_intervals_that_no_number_of_replicas_makes(width: float) -> None:
+def test_replications_stop_at_the_maximum_if_intervals_stay_too_wide(width: float) -> None:
     made = replicate(small(1), {"fcfs": gs.Fcfs()}, half_width=width, at_most=11)
     assert len(made.seeds) == 11 and made.reached is False
     assert made.remarks() == ["max_stretch: not all intervals are as narrow as was asked for"]
 
 
-def test_metrics_that_are_extremes() -> None:
+def test_extreme_values_of_metrics_are_accepted() -> None:
     values = iter([1.7e308, 1.5e308, -1.7e308, 1.6e308, 5e-324, 0.0])
     made = replicate(small, SCHEDULERS, [1, 2], metrics={"m": lambda result: next(values)}, baseline="tree")
     assert made["m"]["tree"].tolist() == [1.7e308, 1.6e308] and "1.65e+308" in made.format()
@@ -222,8 +222,8 @@ def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert found.out == "" and "3/3" in found.err
 
 
-def test_a_metric_of_the_user_has_no_unit_of_gridsims() -> None:
-    """Whatever its name: a function called ``makespan`` need not measure seconds."""
+def test_a_metric_of_the_user_has_no_unit() -> None:
+    """A function called ``makespan`` need not measure seconds."""
     made = gs.replicate(
         small(1), {"a": gs.Fcfs()}, replicates=1, metrics={"makespan": response, "v": response}
     )
@@ -246,7 +246,7 @@ def test_a_table_leaves_out_schedulers_without_the_metric() -> None:
     assert failed.sections()[1][1][0] == ["scheduler", "tree", "mincent"]
 
 
-def test_what_is_decided_is_told_from_what_is_not() -> None:
+def test_conclusion_separates_significant_from_other_differences() -> None:
     some = np.array([1.0, 1.1, 0.9, 1.05, 0.95, 1.0])
     values = {
         "a": some,

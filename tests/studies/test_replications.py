@@ -29,7 +29,7 @@ def seeds(scenario: gs.Scenario) -> dict[str, int]:
     return {**parts, "run": scenario.seed}
 
 
-def test_a_replica_is_told_by_its_number_alone() -> None:
+def test_a_replication_depends_only_on_its_number() -> None:
     made = [replication(drawn(), k) for k in (0, 1, 2)]
     assert replication(drawn(), 1) == made[1]
     for part in PARTS:
@@ -40,8 +40,8 @@ def test_a_replica_is_told_by_its_number_alone() -> None:
     assert gs.Scenario.from_toml(made[2].to_toml()) == made[2]
 
 
-def test_what_else_differs_leaves_the_chance() -> None:
-    """Common random numbers of the points of a sweep."""
+def test_other_parameters_do_not_change_the_seeds() -> None:
+    """All points of a sweep have common random numbers."""
     faster = drawn(network=gs.Network(latency=0.001))
     assert seeds(replication(faster, 3)) == seeds(replication(drawn(), 3))
     more = drawn(workload=gs.Workload.bags(applications=10, tasks_per_node=6, seed=1))
@@ -49,13 +49,13 @@ def test_what_else_differs_leaves_the_chance() -> None:
     assert np.array_equal(here.release_ns, there.release_ns)
 
 
-def test_parts_that_are_held_stay() -> None:
+def test_held_parts_keep_their_seeds() -> None:
     made = replication(drawn(), 4, hold=("platform", "run"))
     assert made.platform == drawn().platform and made.seed == 1
     assert made.workload != drawn().workload and made.faults != drawn().faults
 
 
-def test_what_has_no_chance_stays() -> None:
+def test_parts_without_randomness_stay_unchanged() -> None:
     listed = gs.Scenario(gs.Platform.equal(3), gs.Workload.of([0.0], [5], [100.0]), seed=7)
     made = replication(listed, 0)
     assert (made.platform, made.workload, made.faults) == (listed.platform, listed.workload, None)
@@ -70,12 +70,12 @@ def test_what_has_no_chance_stays() -> None:
         (0, ("nodes",), "hold must be of"),
     ],
 )
-def test_bad_input(number: int, hold: tuple[str, ...], said: str) -> None:
+def test_invalid_arguments_are_rejected(number: int, hold: tuple[str, ...], said: str) -> None:
     with pytest.raises(gs.ScenarioError, match=said):
         replication(drawn(), number, hold)
 
 
-def test_who_draws_more_shifts_nobody_else() -> None:
+def test_draws_from_one_stream_do_not_shift_other_streams() -> None:
     streams = Streams(1)
     alone = streams("b").random(8)
     streams("a").random(1000)
@@ -85,14 +85,14 @@ def test_who_draws_more_shifts_nobody_else() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**32, 2**63 + 1])
-def test_streams_are_those_of_seed_sequences_of_numpy(seed: int) -> None:
+def test_streams_equal_those_of_numpy_seed_sequences(seed: int) -> None:
     words = np.frombuffer(hashlib.sha256(b"name").digest()[:16], "<u4")
     sequence = np.random.SeedSequence(seed, spawn_key=tuple(words.tolist()))
     assert Streams(seed)("name").random() == np.random.Generator(np.random.PCG64(sequence)).random()
 
 
 class Watched(gs.Scheduler, frozen=True, kw_only=True):
-    """A scheduler whose policy is watched: what fails when is noted in `SEEN`, what slows in `PACES`."""
+    """Wrapper of a scheduler that stores failures in `SEEN` and background load in `PACES`."""
 
     name: ClassVar[str] = "watched"
     fluctuating: ClassVar[bool] = True
@@ -115,8 +115,8 @@ SEEN: dict[gs.Scheduler, list] = {}
 PACES: list[LoadProfile | None] = []
 
 
-def test_every_scheduler_meets_the_same_arrivals_and_failures() -> None:
-    """Whatever a scheduler draws or sends: releases, tasks and who fails when are those of the scenario."""
+def test_every_scheduler_has_the_same_arrivals_and_failures() -> None:
+    """Releases, tasks and failures are those of the scenario, whatever a scheduler draws or sends."""
     scenario = replication(drawn(fluctuation=None, network=gs.Network(latency=0.1, jitter=0.05)), 1)
     schedulers = [gs.FairTree(), gs.MinCent(), gs.Fcfs(mode="random"), gs.Fcfs(mode="pull")]
     results = [gs.simulate(scenario, Watched(inner=scheduler)) for scheduler in schedulers]
@@ -130,7 +130,7 @@ def test_every_scheduler_meets_the_same_arrivals_and_failures() -> None:
         assert shared > 5 and seen[:shared] == others[:shared]
 
 
-def test_every_scheduler_meets_the_same_fluctuation() -> None:
+def test_every_scheduler_has_the_same_background_load() -> None:
     PACES.clear()
     schedulers = [gs.WqrFt(), gs.WqrFt(task_order="small", machine_choice="all"), gs.WqrFt(max_replicas=1)]
     for scheduler in schedulers:

@@ -1,4 +1,4 @@
-"""How scenarios, schedulers and results show themselves: in notebooks, as reprs, as frames, as figures."""
+"""Displays of scenarios, schedulers and results in notebooks, as reprs, as frames and as figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCENARIO = gs.Scenario(
 
 
 class _Tags(HTMLParser):
-    """Checks that tags are closed in the order in which they were opened."""
+    """Parser that checks that tags are closed in the reverse order of opening."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ def shown() -> dict[str, Any]:
     }
 
 
-def test_everything_has_html_and_a_short_repr(shown: dict[str, Any]) -> None:
+def test_public_objects_have_html_and_a_short_repr(shown: dict[str, Any]) -> None:
     for what, each in shown.items():
         found = each._repr_html_()
         tags = _Tags()
@@ -114,13 +114,15 @@ def test_schedulers_are_given_by_name_or_as_a_list() -> None:
         (lambda shown: gs.FairTre, "FairTree"),
     ],
 )  # fmt: skip
-def test_the_closest_name_is_said(shown: dict[str, Any], wrong: Any, close: str) -> None:
+def test_errors_about_unknown_names_suggest_the_closest_name(
+    shown: dict[str, Any], wrong: Any, close: str
+) -> None:
     with pytest.raises((gs.GridSimError, KeyError, AttributeError), match=rf"did you mean {close}\?"):
         wrong(shown)
 
 
-def test_the_names_are_grouped_in_the_help() -> None:
-    """Each public name is there; and what a scheduler is, and whose, fits one line."""
+def test_the_help_has_every_public_name() -> None:
+    """The docstring of each scheduler begins with a summary of one line."""
     for name in set(gs.__all__) - {"__version__"}:
         assert len(re.findall(rf"\b{name}\b", gs.__doc__ or "")) >= 1, name
         found = getattr(gs, name)

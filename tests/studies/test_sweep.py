@@ -35,7 +35,7 @@ def made() -> SweepResult:
     )
 
 
-def test_every_cell_is_the_run_that_it_says(made: SweepResult) -> None:
+def test_each_row_equals_a_single_run_of_its_point(made: SweepResult) -> None:
     table = made.table()
     assert len(table) == 2 * 2 * 2 * 2 * 2
     assert list(table)[:5] == ["platform_nodes", "schedulers_tree_bound", "load", "scheduler", "replicate"]
@@ -52,13 +52,13 @@ def test_every_cell_is_the_run_that_it_says(made: SweepResult) -> None:
         assert (row["max_stretch"], row["makespan"]) == (result.max_stretch, result.makespan)
 
 
-def test_what_an_axis_does_not_change_is_run_once(ran: list[int]) -> None:
+def test_equal_runs_at_several_points_are_run_once(ran: list[int]) -> None:
     sweep(small(), SCHEDULERS, OVER, replicates=2)
     # of the 16 cells of fcfs those that differ in the tree's bound are the same
     assert ran == [16 + 8]
 
 
-def test_points(made: SweepResult) -> None:
+def test_points_are_selected_by_their_labels(made: SweepResult) -> None:
     labels = [labels for labels, _ in made.each()]
     assert labels[0] == {"platform.nodes": 6, "schedulers.tree.bound": 1.0, "load": "light"}
     assert labels[1] == {**labels[0], "load": "heavy"} and len(labels) == 8
@@ -75,7 +75,7 @@ def test_points(made: SweepResult) -> None:
             made.at(**wrong)
 
 
-def test_tables_of_others(made: SweepResult) -> None:
+def test_xarray_pandas_and_arrow_have_the_values_of_the_table(made: SweepResult) -> None:
     dataset = made.to_xarray()
     assert dataset["max_stretch"].dims == (
         "platform_nodes", "schedulers_tree_bound", "load", "scheduler", "replicate",
@@ -88,7 +88,7 @@ def test_tables_of_others(made: SweepResult) -> None:
     assert len(made.to_pandas()) == made.to_arrow().num_rows == 32
 
 
-def test_text_and_json(made: SweepResult) -> None:
+def test_text_and_json_of_a_sweep_have_its_values(made: SweepResult) -> None:
     lines = made.format().splitlines()
     assert (
         lines[0] == "max_stretch (s/Mflop), mean over 2 replications"
@@ -101,15 +101,15 @@ def test_text_and_json(made: SweepResult) -> None:
     assert said["points"][0]["ratios"]["max_stretch"]["tree"]["mean"] == at.ratio("tree", "fcfs").mean
 
 
-def test_a_cell_that_fails_is_recorded() -> None:
+def test_a_failed_run_is_recorded() -> None:
     found = sweep(small(), {"fcfs": gs.Fcfs(), "dgs": gs.DgsAsap()}, {}, replicates=2)
     assert found.table()["error"].tolist()[::2] == ["", ""]
     assert found.errors and "dgs-asap" in found.errors[0]
     assert "failed: ScenarioError: " in found.format() and np.isnan(found.at()["stretch"]["dgs"]).all()
 
 
-def test_entries_of_a_case_have_no_order() -> None:
-    """A table as a whole goes before what stands in it, whatever other cases there are."""
+def test_the_order_of_entries_in_a_case_has_no_effect() -> None:
+    """A whole table is applied before its single entries, whatever other cases there are."""
     bags = {"kind": "bags", "seed": 2, "applications": 5}
     one: dict[str, Any] = {"workload": bags, "workload.applications": 20}
     other = dict(reversed(one.items()))
@@ -122,7 +122,7 @@ def test_entries_of_a_case_have_no_order() -> None:
     assert small().replaced(one) == small().replaced(other)
 
 
-def test_an_entry_that_another_overrides_is_refused() -> None:
+def test_an_entry_that_another_overrides_is_rejected() -> None:
     said = "workload.tasks_per_node does not support workload.tasks, which overrides it; set one of them"
     both = {"workload.tasks_per_node": 2.0, "workload.tasks": 7.0}
     made = Sweep(
@@ -148,13 +148,13 @@ def test_an_entry_that_another_overrides_is_refused() -> None:
         ("\ud800", "the name of a table or column must be letters, digits and _, with no digit first, got '"),
     ],
 )
-def test_metrics_of_the_user_have_names_of_their_own(name: str, said: str) -> None:
+def test_invalid_and_reserved_names_of_metrics_are_rejected(name: str, said: str) -> None:
     with pytest.raises(gs.ScenarioError, match="^metrics: ") as refused:
         sweep(small(), {"fcfs": gs.Fcfs()}, {}, replicates=1, metrics={name: len})
     assert said in str(refused.value)
 
 
-def test_values_may_be_tables_or_nothing() -> None:
+def test_values_on_an_axis_may_be_tables_or_none() -> None:
     faults = gs.Scenario(
         small().platform, small().workload, faults=gs.Faults.exponential(up=1e4, down=10.0, seed=3)
     ).document()["faults"]
@@ -182,7 +182,7 @@ heavy = { "workload.interarrival" = 1.0, "schedulers.fair-tree.bound" = 3.0 }
 """
 
 
-def test_from_a_file(tmp_path: Path) -> None:
+def test_a_sweep_is_read_from_a_file(tmp_path: Path) -> None:
     dataclasses.replace(small(), schedulers={"fair-tree": {"bound": 1.5}}).save(tmp_path / "scenario.toml")
     (tmp_path / "s.toml").write_text(FILE)
     made = Sweep.from_toml(tmp_path / "s.toml")
@@ -270,7 +270,7 @@ def test_from_a_file(tmp_path: Path) -> None:
         (("replicates = 3", "replicates ="), "s.toml:4: column 13: Invalid value"),
     ],
 )
-def test_bad_files(tmp_path: Path, change: tuple[str, str], said: str) -> None:
+def test_invalid_sweep_files_are_rejected(tmp_path: Path, change: tuple[str, str], said: str) -> None:
     small().save(tmp_path / "scenario.toml")
     assert change[0] in FILE
     (tmp_path / "s.toml").write_text(FILE.replace(*change))
@@ -278,8 +278,10 @@ def test_bad_files(tmp_path: Path, change: tuple[str, str], said: str) -> None:
         Sweep.from_toml(tmp_path / "s.toml").cells  # noqa: B018
 
 
-def test_files_on_axes_are_beside_that_of_the_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever it is read from: of the same names there are others here."""
+def test_paths_on_axes_are_relative_to_the_sweep_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The current folder has other files of the same names."""
     monkeypatch.chdir(tmp_path)
     Path("study").mkdir()
     for folder, up in ((Path(), 7.0), (Path("study"), 2.0)):
@@ -318,13 +320,13 @@ def test_files_on_axes_are_beside_that_of_the_sweep(tmp_path: Path, monkeypatch:
         {"schedulers": [{"nobody": {}}]},
     ],
 )
-def test_schedulers_as_a_whole_are_no_axis(over: dict[str, Any]) -> None:
+def test_an_axis_of_whole_schedulers_is_rejected(over: dict[str, Any]) -> None:
     said = "over.schedulers must be of one parameter, schedulers.NAME.PARAMETER"
     with pytest.raises(gs.ScenarioError, match=said):
         sweep(small(), SCHEDULERS, over, replicates=1)
 
 
-def test_what_a_name_stands_for_is_no_axis() -> None:
+def test_a_parameter_fixed_by_the_name_of_a_scheduler_is_no_axis() -> None:
     over = {"schedulers.fcfs-pull.mode": ["pull", "random"]}
     schedulers = {"fcfs-pull": gs.Fcfs(mode="pull"), "mine": gs.Fcfs(mode="pull")}
     with pytest.raises(gs.ScenarioError, match="^fcfs-pull.mode"):
@@ -334,7 +336,7 @@ def test_what_a_name_stands_for_is_no_axis() -> None:
     assert [cell.scheduler.mode for cell in own.cells[-2:]] == ["pull", "random"]  # type: ignore[attr-defined]
 
 
-def test_tables_of_schedulers_that_do_not_run_are_right_too(tmp_path: Path) -> None:
+def test_invalid_tables_of_unused_schedulers_are_rejected(tmp_path: Path) -> None:
     for tables, said in (
         ({"fair_tree": {"bound": 1.25}}, "unknown scheduler 'fair_tree'"),
         ({"mincent": {"x": 1}}, "mincent.x is not a parameter"),
@@ -345,7 +347,7 @@ def test_tables_of_schedulers_that_do_not_run_are_right_too(tmp_path: Path) -> N
             Sweep.from_toml(tmp_path / "s.toml")
 
 
-def test_labels_are_of_their_line() -> None:
+def test_labels_of_axes_are_printed_on_one_line() -> None:
     over = {"ax": {"a\nsaved /x": {"platform.nodes": 3}, "b\u202e": {"platform.nodes": 4}}}
     lines = sweep(small(), {"fcfs": gs.Fcfs()}, over, replicates=1).format().splitlines()
     assert [line.split("  ")[0] for line in lines[2:]] == ["a saved /x", "b\\u202e"]
@@ -367,13 +369,13 @@ def test_labels_are_of_their_line() -> None:
         ([1], "over must map axes to values"),
     ],
 )
-def test_axes_that_contradict_each_other(over: Any, said: str) -> None:
+def test_contradictory_axes_are_rejected(over: Any, said: str) -> None:
     with pytest.raises(gs.ScenarioError, match=said):
         Sweep(scenario=small(), schedulers=SCHEDULERS, over=over)
 
 
-def test_whole_numbers_that_no_column_holds() -> None:
-    """They are called as floats, in tables as in JSON and charts."""
+def test_integers_beyond_int64_become_floats() -> None:
+    """Labels in tables, JSON and charts are floats."""
     over = {"network.bandwidth": [10**22, 2**63 - 1, 1]}
     made = sweep(small(), {"fcfs": gs.Fcfs()}, over, replicates=1)
     assert made.axes == {"network.bandwidth": (1e22, 2**63 - 1, 1)} and not made.errors
@@ -388,7 +390,7 @@ def test_whole_numbers_that_no_column_holds() -> None:
         Sweep(scenario=small(), schedulers=SCHEDULERS, over={"seed": [10**400]})
 
 
-def test_names_of_axes_as_columns() -> None:
+def test_names_of_axes_become_names_of_columns() -> None:
     over = {"größe (m²)": {"a": {"seed": 1}, "b": {"seed": 2}}, "٣": {"a": {"workload.seed": 1}}}
     made = sweep(small(), {"fcfs": gs.Fcfs()}, over, replicates=1)
     assert list(made.table())[:2] == ["gr__e__m__", "_"] and set(made.axes) == set(over)
@@ -397,8 +399,8 @@ def test_names_of_axes_as_columns() -> None:
         Sweep(scenario=small(), schedulers=SCHEDULERS, over={"größe": [1], "grüße": [2]})
 
 
-def test_time_limits() -> None:
-    """What is no time is refused before anything is run, and what is one is a float, which a store holds."""
+def test_time_limits_become_floats_or_are_rejected() -> None:
+    """Invalid limits are rejected before the runs; stores hold limits as floats."""
     made = Sweep(scenario=small(), schedulers=SCHEDULERS, time_limit=2**53 + 1)
     assert type(made.time_limit) is float and type(made.cells[0].time_limit) is float
     with pytest.raises(gs.ScenarioError, match="^time_limit"):
@@ -407,7 +409,7 @@ def test_time_limits() -> None:
         gs.replicate(small(), SCHEDULERS, replicates=1, time_limit=10**400)
 
 
-def test_replaced() -> None:
+def test_replaced_changes_single_entries_of_a_scenario() -> None:
     made = small().replaced(
         {"network.latency": 0.25, "faults.kind": "poisson", "faults.mean": 5.0, "faults.seed": 2}
     )

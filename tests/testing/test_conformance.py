@@ -292,12 +292,12 @@ def test_a_sound_scheduler_passes(wrong: Any, tmp_path: Path) -> None:
 
 
 FAULTS = {
-    "Loses": ("runs", "each of its 1 tasks must be completed once, got 0"),
+    "Loses": ("runs|locality", "each of its 1 tasks must be completed once, got 0"),
     "RunsOnTheDead": ("sound|runs", "dead machine: schedule|but up for"),
     "Peeks": ("locality", "sends share"),
     "PeeksAtSpeeds": ("locality", "times as fast: .* sends share"),
-    "KnowsTheFuture": ("locality", "is released .* s later: .* sends share"),
-    "Alternates": ("repeatable", "t = .* s: "),
+    "KnowsTheFuture": ("locality", "sends share"),
+    "Alternates": ("repeatable", r"t = .* s: |run \d+ differs from run"),
     "TakesTheLastFirst": ("cohorts", "cohorts of at most 1: "),
     "DependsOnSetOrder": ("hash seed", "with PYTHONHASHSEED="),
     "DoubleBooks": ("runs|order", "busy for|fifo order gives"),
@@ -363,7 +363,9 @@ def test_invalid_arguments_are_rejected(arguments: dict[str, Any], message: str)
 
 
 @pytest.mark.parametrize("handler", ["start", "on_share"])
-def test_exit_of_the_process_breaks_the_invariant_runs(handler: str, wrong: Any, tmp_path: Path) -> None:
+def test_exit_of_the_process_breaks_the_invariant_named_runs(
+    handler: str, wrong: Any, tmp_path: Path
+) -> None:
     """The scheduler is saved although its name is too long for a file name."""
 
     class Exits(wrong.SharesPolicy):
@@ -383,7 +385,7 @@ def test_exit_of_the_process_breaks_the_invariant_runs(handler: str, wrong: Any,
     assert caught.value.law == "runs" and caught.value.file == str(next(tmp_path.iterdir()))
 
 
-def test_error_with_cut_cohorts_breaks_the_invariant_cohorts(wrong: Any, tmp_path: Path) -> None:
+def test_error_with_cut_cohorts_breaks_the_invariant_named_cohorts(wrong: Any, tmp_path: Path) -> None:
     """The scheduler fails with single rows, but not with whole cohorts."""
 
     class Alone(wrong.SharesPolicy):
@@ -420,7 +422,7 @@ def test_unknown_kind_of_foresight_is_reported(wrong: Any, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("seed", range(4))
 def test_mean_up_time_counts_as_known(seed: int) -> None:
-    """Checkpoint intervals by Young's formula use it, also for a list of failures."""
+    """Checkpoint intervals by Young's formula use it, even for a list of failures."""
     faults = gs.Faults.of([0, 1, 0, 1], [40.0, 90.0, 300.0, 500.0], [45.0, 95.0, 310.0, 510.0])
     workload = gs.Workload.of([0.0, 20.0, 200.0], 4, 50_000.0)
     scenario = gs.Scenario(gs.Platform.equal(3, 1000.0), workload, seed=seed, faults=faults)

@@ -1,4 +1,4 @@
-"""Verbs, not sentences, declare to `check_scheduler` what decisions do with their tasks."""
+"""Verbs of actions declare to `check_scheduler` whether decisions move their tasks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> dict[str, type[gs.Scheduler]]:
 
 
 @pytest.mark.parametrize("kind", sorted({kind for kind, _ in registered().values()}, key=repr))
-def test_verbs_of_registered_schedulers_fit_their_words(kind: Any) -> None:
+def test_verbs_of_registered_schedulers_fit_their_decision_texts(kind: Any) -> None:
     assert wrong_verb(kind) is None
 
 
@@ -55,7 +55,7 @@ def test_moves_of_tasks_are_checked_only_for_actions_with_a_verb(
     assert false_decision(run(kind()), kind()) is None
 
 
-def test_a_mentioned_number_is_not_compared(
+def test_numbers_of_an_action_with_the_verb_mentions_are_not_compared(
     planted: dict[str, type[gs.Scheduler]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind = planted["FalseCount"]
@@ -65,7 +65,7 @@ def test_a_mentioned_number_is_not_compared(
 
 
 @pytest.mark.parametrize("name", ["WorkStealing", "Gives"])
-def test_decisions_of_sound_schedulers_may_not_give_a_task_more(
+def test_a_decision_that_gives_one_task_too_many_is_reported(
     name: str, planted: dict[str, type[gs.Scheduler]]
 ) -> None:
     scheduler = gs.WorkStealing() if name == "WorkStealing" else planted[name]()

@@ -41,7 +41,7 @@ def test_custom_checks_are_run(tmp_path: Path) -> None:
     assert [(error.law, error.args[0]) for error in report.differences] == [("checked", "a machine is idle")]
 
 
-def test_check_ends_when_time_is_up(tmp_path: Path) -> None:
+def test_the_check_ends_at_its_time_limit(tmp_path: Path) -> None:
     report = differential(["fcfs"], runs=10_000, minutes=0.02, processes=False, folder=tmp_path)
     assert report.pairs < 1000 and report.seconds < 20 and not report.differences
     ways = ("again", "cut at 1", "cut at 3", "threads", "resumed")
@@ -86,7 +86,9 @@ def test_difference_that_does_not_recur_is_called_nondeterministic(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["DependsOnSetOrder", "ForgetsState"])
-def test_other_processes_and_checkpoints_are_ways_to_run(name: str, wrong: Any, tmp_path: Path) -> None:
+def test_runs_in_other_processes_and_from_checkpoints_are_compared(
+    name: str, wrong: Any, tmp_path: Path
+) -> None:
     (error,) = differential([getattr(wrong, name)()], runs=60, max_nodes=4, folder=tmp_path).differences
     assert error.law == {"DependsOnSetOrder": "another process", "ForgetsState": "resumed"}[name]
 

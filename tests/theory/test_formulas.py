@@ -34,7 +34,7 @@ def test_the_supermarket_model_is_corrected_for_finite_systems() -> None:
     assert 0.9 * formulas.supermarket(0.9, 2, 10) == pytest.approx(2.7513, abs=5e-5)
 
 
-def test_join_idle_queue_has_known_limits() -> None:
+def test_the_formula_of_join_idle_queue_has_known_limits() -> None:
     # with many reports, no job waits
     assert formulas.join_idle_queue(0.5, 1e4) == pytest.approx((1.0, 0.0), abs=1e-3)
     # the closed form is close where few random jobs meet idle servers
@@ -42,7 +42,7 @@ def test_join_idle_queue_has_known_limits() -> None:
     assert formulas.join_idle_queue_approximation(0.9, 10.0) == pytest.approx(response, rel=0.01)
 
 
-def test_the_reports_of_join_idle_queue_balance() -> None:
+def test_reports_of_join_idle_queue_arise_at_the_rate_of_their_use() -> None:
     share = formulas._server_distribution(0.3, 2.0)
     flow = 0.3 + 2.0 * float(share.sum(0) @ np.arange(share.shape[1]))
     assert share.min() > -1e-15 and share.sum() == pytest.approx(1.0)

@@ -172,7 +172,7 @@ def test_job_of_a_log_may_run_only_once(tmp_path: Path) -> None:
     assert [(each.law, each.count) for each in validate_batsim(path, job_log=log)] == [("done twice", 2)]
 
 
-def test_late_times_are_checked_for_agreement(tmp_path: Path) -> None:
+def test_wrong_durations_and_overlaps_at_late_times_are_detected(tmp_path: Path) -> None:
     """Two jobs overlap on one machine at the end of a real log, or at times of Unix clocks."""
     path = tmp_path / "jobs.csv"
     for at, lasts in ((28_763_000, 25), (1_700_000_000, 1600)):
@@ -361,7 +361,7 @@ def test_completed_job_without_times_is_detected(tmp_path: Path) -> None:
 
 
 def test_duplicate_job_number_of_a_log_is_detected(tmp_path: Path) -> None:
-    """One job is missing, but the number does not tell which one."""
+    """One job is missing, but its number is unknown."""
     path = swf(tmp_path / "log.swf", LOG)
     log = swf(tmp_path / "given.swf", [*LOG, (1, 3, 0, 10, 2, 20)])
     (violation,) = validate_swf(path, job_log=log)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from gridsim.model.scenario import Scenario
     from gridsim.studies.replicate import Replicates
 
-#: Whether a workload has rigid jobs -> the schedulers that are compared by default.
+#: Whether the workload has rigid jobs -> the schedulers that are compared by default.
 DEFAULT_SCHEDULERS = {
     False: ("fair-tree", "fair-tree-root", "mincent", "fcfs"),
     True: ("dgs-asap", "asap", "backfill", "backfill-fcfs"),
@@ -106,7 +106,7 @@ def _selected_schedulers(names: str | None, flags: Flags) -> tuple[list[str], di
 def _has_job_requirements(scenario: Scenario) -> bool:
     """Return whether jobs have properties that some default schedulers do not support.
 
-    These are times such as deadlines, and constraints on machines.
+    Examples are deadlines and constraints on machines.
     """
     from gridsim.model.applications import JOB_TIMES
 
@@ -168,7 +168,7 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
 
 
 def _run_executor(count: int | None) -> AbstractContextManager[Executor | None]:
-    """Return a context with the executor of the runs; None if they are executed in this process."""
+    """Return a context manager with the executor of the runs; None to execute them in this process."""
     if count is None:
         return nullcontext()
     from gridsim.support.processes import executor_of
@@ -177,7 +177,7 @@ def _run_executor(count: int | None) -> AbstractContextManager[Executor | None]:
 
 
 def _command_line(result: Replicates, flags: Flags) -> str:
-    """Return the command that repeats the replications, with the scenario saved as scenario.toml."""
+    """Return the command that repeats the replications of the scenario in scenario.toml."""
     arguments = ["gridsim", "compare", "scenario.toml", "--schedulers", ",".join(result.schedulers)]
     arguments += ["--baseline", str(result.baseline), "--replicates", str(len(result.seeds))]
     for flag in ("hold", "metrics", "time_limit"):

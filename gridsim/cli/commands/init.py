@@ -6,8 +6,8 @@ import os
 
 import click
 
-#: Kind of example -> its files; `all` has all of them.
 _SCENARIO = ("scenario.toml",)
+#: Kind of example -> its files; the kind "all" has the files of all kinds.
 FILES = {
     "scenario": _SCENARIO,
     "study": (*_SCENARIO, "study.toml"),
@@ -63,6 +63,6 @@ def example(name: str) -> bytes:
     """Return the content of a file that `init` writes."""
     from importlib.resources import files
 
-    # a file with the ending .py would be a module of gridsim
+    # examples in Python have the ending .txt here, since .py files would be modules of gridsim
     resource = f"{name}.txt" if name.endswith(".py") else name
     return files("gridsim.cli").joinpath("examples", resource).read_bytes()

@@ -27,7 +27,7 @@ class RepeatedRun:
     difference
         Description of the first difference; None if the digests are equal.
     changes
-        Versions and trace files that have changed since: name -> values then and now.
+        Name -> old and new value, for versions and trace files that have changed since the run.
     """
 
     expected_digest: str
@@ -42,8 +42,8 @@ def reproduce_result(result: Result, scheduler: Scheduler | None = None) -> Repe
     Parameters
     ----------
     scheduler
-        The scheduler of the result; may be omitted if it is a registered one.  A result file must not decide
-        which code is imported.
+        The scheduler of the result.  Only a registered one may be omitted, since a result file must not
+        decide which code is imported.
 
     Raises
     ------

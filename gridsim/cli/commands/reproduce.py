@@ -61,15 +61,15 @@ MODULES = {
     "eagle": "others.eagle",
     "emulation": "others.emulation",
 }
-#: Experiments on rigid jobs, which support a job log.
+#: Experiments on rigid jobs; they support a job log.
 RIGID_EXPERIMENTS = (*(name for name in MODULES if name.startswith("dgs-")), "coallocation")
-#: The experiment on bags that supports a job log without desktops.
+#: The experiment on bags that supports a job log without traces of desktops.
 BAG_EXPERIMENT = "probes-on-bags"
-#: Experiments on desktop grids, which support traces of real desktops, and the one that requires them.
+#: Experiments on desktop grids, which support traces of real desktops; the last one requires such traces.
 DESKTOP_EXPERIMENTS, REAL_DESKTOPS = ("wqr-fig5", "wqr-information", "wqr-real", "multi-bag"), "wqr-real"
 #: Experiments that require logs with the duration of every task.
 PROBE_EXPERIMENTS = ("sparrow", "hawk", "eagle")
-#: Experiment -> the flags that it requires, as the end of a sentence.
+#: Experiment -> end of an error message with the flags that it requires.
 REQUIREMENTS = {
     REAL_DESKTOPS: "requires --availability FILE, --speeds FILE and --log FILE",
     **dict.fromkeys(PROBE_EXPERIMENTS, "requires --trace FILE, a .tr log"),
@@ -236,7 +236,7 @@ def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log 
                 f"{BAG_EXPERIMENT}, and with --availability and --speeds by {', '.join(DESKTOP_EXPERIMENTS)}"
             )
     log = Log(path, 1 if procs_per_node is None else integer("--procs-per-node", procs_per_node, low=1))
-    # read before the runs, so that errors of the log are reported early
+    # read the log before the runs, so that its errors are reported early
     if names == [BAG_EXPERIMENT] and detect_format(path) == "tr":
         load_tr(path)
     else:
@@ -245,7 +245,7 @@ def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log 
 
 
 def _desktops(availability: str | None, speeds: str | None, log: str | None) -> Desktops | None:
-    """Return the files of real desktops, if the flags name them all and they can be read; else None."""
+    """Return the files of real desktops, after a check that they can be read; None without the flags."""
     from gridsim.reproduce.framework import Desktops
     from gridsim.traces import read_availability, read_host_speeds
     from gridsim.traces.info import load_jobs
@@ -261,7 +261,7 @@ def _desktops(availability: str | None, speeds: str | None, log: str | None) -> 
 
 
 def _hosts(name: str, availability: str | None, speeds: str | None, log: str | None) -> str | None:
-    """Return the availability trace of hosts, if it states local times; None without one."""
+    """Return the availability trace of hosts, after a check that it states local times, or None."""
     from gridsim.reproduce.others.waves import hours_of
 
     if speeds is not None or log is not None:
@@ -282,7 +282,7 @@ def _check_desktops(names: list[str]) -> None:
 
 
 def _check_traces(traces: tuple[str, ...], names: list[str]) -> None:
-    """Check that all experiments support the logs of ``--trace``, and that these are known."""
+    """Check that all experiments support ``--trace``, and that the logs are known and distinct."""
     from gridsim.reproduce.others.probes import log_of
 
     for path in traces:
@@ -297,7 +297,7 @@ def _check_traces(traces: tuple[str, ...], names: list[str]) -> None:
 
 
 def _check_requirements(names: list[str], available: set[str]) -> None:
-    """Check that no experiment outside `available` requires flags."""
+    """Check that the experiments which require flags are in `available`."""
     for name in names:
         if name in REQUIREMENTS and name not in available:
             raise ScenarioError(f"{name} {REQUIREMENTS[name]}")

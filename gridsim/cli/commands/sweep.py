@@ -84,7 +84,7 @@ def sweep(
     changes["metrics"] = names_of(metrics) or None
     overrides = {key: value for key, value in changes.items() if value is not None}
     definition = Sweep.from_toml(text("SWEEP.toml", file), **overrides)
-    # points are checked before the store is created
+    # this also checks the points, before the store is created
     files = dict.fromkeys(name for cell in definition.cells for name in cell.scenario.files)
     outputs = [("--out", out), ("--figure", flags["figure"]), ("--report", report)]
     check_distinct([("SWEEP.toml", file), *scenario_files(files)], outputs)

@@ -16,9 +16,9 @@ from gridsim.cli.quantities import INT
 def why(file: str, application: int | None, job: int | None, task: int | None, as_json: bool) -> None:
     """Explain the decisions on an application or a job.
 
-    For each decision it shows who decided, on which information, how old that was, and the true values then.
-    RESULT must contain decisions (run --decisions).  Applications and tasks are numbered from 0, in order of
-    release.
+    Each decision is shown with the machine that decided (or the scheduler), the information used, its age,
+    and the true values at that time.  RESULT must contain decisions (run --decisions).  Applications and
+    tasks are numbered from 0, in order of release.
     """
     from gridsim.cli.output import print_text
     from gridsim.cli.result_args import guard_display

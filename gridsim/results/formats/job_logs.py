@@ -37,7 +37,7 @@ _COMMON = (
     "success", "final_state", "starting_time", "execution_time", "finish_time", "waiting_time",
     "turnaround_time", "stretch", "allocated_resources", "consumed_energy", "metadata",
 )  # fmt: skip
-#: Columns of each dialect, in order.
+#: Dialect -> its columns, in order.
 COLUMNS: dict[Dialect, tuple[str, ...]] = {
     "batsim": ("job_id", *_COMMON),
     "evalys": ("jobID", *(name for name in _COMMON if name not in ("final_state", "metadata"))),
@@ -241,7 +241,7 @@ def unique_job_numbers(result: Result) -> NDArray[np.int64] | None:
 
 
 def check_recorded(result: Result, function: str) -> None:
-    """Raise ScenarioError naming `function`, which requires it, if the result has no recorded schedule."""
+    """Raise ScenarioError if the result lacks the recorded schedule that `function` (a name) requires."""
     if "schedule" not in result.tables:
         raise ScenarioError(
             f"{function} requires a recorded schedule: use simulate(..., record=True) or run --record"
@@ -447,7 +447,7 @@ def job_difference(result: Result, reference: Result) -> str:
     )
 
 
-#: Column in which equal applications agree -> its unit.
+#: Column that is compared to find out whether two applications are equal -> its unit.
 _COMPARED_COLUMNS = {"release": "s", "tasks": "tasks", "task_size": "Mflop"}
 
 

@@ -28,10 +28,10 @@ from gridsim.support.files import StrPath, atomic_file
 
 #: Machines per process of the trace; viewers fold the tracks of a process.
 BLOCK = 100
-#: Process of the applications and counters; those of machines follow.
+#: Process id of applications and counters; those of machines follow.
 _GRID_PID = 1
-#: Thread id of machine 0.  Machine u has this id + 2 u, and its messages have the next one.  No thread id
-#: equals a process id.
+#: Thread id of machine 0.  Machine u has this id + 2 u, and its messages the next one.  Thread ids are so
+#: large that none equals a process id.
 _FIRST_THREAD = 1_000_000
 #: Maximum duration of a slice that sends or receives, ns.
 _MAX_THIN_SLICE = 1_000_000
@@ -182,7 +182,7 @@ class _Trace:
         table, jobs = self.result.applications, self.result.jobs_of_log
         for i in np.flatnonzero(self.has_run).tolist():
             begin, end = self.release[i], max(self.release[i], self.finish[i])  # a rejected job has no finish
-            # the id is local to the process, so that viewers show the slice in it
+            # with an id that is local to the process, viewers show the slice in this process
             name, local_id = self.names[i], f'{{"local":{i}}}'
             head = f'"cat":"application","name":"{name}","id2":{local_id},"pid":{_GRID_PID},"tid":{_GRID_PID}'
             args = {
@@ -356,9 +356,9 @@ def _micros(ns: int) -> str:
 
 
 def _application_name(i: int) -> str:
-    """Return the name of an application.
+    """Return the name of an application: its number and a letter.
 
-    Its letter is for viewers that choose a colour by the name without digits.
+    Some viewers ignore digits when they choose a colour by the name; the letter gives different colours.
     """
     return f"application {i} {chr(ord('a') + i % 26)}"
 

@@ -33,14 +33,14 @@ _MIN_SHARE = 1e-9
 
 
 class Affinity(NamedTuple):
-    """The optimum of the linear program.
+    """The optimum of the linear program of affinity scheduling.
 
     Parameters
     ----------
     rate
         The largest total arrival rate that the machines can serve, tasks per unit of time.
     shares
-        float64[classes, machines], the share of the time of each machine for each class.
+        float64[classes, machines], the share of its time that each machine spends on each class.
     """
 
     rate: float
@@ -117,15 +117,15 @@ def map_arrivals(
         float64[tasks] >= 0, the arrival times, ascending, in the unit of `etc`.
     rule
         ``"mct"``: the machine with the earliest completion of the task; ``"met"``: with the shortest run
-        time; ``"olb"``: that is ready first, which is first come, first served from one list; ``"kpb"``:
+        time; ``"olb"``: that is ready first (first come, first served); ``"kpb"``:
         ``"mct"`` among the machines with the shortest run times.  Ties go to the machine of the lowest
         number.
     allowed
         bool[classes, machines], mask of the machines of each class, at least one; None for all.
         ``affinity(...).allowed`` with ``"mct"`` is linear programming-based affinity scheduling.
     percent
-        Share of the allowed machines that ``"kpb"`` considers, %, above 0 and at most 100; the number is
-        rounded up.
+        Share of the allowed machines that ``"kpb"`` considers, %, above 0 and at most 100; the number of
+        machines is rounded up.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from gridsim.support.arrays import Floats, Integers
 
 
 class Slots:
-    """Times at which machines finish tasks of one Mflop, one by one from time 0: {m / s_u}, m = 1, 2, ...
+    """Times at which machines end tasks of one Mflop, run one by one from time 0: {m / s_u}, m = 1, 2, ...
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class Slots:
         self._ends: dict[int, float] = {0: 0.0}
 
     def end(self, count: int) -> float:
-        """Return the count-th smallest end, s/Mflop, correctly rounded; ValueError if it is not finite."""
+        """Return the count-th smallest end, s/Mflop, correctly rounded, or raise ValueError if it is inf."""
         if (end := self._ends.get(count)) is None:
             tasks, speeds, place = self._window(count)
             end = self._ends[count] = float(np.partition(tasks / speeds, place)[place])
@@ -85,7 +85,7 @@ class MigrationSlots(Slots):
 
 
 def exact_sum(values: Floats) -> Fraction:
-    """Return the exact sum of floats, which are whole multiples of one power of two."""
+    """Return the exact sum of floats as a fraction."""
     ratios = [value.as_integer_ratio() for value in values.tolist()]
     common = max(denominator for _, denominator in ratios)
     return Fraction(sum(numerator * (common // denominator) for numerator, denominator in ratios), common)
@@ -93,7 +93,7 @@ def exact_sum(values: Floats) -> Fraction:
 
 @dataclass(frozen=True)
 class WholeTasks:
-    """Data of the search for bounds by whole tasks.
+    """Data for the search for bounds by whole tasks.
 
     Parameters
     ----------
@@ -117,15 +117,16 @@ class BoundSearch:
     """The fixed-point iteration over all (k, J) that `gridsim.results.metrics.bounds` describes.
 
     In an EDF order, the applications up to i form a prefix.  A set J has the applications of a prefix that
-    are released at start[k] or later.  The times ``start`` are ascending and distinct, and include the
-    latency; start[group[i]] is the start of application i.
+    are released at start[k] or later; C_ki is start[k] + T(J), where T(J) is the time for their work
+    if it is divisible, or for their whole tasks.  The times ``start`` are ascending and distinct, and include
+    the latency; start[group[i]] is the earliest start of application i.
 
     Parameters
     ----------
     work
         Work of each application, Mflop, which takes work / speed; by default its size.
     floor
-        A stretch, s/Mflop.  Sets with a value of at most `floor` need not be distinguished.
+        A stretch, s/Mflop; the search stops if no set J has a larger value.
     """
 
     def __init__(
@@ -145,7 +146,7 @@ class BoundSearch:
         self.start = starts + latency
 
     def run(self) -> tuple[Integers, float | None]:
-        """Return J, ascending, and the task size that gives its bound; None if the bound is by work."""
+        """Return J, ascending, and the task size of its bound; None if the bound is for divisible work."""
         order, stretch = np.lexsort((self.release, self.size)), math.inf
         while True:
             value, members, threshold = self._largest_value(order)
@@ -155,7 +156,7 @@ class BoundSearch:
             order = np.argsort(self.release + stretch * self.size, kind="stable")
 
     def _largest_value(self, order: Integers) -> tuple[float, Integers, float | None]:
-        """Return the largest (C_ki - r_i) / w_i over k and i for an EDF order, its set, and its task size."""
+        """Return the largest (C_ki - r_i) / w_i over k and i for an EDF order, its set J and task size."""
         low, high = self._ends(order)
         values = (low - self.release) / self.size
         i, threshold = int(values.argmax()), None
@@ -177,7 +178,10 @@ class BoundSearch:
         return largest, prefix[self.group[prefix] >= k], threshold
 
     def _ends(self, order: Integers) -> tuple[Floats, Floats]:
-        """Return, for each i, the largest C_ki over k by work, and an upper limit of it with whole tasks."""
+        """Return bounds of the largest C_ki over k, for each i.
+
+        The first is its value for divisible work, the second an upper bound for whole tasks.
+        """
         ends, low = self.start.copy(), np.empty(len(order))
         groups, work = (self.group + 1).tolist(), self.work.tolist()
         if (whole_tasks := self.whole_tasks) is None:
@@ -186,7 +190,8 @@ class BoundSearch:
                 prefix += work[i]
                 low[i] = prefix.max()
             return low, low
-        # q > 0 tasks of size a take at most a (q + machines - 1) / speed; q > 0 for each k below `group_ends`
+        # q > 0 tasks of size a take at most a (q + machines - 1) / speed s; each k below `group_ends` has q >
+        # 0
         slack = (
             whole_tasks.thresholds * ((whole_tasks.slots.machines - 1) / whole_tasks.slots.speed)
         ).tolist()
@@ -220,7 +225,7 @@ class BoundSearch:
     def _improve_by_whole_tasks(
         self, whole_tasks: WholeTasks, members: Integers, i: int, minimum: float
     ) -> tuple[float, int, float] | None:
-        """Return the largest value of a prefix by whole tasks, its k and its task size; None if too small.
+        """Return the largest value of a prefix for whole tasks, its k and its task size; None if too small.
 
         Parameters
         ----------
@@ -247,10 +252,10 @@ class BoundSearch:
 
 
 def size_thresholds(task_size: Floats, limit: int) -> Floats:
-    """Return the task sizes to try, Mflop, at most `limit`.
+    """Return the task sizes to try, Mflop, at most `limit` of them.
 
-    If there are more, they are the smallest in each of `limit` equal parts of the applications in order of
-    task size.
+    If more sizes occur, the applications are sorted by size and divided into `limit` equal parts, and the
+    smallest size of each part is returned.
     """
     distinct = np.unique(task_size)
     if len(distinct) <= limit:

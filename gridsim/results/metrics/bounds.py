@@ -47,10 +47,10 @@ from gridsim.results.metrics.bound_search import (
 )
 from gridsim.support.arrays import Floats, Integers
 
-#: Maximum number of applications for which a summary has the lower bound.
+#: Maximum number of applications for which a summary contains the lower bound.
 BOUND_LIMIT = 5000
-#: Maximum number of pairs of an application and a machine for which the best bound is the discrete one, which
-#: then takes about 0.2 s.
+#: Maximum number of pairs of an application and a machine for which "best" is the discrete bound; that many
+#: take about 0.2 s.
 DISCRETE_LIMIT = 2_000_000
 
 
@@ -95,7 +95,7 @@ class Bound:
         Parameters
         ----------
         speeds
-            Speed of each machine, or (fluid) of all together, Mflop/s.
+            Speed of each machine, or, for a fluid bound, of all together, Mflop/s.
 
         Raises
         ------

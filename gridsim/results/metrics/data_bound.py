@@ -33,9 +33,9 @@ from gridsim.results.metrics.bound_search import BoundSearch
 from gridsim.results.metrics.bounds import Bound, exact_bound
 from gridsim.support.arrays import Floats
 
-#: Maximum number of values of b* between 0 and inf that are tried, quantiles of those of the applications.
+#: Maximum number of values of b* between 0 and inf that are tried: quantiles of the applications' values.
 _MAX_VALUES = 12
-#: Factor of T(J), which is computed in floats, that exceeds all rounding errors.
+#: Factor that lowers T(J) by more than all rounding errors of its computation.
 _ROUNDING_FACTOR = 1.0 - 1e-11
 
 
@@ -145,18 +145,18 @@ def _data_bound(bound: Bound, kind: str, value: float) -> DataBound:
 
 
 def _weights(bytes_per_work: Floats, value: float) -> Floats:
-    """Return the weight of a Mflop of each application; for b* = inf, in bytes."""
+    """Return the weight of one Mflop of each application at b* = `value`; its bytes if that is inf."""
     return bytes_per_work if value == math.inf else np.minimum(1.0, bytes_per_work / value)
 
 
 def _total_rate(speeds: Floats, bandwidth: Floats, value: float) -> float:
-    """Return the weighted work, or for b* = inf the bytes, that all machines can process per s."""
+    """Return the weighted work per s of all machines at b* = `value`; their bytes/s if that is inf."""
     rates = bandwidth if value == math.inf else np.minimum(speeds, bandwidth / value)
     return math.fsum(rates.tolist())
 
 
 def _whole_tasks_time(stages: Floats, tasks: int) -> float:
-    """Return a lower bound, s, of the time for `tasks` tasks with durations `stages` (s) on each machine."""
+    """Return a lower bound of the time for `tasks` tasks, s, from the times of their stages per machine."""
     first, longest = stages.sum(axis=0), stages.max(axis=0)
     low, high = 0.0, float((first + (tasks - 1) * longest).min())
     for _ in range(60):

@@ -17,7 +17,7 @@ from gridsim.support.random_streams import Streams
 
 RESAMPLES = 9999
 LEVEL = 0.95
-#: The minimum number of seeds; a bootstrap interval of fewer is too narrow.
+#: The minimum number of seeds; bootstrap intervals of fewer seeds are too narrow.
 MIN_SEEDS = 5
 
 

@@ -14,7 +14,8 @@ from gridsim.model.applications import Applications
 from gridsim.model.platform import Platform
 from gridsim.support.arrays import Floats
 
-#: Number of values converted to Python floats at a time, which take four times the memory.
+#: Number of values that are converted to Python floats in one step; as floats they take four times the
+#: memory.
 _BLOCK = 1 << 16
 
 
@@ -57,9 +58,9 @@ def job_slowdown(waiting: Floats, run_time: Floats, threshold: float = 10.0) -> 
 
 
 def request_utilization(release: Floats, nodes: Floats, run_time: Floats, machines: int) -> float:
-    """Return the node time that rigid jobs request over that of `machines` nodes from first to last release.
+    """Return the node time of rigid jobs over that of `machines` nodes from the first to the last release.
 
-    It is infinite if all jobs are released at once.  It is the RU of DGS_ASAP for a whole log.
+    It is infinite if all jobs are released at once.  It is the RU of the DGS_ASAP paper, for a whole log.
     """
     span = float(release.max() - release.min())
     return total(nodes * run_time) / (machines * span) if span > 0 else math.inf

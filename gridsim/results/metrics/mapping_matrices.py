@@ -34,8 +34,8 @@ class BraunClass(NamedTuple):
     machine_range: float
 
 
-#: The twelve classes by their published names, u_x_yyzz: x is c, s or i for consistent, semi-consistent or
-#: inconsistent; yy is the heterogeneity of tasks and zz that of machines, hi or lo.
+#: Published name -> class, for all twelve classes.  In u_x_yyzz, x is c (consistent), s (semi-consistent) or
+#: i (inconsistent), and yy and zz are the heterogeneity of tasks and of machines: hi or lo.
 BRAUN_CLASSES: dict[str, BraunClass] = {
     f"u_{consistency[0]}_{tasks}{machines}": BraunClass(consistency, task_range, machine_range)
     for consistency in get_args(Consistency)
@@ -188,7 +188,7 @@ def map_tasks(
     start, finish = np.empty(tasks), np.empty(tasks)
     for u in range(machines):
         tasks_of_machine = order[targets == u]
-        # The order of the sum is that of the heuristic, so that rounding is the same.
+        # Times are added in the same order as by the heuristic, so that rounding errors are equal.
         with np.errstate(over="ignore"):  # an infinite finish is an error below
             ends = np.cumsum(np.concatenate((first_ready[u : u + 1], times[tasks_of_machine, u])))
         start[tasks_of_machine], finish[tasks_of_machine] = ends[:-1], ends[1:]

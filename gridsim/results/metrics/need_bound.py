@@ -19,7 +19,7 @@ import numpy as np
 from gridsim.results.metrics.bounds import Bound
 from gridsim.support.arrays import Floats, Integers
 
-#: Maximum number of sets of machines that are tried, from the slowest to the fastest set.
+#: Maximum number of sets of machines that are tried; they are chosen evenly by their speeds.
 _MAX_SETS = 12
 
 
@@ -54,7 +54,7 @@ class NeedBound(Bound):
 def need_bounds(
     needs: Floats, capacity: Floats, speeds: Floats, bound: Callable[[Integers, Floats], Bound]
 ) -> list[NeedBound]:
-    """Return the bounds by proper subsets of the machines that suit some applications.
+    """Return a bound for each tried set of machines to which some applications are restricted.
 
     Parameters
     ----------

@@ -157,7 +157,7 @@ class Metrics:
 
     @cached_property
     def _completed(self) -> NDArray[np.bool_]:
-        """bool[applications]: True except for rejected and cancelled rigid jobs."""
+        """Whether each application was completed, bool[applications]: not rejected and not cancelled."""
         finish: Floats = self.applications["finish"]
         return ~np.isnan(finish)
 
@@ -207,7 +207,7 @@ class Metrics:
         return "discrete" if self.migrates is False else "preemptive"
 
     def bound(self, kind: BoundKind = "best") -> Bound:
-        """Return a lower bound that no schedule of these applications on these machines can beat.
+        """Return a lower bound of the largest stretch of any schedule of these applications and machines.
 
         The bound is computed from the tables on first use, by `gridsim.results.metrics.bounds`; the digest
         does not cover it.  If tasks move data over links, the bound is the largest of this one and those of
@@ -251,7 +251,7 @@ class Metrics:
         return self._bounds[kind]
 
     def _need_bounds(self, bound_of: Callable[[Any, Floats], Bound]) -> Sequence[Bound]:
-        """Return the bounds by the machines that have the memory and disk required by the tasks of bags."""
+        """Return the bounds for the machines that have the memory and disk that tasks of bags need."""
         resources = [name for name in ("memory", "disk") if name in self.applications]
         if self.rigid or not resources:
             return []
@@ -266,7 +266,7 @@ class Metrics:
     def _data_bounds(
         self, kind: BoundKind, release: Floats, size: Floats, task_size: Floats, tasks: Any
     ) -> list[Bound]:
-        """Return the bounds by the bandwidth of the links of machines, if tasks move data over them."""
+        """Return the bounds for the bandwidths of the machines' links; none if tasks move no data."""
         if "bandwidth" not in self.machines:
             return []
         from gridsim.results.metrics.data_bound import link_bound, whole_tasks_bound
@@ -295,7 +295,7 @@ class Metrics:
         return bounds
 
     def gap(self, kind: BoundKind = "best") -> float:
-        """Return the largest stretch over the lower bound of this `kind`; a value of 1 is optimal."""
+        """Return the largest stretch / the lower bound of this `kind`; 1 is optimal."""
         return self.max_stretch / self.bound(kind).stretch
 
     # -- of all results ---------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ class Metrics:
 
     @metric("1", "work / (aggregate speed * first to last release)", selectable=False)
     def _offered_load(self) -> float:
-        """Work over the capacity of the machines in the span of releases; infinite for a span of 0."""
+        """Total work / capacity of all machines from first to last release; infinite if these coincide."""
         table = self.applications
         return formulas.load_of(table["release"], table["size"], self.aggregate_speed)
 
@@ -343,12 +343,12 @@ class Metrics:
 
     @metric("s/Mflop")
     def _lower_bound(self) -> float:
-        """Lower bound of the largest stretch, s/Mflop; none in a summary of more than 5,000 applications."""
+        """Lower bound of the largest stretch, s/Mflop; summaries omit it for more than 5,000 applications."""
         return self.bound().stretch
 
     @metric("1", "max stretch / lower bound")
     def _gap(self) -> float:
-        """Largest stretch over the lower bound; none in a summary of more than 5,000 applications."""
+        """Largest stretch / lower bound; summaries omit it for more than 5,000 applications."""
         return self.gap()
 
     @metric("s")
@@ -358,7 +358,7 @@ class Metrics:
 
     @metric("1", "busy machine time / all machine time, first release to last finish")
     def utilization(self) -> float:
-        """Mean share of the makespan in which a machine was busy; for a job log, of all machines together."""
+        """Busy time of all machines / (number of machines * makespan)."""
         if self.of_log:
             return float(self.facts["utilization"])
         return formulas.mean(self.machines["utilization"])
@@ -377,18 +377,18 @@ class Metrics:
 
     @metric("jobs", requirement="applications.failed")
     def failed(self) -> float:
-        """Rigid jobs that were rejected."""
+        """Number of rejected rigid jobs."""
         cancelled = self.applications["cancelled"].sum() if "cancelled" in self.applications else 0
         return int((~self._completed).sum() - cancelled)
 
-    _cancelled = _sum_metric("cancelled", "jobs", "Rigid jobs that their users cancelled before the end.")
+    _cancelled = _sum_metric("cancelled", "jobs", "Number of rigid jobs that their users cancelled.")
 
     @metric(
         "1", "nodes * run time / all machine time, first to last release",
         requirement="applications.failed", selectable=False,
     )  # fmt: skip
     def _request_utilization(self) -> float:
-        """Node time requested by rigid jobs, over that of the machines from first to last release."""
+        """Node time requested by rigid jobs / node time of all machines from first to last release."""
         table = self.applications
         return formulas.request_utilization(
             table["release"], table["tasks"], table["run_time"], len(self.machines)
@@ -401,7 +401,7 @@ class Metrics:
 
     @metric("s", "each job counts by its machines", requirement="applications.failed")
     def mean_waiting_by_cores(self) -> float:
-        """Mean waiting time of completed rigid jobs, weighted by their machines, s; NaN for bags."""
+        """Mean waiting time of completed rigid jobs, weighted by number of machines, s; NaN for bags."""
         return formulas.weighted_mean(self._rigid_column("waiting"), self._rigid_column("tasks"))
 
     @metric("s", requirement="applications.failed")
@@ -419,12 +419,12 @@ class Metrics:
 
     @metric("s", "from release until the result is back, mean over jobs", requirement="jobs")
     def mean_turnaround(self) -> float:
-        """Mean time from the release of a job until its result is back, s; NaN without such jobs."""
+        """Mean time from the release of a job until its result is back, s; NaN without jobs that may move."""
         return formulas.mean(self._jobs_column("turnaround"))
 
     @metric("1", "jobs that moved / all jobs", requirement="jobs")
     def migrated(self) -> float:
-        """Share of the jobs that left the machine of their submitter; NaN without such jobs."""
+        """Share of the jobs that left the machine of their submitter; NaN without jobs that may move."""
         if "jobs" not in self.tables:
             return math.nan
         home = self.applications["submitter"][self.tables["jobs"]["application"]]
@@ -434,21 +434,21 @@ class Metrics:
         "1", "|predicted - actual wait| / actual, mean over jobs that moved and waited", requirement="jobs"
     )
     def prediction_error(self) -> float:
-        """Mean of abs(predicted - actual wait) / actual over jobs that moved and waited; NaN if none did."""
+        """Mean of abs(predicted wait - wait) / wait over jobs that moved and waited; NaN if none did."""
         return formulas.mean(
             formulas.prediction_errors(self._jobs_column("predicted"), self._jobs_column("waited"))
         )
 
     @metric("jobs", "that moved and did not have to wait", requirement="jobs")
     def prediction_undefined(self) -> float:
-        """Jobs that moved and found no queue, for which `prediction_error` is undefined; NaN without jobs."""
+        """Number of moved jobs that did not wait, which `prediction_error` omits; NaN if none may move."""
         if "jobs" not in self.tables:
             return math.nan
         return float((~np.isnan(self._jobs_column("predicted")) & (self._jobs_column("waited") == 0)).sum())
 
     @metric("1", "messages sent / jobs", requirement="jobs")
     def messages_per_job(self) -> float:
-        """Messages sent over the number of jobs; NaN without jobs that may move."""
+        """Messages sent / number of jobs; NaN without jobs that may move."""
         count = len(self._jobs_column("turnaround"))
         return int(self.messages["sent"].sum()) / count if count else math.nan
 
@@ -462,7 +462,7 @@ class Metrics:
 
     @metric("tasks", "completed that were never resubmitted", requirement="cycles")
     def undisturbed(self) -> float:
-        """Tasks completed that were never resubmitted; NaN without the table ``cycles``."""
+        """Number of completed tasks that were never resubmitted; NaN without the table ``cycles``."""
         table = self.applications
         return float(table["undisturbed"].sum()) if "undisturbed" in table else math.nan
 
@@ -512,12 +512,12 @@ class Metrics:
 
     @metric("B", "task data", requirement="machines.data_in", selectable=False)
     def _data_bytes(self) -> float:
-        """Task data fetched; only with ``network.task_data``."""
+        """Task data fetched, bytes; only with ``network.task_data``."""
         return float(self.machines["data_in"].sum())
 
     @metric("1", "task data / bytes of messages", requirement="machines.data_in", selectable=False)
     def _data_ratio(self) -> float:
-        """Task data over bytes of messages; NaN without messages, and only with ``network.task_data``."""
+        """Task data / bytes of messages; NaN without messages; only with ``network.task_data``."""
         sent = int(self.messages["bytes"].sum())
         return float(self.machines["data_in"].sum()) / sent if sent else math.nan
 
@@ -538,8 +538,8 @@ UNITS = {
     "wall_seconds": "s",
     "peak_memory": "B",
 }
-#: Metric by which schedulers are compared -> the metrics shown by default; metrics that a run does not have
-#: are left out.
+#: Metric by which schedulers are compared -> the metrics shown by default, except those that runs do not
+#: have.
 DEFAULT_METRICS: dict[str, tuple[str, ...]] = {
     "mean_waiting": ("mean_waiting", "mean_waiting_by_cores", "median_waiting", "mean_slowdown", "failed"),
     "mean_turnaround": ("mean_turnaround", "migrated", "messages_per_job"),
@@ -551,7 +551,7 @@ ALIASES = {"stretch": "max_stretch_agg", "wait": "mean_waiting", "waiting": "mea
 _COMMON_METRICS = ("makespan", "utilization", "messages", "bytes")
 #: Metrics shown by default if at least one run has them.
 _OCCASIONAL_METRICS = ("requests_at_root", "decision_wait_mean_s")
-#: Metrics that take time quadratic in the number of applications.
+#: Metrics whose computation takes time quadratic in the number of applications.
 _QUADRATIC_METRICS = ("gap", "lower_bound")
 
 
@@ -608,9 +608,9 @@ def metric_values(result: Metrics, functions: Mapping[str, MetricFunction | None
 
 
 def with_common_bound(values: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
-    """Return the values of runs of one workload of bags with a common lower bound and their gaps over it.
+    """Return the values of runs of the same bags, with a common lower bound and the gaps to it.
 
-    The common bound is the smallest one: that of schedulers with migration also holds for the others.
+    The common bound is the smallest: a bound for schedulers with migration also holds for the others.
     """
     bounds = [
         run_values["lower_bound"]
@@ -647,7 +647,7 @@ def summary_values(result: Metrics, bound: BoundKind) -> dict[str, float | None]
 
 
 def default_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[str]:
-    """Return the metrics of runs to show; the first is the one by which the runs are compared.
+    """Return the metrics to show for runs; the first is the one by which they are compared.
 
     Parameters
     ----------
@@ -677,12 +677,12 @@ def default_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[
 
 
 def display_name(name: str) -> str:
-    """Return a metric's name as text, such as "max stretch" for ``max_stretch_agg`` (stretch in tables)."""
+    """Return the name of a metric as text, such as "max stretch" for ``max_stretch_agg``."""
     return name.removesuffix("_agg").replace("_", " ")
 
 
 def heading(name: str, unit: str) -> str:
-    """Return the title of a table of a metric: its name, and its unit if it has one."""
+    """Return the table heading of a metric: its name, and its unit if it has one."""
     if name.endswith("_agg"):
         return f"{display_name(name)} ({name})"
     unit = unit.removeprefix("1").strip()

@@ -36,7 +36,9 @@ def intervals(start: float, end: float, length: float) -> Floats:
 def request_series(
     edges: Floats, release: Floats, nodes: Integers, run_time: Floats, machines: int
 ) -> Floats:
-    """Return RU of each interval: node seconds requested by jobs released in it, over those of all machines.
+    """Return the request utilization RU of each interval.
+
+    It is the node seconds of the jobs released in the interval / the node seconds of all machines.
 
     Parameters
     ----------
@@ -55,7 +57,9 @@ def request_series(
 def effective_series(
     edges: Floats, first_start: Floats, finish: Floats, nodes: Integers, machines: int
 ) -> Floats:
-    """Return EU of each interval: the share of the node seconds of all machines that run jobs.
+    """Return the effective utilization EU of each interval.
+
+    It is the node seconds in which jobs run / the node seconds of all machines.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: The quantities of `over_time`.
 Quantity = Literal["active", "waiting", "busy"]
-#: Values with a larger ratio of the largest to the smallest require a logarithmic axis.
+#: If the ratio of the largest to the smallest value exceeds this, the axis is logarithmic.
 MAX_LINEAR_RATIO = 20.0
 
 
@@ -60,7 +60,7 @@ class StepFunction:
         starts = np.unique(np.searchsorted(self.times, edges[:-1]))
         ends = np.append(starts[1:], len(self.times))
         minima, maxima = (fold.reduceat(self.values, starts)[:, None] for fold in (np.minimum, np.maximum))
-        # the smaller value comes first in an interval in which the function rises
+        # in an interval in which the function rises, the minimum comes first
         times = np.stack((self.times[starts], self.times[(starts + ends) // 2]), axis=1)
         is_rising = self.values[ends - 1] >= self.values[starts]
         values = np.where(is_rising[:, None], np.hstack((minima, maxima)), np.hstack((maxima, minima)))
@@ -296,8 +296,8 @@ def occupancy(
     first, last = (float(start.min()), float(end.max())) if len(start) else (0.0, 1.0)
     edges = np.linspace(first, max(last, first + 1e-9), columns + 1)
     width = edges[1] - edges[0]
-    # Each piece adds 1 s of work per s from its start on, and -1 s per s from its end on.  The sum over
-    # starts and ends is exact, and takes no loop over the cells of a piece.
+    # Each piece adds 1 s of work per s from its start on, and subtracts it from its end on.  The sum over
+    # starts and ends is exact, and needs no loop over the cells of a piece.
     time_worked = np.zeros((rows, columns + 1))
     for times, sign in ((start, 1.0), (end, -1.0)):
         cell = np.minimum(((times - first) / width).astype(np.int64), columns - 1)

@@ -26,12 +26,12 @@ from gridsim.support.arguments import one_of, real, short_repr
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.extras import import_extra
 
-#: Port of a node: it sends to one child at a time, or to all at once, each over its own link.
+#: Port of a node, which sends to one child at a time, or to all children at once, each over its own link.
 Port = Literal["one", "many"]
 
 
 class Throughput(NamedTuple):
-    """The optimum of the linear program.
+    """The maximum throughput of applications in given ratios.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def optimal_throughput(
     one_of("port", port, get_args(Port))
     master_limit = real("master_bandwidth", master_bandwidth, above=0, unit="bytes/s", finite=False)
     parents = _tree(parent, machines)
-    # this unit of time scales rates to about 1, for which the tolerances of the solver are suitable
+    # in this unit of time, rates are about 1, which suits the tolerances of the solver
     time_unit, mean_share = float(sizes.mean() / speeds.mean()), float(shares.mean())
     program = _Program(speeds * time_unit, links * time_unit, sizes, input_per_task, output_per_task, parents)
     optimum = program.solve(shares / mean_share, port, master_limit * time_unit)
@@ -120,7 +120,7 @@ class _Rows:
         self.parts: list[tuple[Any, Any, Any]] = []
 
     def add(self, row: Any, column: Any, value: Any) -> None:
-        """Add entries to the block: row within the block, column and value, broadcast together."""
+        """Add entries to the current block; `row` counts within it, and the arguments are broadcast."""
         shape = np.broadcast_shapes(np.shape(row), np.shape(column), np.shape(value))
         row, column, value = (np.broadcast_to(each, shape).ravel() for each in (row, column, value))
         self.parts.append((row + self.count, column, value))
@@ -137,7 +137,7 @@ class _Rows:
 
 
 class _Program:
-    """The linear program; its variables are x (machines by applications), f (the same), and t."""
+    """The linear program; its variables are t, and x and f for each machine and application."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class _Program:
         return Throughput(float(solution.x[-1]), x, f)
 
     def _limits(self, port: Port, limit: float) -> _Rows:
-        """Return the rows whose products must be at most 1."""
+        """Return the rows whose products with the variables must be at most 1."""
         machines, rows = np.arange(self.shape[0])[:, None], _Rows()
         for column, cost in (
             (self.x, self.sizes / self.speeds),
@@ -193,7 +193,7 @@ class _Program:
         return rows
 
     def _flow(self, shares: Floats) -> _Rows:
-        """Return the rows whose products must be 0."""
+        """Return the rows whose products with the variables must be 0."""
         rows, applications = _Rows(), np.arange(self.shape[1])
         rows.add(self.x, self.x, -1.0)
         rows.add(self.x, self.f, 1.0)

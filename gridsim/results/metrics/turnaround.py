@@ -19,7 +19,7 @@ class Series(NamedTuple):
     time
         Times, s.
     mean_turnaround
-        G^t, s: mean turnaround of the jobs whose results have returned by then.
+        G^t, s: mean turnaround of the jobs whose results have returned by that time.
     observation
         U^t, s: the time over the number of jobs submitted so far.  The formula is illegible in the paper;
         this one is inferred from the axes of its plot.

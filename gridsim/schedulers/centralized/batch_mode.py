@@ -13,7 +13,7 @@ from gridsim.scheduling.contract import FAULT_PRIORITY, SCHEDULE, Outcome, Polic
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS
 
-#: Longest duration, and last instant, ns; longer durations are reduced to it.
+#: Latest instant, and longest duration, ns; longer durations are reduced to it.
 _MAX_TIME = 9.2e18
 #: Rows of `BatchMode.plan` and `BatchMode.started`.
 _MACHINE, _APPLICATION, _START, _END = range(4)
@@ -26,12 +26,12 @@ def durations(task_size: float | Floats, speeds: Floats) -> Floats:
 
 
 def check_ends(left: Floats, now: int) -> None:
-    """Check that the remaining work `left`, ns from `now` on, ends before the last instant.
+    """Check that machines with `left` ns of work at `now` ns end before the latest possible time.
 
     Raises
     ------
     OverflowError
-        If a machine has work beyond the last instant.
+        If a machine would end later.
     """
     if left.max() + now > _MAX_TIME:
         raise OverflowError(f"tasks must end by {_MAX_TIME:g} ns")
@@ -40,12 +40,11 @@ def check_ends(left: Floats, now: int) -> None:
 class BatchMode(Policy):
     """Policy that maps all unstarted tasks by `rule` at each mapping event.
 
-    Tasks of equal size form a row of `map_batch`, in order of their first application; machines of equal
-    speed are of one kind.
+    Each size of tasks is a row of `map_batch`, in order of its first application, and each speed of machines
+    is a kind.
 
     Machines have no queues (``peak_queue`` is 0); ``facts["peak_waiting"]`` is the largest number of
-    unstarted tasks at a mapping event.  If machines fail, the policy is a source of the engine, which ends
-    the run with the last task.
+    unstarted tasks at a mapping event.  If machines fail, the policy itself ends the run with the last task.
 
     Parameters
     ----------
@@ -66,12 +65,12 @@ class BatchMode(Policy):
         self.unstarted_tasks = np.zeros(applications, np.int64)  # unstarted tasks, mapped or not
         self.unreleased_count = applications
         self.resubmitted = np.zeros(applications, np.int64)
-        #: int64[4, tasks]: mapped unstarted tasks, by machine and then by start
+        #: int64[4, tasks]: tasks that are mapped but not started, by machine, then by start
         self.plan = np.zeros((4, 0), np.int64)
         self.started: list[Integers] = []  # started tasks, in arrays like `plan`
         self.started_count = 0
         self.lost: list[tuple[int, int]] = []  # (task, numbered in order of start; time of the loss, ns)
-        # of the last task started on each machine: its end or loss (ns), its number and its application
+        # for the last task started on each machine: its end or loss (ns), its number, and its application
         self.free_at = np.zeros(machines, np.int64)
         self.last = np.zeros(machines, np.int64)
         self.running = np.zeros(machines, np.int64)
@@ -109,7 +108,7 @@ class BatchMode(Policy):
             self.run.engine.at(self.next_event, "map")
 
     def on_map(self, _: list[int]) -> None:
-        """Map all unstarted tasks; everything at this instant except starts has happened."""
+        """Map all unstarted tasks, after all other events of this instant except starts."""
         now = self.run.engine.now
         self._start_until(now)
         self.peak_waiting = max(self.peak_waiting, int(self.unstarted_tasks.sum()))
@@ -152,7 +151,7 @@ class BatchMode(Policy):
         by_row = np.argsort(row_of, kind="stable")
         application = np.empty_like(row)
         application[np.argsort(row, kind="stable")] = np.repeat(waiting[by_row], count[by_row])
-        # each machine runs its tasks one after another, in the order in which they were mapped
+        # each machine runs its tasks in the order in which they were mapped
         by_machine = np.argsort(machine, kind="stable")
         row, machine, application = row[by_machine], machine[by_machine], application[by_machine]
         length = task_durations[row, column[machine]].astype(np.int64)
@@ -164,7 +163,7 @@ class BatchMode(Policy):
             self._record_mapping(self.run.decisions, now, len(up))
 
     def _record_mapping(self, log: Decisions, now: int, among: int) -> None:
-        """Record the mapping of the waiting tasks to machines, of which `among` are up."""
+        """Record the mapping of the waiting tasks; `among` machines are up."""
         machine, application, start, end = self.plan[:, np.lexsort((self.plan[_MACHINE], self.plan[_START]))]
         waiting, first = np.unique(application, return_index=True)
         last = np.zeros(len(self.unstarted_tasks), np.int64)

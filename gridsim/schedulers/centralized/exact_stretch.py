@@ -15,7 +15,7 @@ from gridsim.schedulers.centralized.immediate import ImmediateMode
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.support.arrays import Integers
 
-#: Relative tolerance of the smallest stretch, which is approximated from above.
+#: Relative tolerance of the minimum stretch, which is approximated from above.
 STRETCH_TOLERANCE = 1e-9
 #: Texts of the decisions of `ExactStretch`.
 BOUND_WORDS: DecisionTexts = {
@@ -39,7 +39,7 @@ class ExactStretch(ImmediateMode):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.aggregate_speed = math.fsum(run.speeds)
-        # application and promised stretch (s/Mflop) of each request
+        # of each request: its application, and the promised stretch (s/Mflop)
         self.bound: list[int] = []
         self.promised: list[float] = []
         suited = run.applications.suited
@@ -55,8 +55,8 @@ class ExactStretch(ImmediateMode):
         """Group machines with the same `key` into kinds.
 
         Machines of a kind are equally fast, suit the same applications, are all up or all down, and have
-        received the same tasks since they were empty.  They are in equal states, so the room of a kind is
-        that of its first machine.  Kinds that are down count no machines.
+        received the same tasks since they were empty.  They are in equal states, so room is computed for one
+        machine of each kind.  The machine count of a kind that is down is 0.
         """
         _, self._first, self._kind, self._count = np.unique(
             key, return_index=True, return_inverse=True, return_counts=True
@@ -64,7 +64,7 @@ class ExactStretch(ImmediateMode):
         self._count[~self.run.up[self._first]] = 0
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Bind lost tasks again; machines that fail, recover or stay down are empty."""
+        """Group machines that failed, recovered or stay down as empty, and bind lost tasks again."""
         empty = ~self.run.up
         empty[failed] = empty[recovered] = True
         self._group_machines(np.where(empty, len(self._first) + 2 * self._speed + self.run.up, self._kind))
@@ -79,7 +79,7 @@ class ExactStretch(ImmediateMode):
         return tasks
 
     def divide(self, room: Integers, count: int) -> Integers:
-        """Return the number of the `count` tasks for each machine, in proportion to its `room` in tasks."""
+        """Return how many of `count` tasks each machine gets, in proportion to its `room` in tasks."""
         return split(room, count)
 
     def decision_value(self, application: int, machines: Integers, now: int) -> float:
@@ -96,12 +96,12 @@ class ExactStretch(ImmediateMode):
         """
         applications = self.run.applications
         size, task_size = float(applications.size[application]), float(applications.task_size[application])
-        # Lower bound: an empty platform whose machines could run parts of tasks.
+        # lower bound of the stretch: an empty platform whose machines could run parts of tasks
         low = (1.0 - STRETCH_TOLERANCE) / self.aggregate_speed * (tasks * task_size / size)
         high = max(low, self.promised[-1] if self.promised else 0.0)
         eligible = self.eligible(application)
         counts = self._count * eligible[self._first]
-        # room of the first machine of each kind: `room` at high, `low_room` at low or below
+        # room of the first machine of each kind: `room` at stretch `high`, `low_room` at `low` or below
         low_room = np.zeros(len(self._first), np.int64)
         room = self._room(high, application, now, self._first)
         while room @ counts < tasks:

@@ -187,7 +187,7 @@ class MinMin(Batch, frozen=True, kw_only=True):
 
 
 class MaxMin(Batch, frozen=True, kw_only=True):
-    """Max-min (Maheswaran et al. 1999): the task with the latest earliest completion is mapped first."""
+    """Max-min (Maheswaran et al. 1999): the task whose earliest completion is latest is mapped first."""
 
     name: ClassVar[str] = "max-min"
     rule: ClassVar[Literal["max-min"]] = "max-min"
@@ -224,7 +224,7 @@ class MetMode(ImmediateMode):
 
 
 class KPercentBestMode(ReadyTimeMode):
-    """Policy that binds each task to the machine, of the fastest ones, that would end it first."""
+    """Policy that binds each task to whichever of the fastest machines would end it first."""
 
     def __init__(self, run: Run, percent: float) -> None:
         super().__init__(run)

@@ -28,11 +28,11 @@ class IdealTree(Scheduler, frozen=True, kw_only=True):
     fails, no stretch exceeds the largest S.
 
     If machines fail, lost tasks are known at once and go down from the root like a new request of as many
-    tasks, with the first release and size of their application; failed machines have no room.
+    tasks, with the original release and size of their application; failed machines have no room.
 
-    It knows the whole grid, takes no time and sends no message.  Its difference from `gridsim.FairTree` is
-    the cost of information (docs/background/ladder.md).  ``MinCent(mode="once")`` uses the same S, but
-    divides tasks among all machines at once.
+    It knows the whole grid, decides in no time and sends no message.  Its difference from
+    `gridsim.FairTree` is the cost of information (docs/background/ladder.md).  ``MinCent(mode="once")`` uses
+    the same S, but divides tasks among all machines at once.
     """
 
     name: ClassVar[str] = "ideal-tree"

@@ -29,13 +29,13 @@ READY_TIME_WORDS: DecisionTexts = {
 class ImmediateMode(Policy):
     """Base class of policies that bind tasks to the queues of machines at release, by `share`.
 
-    If machines fail, lost tasks are bound again at once, and the policy is a source of the engine, which ends
-    the run with the last task.
+    If machines fail, lost tasks are bound again at once, and the policy itself ends the run with the last
+    task.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("queues", "unbound", "resubmitted")
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
-    #: Action of the decisions in table ``decisions``.
+    #: Action of its decisions in table ``decisions``.
     action: ClassVar[str] = "bound"
 
     def __init__(self, run: Run) -> None:
@@ -45,7 +45,7 @@ class ImmediateMode(Policy):
         columns = applications.release, applications.size, applications.task_size
         self.queues.add_applications(*columns, **moved_bytes(run))
         self.total = int(applications.tasks.sum())
-        # application -> tasks to bind; they wait here while no machine is up
+        # application -> number of unbound tasks, which wait while no machine is up
         self.unbound: dict[int, int] = {}
         self.resubmitted = np.zeros(len(applications), np.int64)
         if run.faults:
@@ -64,7 +64,7 @@ class ImmediateMode(Policy):
         """
 
     def allocation(self, application: int, count: int, now: int) -> tuple[Integers, Integers]:
-        """Return the machines that get tasks, ascending, and their numbers of tasks, by `share`."""
+        """Return the machines to which `share` gives tasks, ascending, and their numbers of tasks."""
         tasks = self.share(application, count, now)
         machines = np.flatnonzero(tasks)
         return machines, tasks[machines]
@@ -143,7 +143,7 @@ class ReadyTimeMode(ImmediateMode):
         self.free_at = np.zeros(len(run.speeds), np.int64)
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Bind lost tasks again; failed machines have no work left."""
+        """Set the ready times of failed machines to now, and bind lost tasks again."""
         self.free_at[failed] = self.run.engine.now
         super().on_faults(failed, recovered)
 
@@ -173,7 +173,7 @@ class EarliestEnd(ReadyTimeMode):
 
     @cached_property
     def ends(self) -> EarliestEnds:
-        """The machines in order of the end of a further task; only applications with few tasks use it."""
+        """The machines by the time at which they would end one more task; for applications with few tasks."""
         return EarliestEnds(self.run.speeds)
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:

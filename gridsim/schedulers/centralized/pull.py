@@ -33,8 +33,8 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
     It is not a bound: it does not know the future, and binds tasks greedily.
 
     If machines fail, ``"replan"`` computes S again at each failure and recovery, for the machines that are
-    up.  ``"once"`` binds lost tasks like a new application of as many tasks, with the first release and size,
-    and adds a row to ``requests``.
+    up.  ``"once"`` binds lost tasks like a new application of as many tasks, with the original release and
+    size, and adds a row to ``requests``.
 
     If tasks move data, or need memory or disk that not all machines have, only ``"once"`` is supported.  It
     uses the suitable machines, and adds up the times of transfers and of computing on each machine
@@ -149,8 +149,8 @@ class Pull(Policy):
 
     It acts at a release only if decisions are recorded; otherwise the kernel handles all releases.
 
-    If machines fail, the policy is a source of the engine: it starts the tasks that are due up to the
-    engine's next instant, and ends the run with the last task.
+    If machines fail, the policy starts the tasks that are due up to the engine's next instant, and ends the
+    run with the last task.
     """
 
     STATE: ClassVar[tuple[str, ...]] = (
@@ -228,7 +228,7 @@ class Pull(Policy):
         return np.flatnonzero(self.unstarted_tasks[: self.released])
 
     def _start(self, until: int) -> None:
-        """Start the tasks due before `until`, ns, in order of application, including later releases."""
+        """Release applications and start the tasks due before `until`, ns, in order of application."""
         applications = self.run.applications
         self._first, self.released, self.waiting, peak = self.queue.run_released(
             until,
@@ -312,7 +312,7 @@ class Replan(Pull):
         )
 
     def order(self, waiting: Integers) -> Integers:
-        """Return `waiting` by deadline at the exact minimum stretch of unstarted tasks; ties by index."""
+        """Return `waiting` sorted by deadline at the minimum stretch of unstarted tasks; ties by index."""
         if not (len(waiting) and self.aggregate_speed):
             return waiting
         now, applications = self.queue.now, self.run.applications

@@ -12,14 +12,14 @@ __all__ = ["IdleNode", "PowerNode", "RandomNode", "RoundRobinNode", "StealingNod
 
 
 class PlacingNode(NodeProgram):
-    """Base class of nodes that place each task on the machine from `choose`, and run tasks placed on them."""
+    """Base class of nodes that place each task on the machine from `choose`, and run arriving tasks."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         for _ in range(tasks):
             self.place(view, application.number, self.choose(view), view.machines, np.nan)
 
     def place(self, view: Any, application: int, machine: int, among: int, saw: float) -> None:
-        """Place a task on `machine`, one of `among` candidates, whose observed load is `saw`."""
+        """Place a task on `machine`, one of `among` candidates; `saw` is its observed load."""
         view.decide("placed", application, machine=machine, tasks=1, among=among, saw=saw)
         if machine == view.node:
             view.enqueue(application, 1)
@@ -54,9 +54,9 @@ class RoundRobinNode(PlacingNode):
 
 
 class BoardNode(PlacingNode):
-    """Base class of nodes that place each task on the least loaded of all or some machines, by the board.
+    """Base class of nodes that place each task on the least loaded of all or some machines on the board.
 
-    To the loads on the board a node adds the tasks that it places itself at the same instant.
+    A node adds the tasks that it has placed at the same instant to the loads on the board.
     """
 
     def on_start(self, view: Any) -> None:
@@ -107,7 +107,7 @@ class QueueNode(BoardNode):
 
 
 class WorkNode(BoardNode):
-    """A node whose load is the time that it needs for its tasks; it takes other machines to be as fast."""
+    """A node whose load is the time needed for its tasks; it assumes that other machines are as fast."""
 
     def publish(self, view: Any) -> None:
         view.publish(view.work, falling=True)
@@ -117,16 +117,16 @@ class WorkNode(BoardNode):
 
 
 class PowerNode(PlacingNode):
-    """A node that asks d random machines for their numbers of tasks, and places the task where it is least.
+    """A node that asks d random machines how many tasks they have, and picks the one with the fewest.
 
     With a memory it also probes the machines that had the fewest tasks at the last decision (Mitzenmacher,
-    Prabhakar and Shah 2002).  Request r is stored in slot r % room.  Without any answer the task stays here.
+    Prabhakar and Shah 2002).  Request r is stored in slot r % room.  Without answers the task stays here.
     """
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         room, width = parameters.room, parameters.choices + parameters.memory
-        # `request`: number of the undecided request in each slot; -1: none
+        # of each slot: the number of its undecided request (`request`), -1: none
         self.next_request, self.request = room, np.full(room, -1)
         self.application, self.answers = np.zeros(room, int), np.zeros(room, int)
         self.machine, self.load = np.zeros((room, width), int), np.zeros((room, width))  # inf: no answer
@@ -217,7 +217,8 @@ class StealingNode(PlacingNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        # machines to ask before the next pause; the last time at which it received work while it had none
+        # number of machines to ask before the next pause; last time at which it received work when it had
+        # none
         self.attempts, self.work_began = 0, -1.0
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -252,7 +253,7 @@ class StealingNode(PlacingNode):
         self.ask(view)
 
     def on_steal(self, view: Any, message: Any) -> None:
-        # a task that starts at this instant is still counted as waiting
+        # a task that starts at this instant still counts as waiting
         left = (view.waiting - int(self.work_began == view.now) + 1) // 2
         if left == 0:
             view.send(message.sender, "nothing")

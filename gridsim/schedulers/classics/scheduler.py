@@ -100,9 +100,9 @@ class PowerOfD(Classic, frozen=True, kw_only=True):
     Parameters
     ----------
     choices
-        Machines that are probed for each task, drawn with replacement.
+        Number of machines that are probed for each task, drawn with replacement.
     memory
-        Machines probed in addition: those that had the fewest tasks at the last decision of the node
+        Number of machines probed in addition: those with the fewest tasks at the node's last decision
         (Mitzenmacher, Prabhakar and Shah 2002).
     patience
         Time, in s, after which a task is placed by the answers received so far.
@@ -133,7 +133,7 @@ class BoardPlacement(BoardScheduler, frozen=True, kw_only=True):
     Parameters
     ----------
     choices
-        Machines among which a task is placed, drawn at random with replacement; 0 for all.
+        Number of machines among which a task is placed, drawn with replacement; 0 for all.
     instant
         Whether messages that move tasks take no time.
     """
@@ -152,7 +152,7 @@ class BoardPlacement(BoardScheduler, frozen=True, kw_only=True):
 
 
 class JoinShortestQueue(BoardPlacement, frozen=True, kw_only=True):
-    """Join the shortest queue: each task goes to the machine with the fewest tasks, by the board.
+    """Join the shortest queue: each task goes to the machine with the fewest tasks on the board.
 
     With ``choices=2`` it is power of two choices with the loads on the board.
     """
@@ -162,7 +162,7 @@ class JoinShortestQueue(BoardPlacement, frozen=True, kw_only=True):
 
 
 class LeastWork(BoardPlacement, frozen=True, kw_only=True):
-    """Least work: each task goes to the machine that needs the least time for its tasks, by the board."""
+    """Least work: each task goes to the machine with the least work (s) on the board."""
 
     name: ClassVar[str] = "least-work"
     policy: ClassVar[type[NodeProgram]] = WorkNode
@@ -203,7 +203,7 @@ class WorkStealing(Classic, frozen=True, kw_only=True):
     Parameters
     ----------
     attempts
-        Machines that are asked, one after another, before a pause.
+        Number of machines that are asked, one after another, before a pause.
     pause
         Time, in s, after which a machine that is still idle starts over.
     patience

@@ -193,7 +193,7 @@ class Compiled(Policy):
         rows["application"] = applications
         rows["tasks"] = tasks
         rows["sequence"] = -1
-        rows["minimum"] = rows["largest"] = np.nan
+        rows["minimum"] = rows["largest_minimum"] = np.nan
         rows["copy"] = rows["made"] = -1
         if self.log is not None:
             self.log.submitted(self.flow, rows, self.host(rows["node"]), again)

@@ -19,7 +19,7 @@ class MarketNode(NodeProgram):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        # number of a call for bids -> application, tasks, deadline, number of machines asked, round
+        # number of a call for bids -> application, tasks, deadline, number of asked machines, round
         self.calls: dict[int, tuple[int, int, float, int, int]] = {}
         # number of a call for bids -> price, order of arrival, room, work and provider of each bid
         self.bids: dict[int, list[tuple[float, int, int, float, int]]] = {}
@@ -31,7 +31,7 @@ class MarketNode(NodeProgram):
         self.contracts: dict[int, list[list[float]]] = {}
 
     def on_start(self, view: View) -> None:
-        """Number calls from the current time on, so that bids from before a failure match no new call."""
+        """Start call numbers at the current time, so that bids from before a failure match no new call."""
         self.last_call = view.now_ns
 
     # -- a consumer ---------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ class MarketNode(NodeProgram):
             self.award(view, message.call)
 
     def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
-        """Close a call without the missing bids."""
+        """Close a call whose bids have not all arrived in time."""
         if int(value) in self.calls:
             self.award(view, int(value))
 

@@ -37,7 +37,7 @@ class Market(NodeScheduler, frozen=True, kw_only=True):
     Parameters
     ----------
     ask_ratio
-        Machines that are asked for a bid, per task.
+        Number of machines that are asked for a bid, per task.
     patience
         Time, in s, after which a call for bids is closed if bids are missing.
     rounds
@@ -45,7 +45,7 @@ class Market(NodeScheduler, frozen=True, kw_only=True):
     slack
         Time from the release of a task to its deadline, as a multiple of its duration at `reference_speed`.
     reference_speed
-        Speed at which `slack` takes the duration of a task, Mflop/s.
+        Speed for which `slack` computes the duration of a task, Mflop/s.
     competition
         Share of the time in its open offers that a machine offers to others as well: with 1 it bids as if no
         open offer were accepted, with 0 it never offers the same time twice.
@@ -63,7 +63,7 @@ class Market(NodeScheduler, frozen=True, kw_only=True):
     local_order: ClassVar = "fifo"
     timers: ClassVar[tuple[str, ...]] = ("closed",)
     messages: ClassVar[Mapping[str, Message]] = {
-        # in this order, since the awards of a call must arrive before the next call for its remaining tasks
+        # awards first, since those of a call must arrive before the next call for its remaining tasks
         "award": Message(170, moves_tasks=True, application=int, tasks=int, call=int, deadline=float),
         "decline": Message(64, call=int),
         "announce": Message(96, application=int, call=int, tasks=int, deadline=float),

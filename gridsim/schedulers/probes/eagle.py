@@ -36,7 +36,7 @@ from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import View, array
 from gridsim.support.parameters import Limits
 
-#: Rounds of a probe, each to a kind of worker: any; without long tasks, as far as known; reserved.
+#: Rounds of a probe, by the workers that it may go to: all; those without known long tasks; reserved ones.
 ANY_WORKER, SHORT_WORKER, RESERVED_WORKER = 1, 2, 3
 
 
@@ -62,9 +62,9 @@ class SrptNode(WorkerNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        # replaces `queue`: job, scheduler, task size and sum of the sizes that overtook it (Mflop)
+        # replaces `queue`: job, scheduler, task size, and total size of the tasks that overtook it (Mflop)
         self.reservations: list[list[Any]] = []
-        self.smallest = math.inf  # Mflop, a lower bound of the task sizes in the queue
+        self.smallest = math.inf  # a lower bound of the task sizes in the queue, Mflop
         self.current_reservation: list[Any] = []  # the reservation in service
 
     # -- a scheduler --------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ class SrptNode(WorkerNode):
             view.send(worker, "probe", job=application.number, size=application.task_size)
 
     def publish(self, view: View, job: int) -> None:
-        """Publish the work of a job that is not yet bound, Mflop."""
+        """Publish the work of the unbound tasks of a job, Mflop."""
         tasks = view.held(job)
         view.publish(tasks * view.application(job).task_size if tasks else 0.0, application=job)
 
@@ -168,7 +168,7 @@ class EagleNode(SrptNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        # the newest known bits of workers with long tasks, and the version of this information
+        # the newest known bits of the workers that have long tasks, and their version
         self.version, self.bits = -1, np.zeros(0, np.int64)
         self.refusals: list[tuple[int, int]] = []  # job and round of each refused probe
 
@@ -224,7 +224,7 @@ class EagleNode(SrptNode):
         view.act()
 
     def on_act(self, view: View) -> None:
-        """Send refused probes to workers without long tasks, as far as known, then to reserved workers."""
+        """Resend refused probes, first to workers believed to have no long task, then to reserved ones."""
         workers = self.workers(view)
         reserved = reserved_count(self.parameters.reserved, workers)
         short_workers = np.flatnonzero(~unpack_flags(self.bits, workers))
@@ -252,7 +252,7 @@ class DlwlNode(SrptNode):
         return StaleTimes(self.workers(view), (0, reserved), self.parameters.fetch_time)
 
     def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
-        """Return the workers with the shortest waiting times, to which up to `spread` random s are added."""
+        """Return the workers with the shortest waiting times plus random times of up to `spread` s."""
         if self.waiting_times is None:  # no worker has reported yet
             return []
         delays = view.random.integers(0, self.parameters.spread + 1, size=self.workers(view))

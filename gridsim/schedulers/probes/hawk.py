@@ -76,24 +76,24 @@ class HawkNode(WorkerNode):
             self.serve(view)
 
     def on_nothing(self, view: View, message: Any) -> None:
-        """Try another worker, if the slot is still free."""
+        """Try to steal from another worker, if the slot is still free."""
         if not self.busy:
             self.steal(view)
 
 
 class Hawk(Probing, frozen=True, kw_only=True):
-    """Hybrid scheduler: a center places long jobs on a part of the workers, probes place short ones.
+    """Hybrid scheduler: a center places long jobs on some of the workers, and probes place short ones.
 
     Idle workers steal reservations.
 
     Parameters
     ----------
     cutoff
-        A job whose estimated task size is larger, in Mflop, is long.
+        Estimated task size above which a job is long, Mflop.
     reserved
-        Share of the workers that runs no long tasks; they are those with the lowest numbers.
+        Share of the workers that run no long tasks: those with the lowest numbers.
     steal_attempts
-        Workers that an idle worker tries to steal from, one after another; 0 for no stealing.
+        Number of workers from which an idle worker tries to steal, one after another; 0 for no stealing.
     fetch_time
         Time, in s, that the center adds to the waiting time of a worker with tasks, which has to fetch one.
     """
@@ -137,7 +137,7 @@ class LwlNode(WorkerNode):
 
 
 class Lwl(Probing, frozen=True, kw_only=True):
-    """Least work left: a center that knows the waiting times of all workers sends each task to the least.
+    """Least work left: a center sends each task to the worker with the shortest waiting time.
 
     Parameters
     ----------

@@ -87,7 +87,7 @@ class SparrowNode(NodeProgram):
             self.on_free(view)
 
     def fetch(self, view: View, job: int, scheduler: int) -> None:
-        """Fetch a task of a job from its scheduler."""
+        """Request a task of a job from its scheduler."""
         self.busy = True
         view.send(scheduler, "fetch", job=job)
         if self.parameters.patience < math.inf:
@@ -126,8 +126,8 @@ class SparrowNode(NodeProgram):
         if tasks > 0:
             application = view.application(job)
             self.reserve(view, application, tasks)
-            # Pauses grow, since most reservations are waiting and not lost.  They are limited, since
-            # otherwise a job would wait too long if nearly all machines have failed.
+            # Pauses grow, since most reservations are not lost, but waiting.  They are limited, since a job
+            # would otherwise wait too long if nearly all machines have failed.
             retry = self.parameters.retry
             view.timer(min(max(retry, view.now - application.release), _MAX_BACKOFF * retry), "retry", job)
 
@@ -165,7 +165,7 @@ class EarlyBindingNode(NodeProgram):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.last_group = 0  # number of the last group of questions
-        # group -> job, tasks to place, number of questions, answers: load, order of arrival, worker
+        # group -> job, tasks to place, number of questions, and answers (load, order of arrival, worker)
         self.groups: dict[int, tuple[int, int, int, list[tuple[int, int, int]]]] = {}
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
@@ -254,9 +254,9 @@ class Probing(NodeScheduler, frozen=True, kw_only=True):
     Parameters
     ----------
     degree
-        Neighbours of each node; these schedulers do not use them.
+        Number of neighbours of each node; these schedulers do not use them.
     probe_ratio
-        Probes per task, at least 1.
+        Number of probes per task, at least 1.
     patience
         Time, in s, after which a worker stops waiting for the answer of a scheduler, which may have failed.
     retry

@@ -20,13 +20,13 @@ for _kernel in (WaitingTimes, StaleTimes):
     kept_in_checkpoints(_kernel)
 
 Cutoff = Annotated[float, Limits(above=0, unit="Mflop", finite=False)]
-#: Time that a worker with tasks needs to fetch another one; it makes the center prefer idle workers.
+#: Time that a worker with tasks takes to fetch the next one; it makes the center prefer idle workers.
 Fetch = Annotated[float, Limits(low=0, unit="s")]
 Share = Annotated[float, Limits(low=0, high=1)]
 
 
 def _instant_report(**fields: Any) -> Message:
-    """Return a report that the center is assumed to know at once, without a message."""
+    """Return a kind of report that reaches the center at once and does not count as a message."""
     return Message(0, delay=0.0, counted=False, **fields)
 
 
@@ -136,7 +136,7 @@ class WorkerNode(SparrowNode):
 
 @functools.cache
 def reserved_count(share: float, workers: int) -> int:
-    """Return the number of workers that run no long tasks; it leaves at least one for them."""
+    """Return the number of workers that run no long tasks; at least one other worker is left."""
     return min(math.floor(share * workers + 1e-9), workers - 1)
 
 

@@ -27,26 +27,24 @@ _CLEANUP_INTERVAL = 3600 * 10**9
 
 
 class Asap(Scheduler, frozen=True, kw_only=True):
-    """The search of DGS_ASAP over the whole grid: a centralized heuristic that places each job at once.
+    """Centralized DGS_ASAP: each job is placed at release at its earliest start on the whole grid.
 
-    Each job gets the earliest start on all machines, as if every node of `DgsAsap` knew all others.
-
-    It is a heuristic, not a bound: it places each job at once and permanently, so it may do worse than
-    `Backfill`.
+    It places jobs as if every node of `DgsAsap` knew all others.  It is a heuristic, not a bound: it places
+    each job before it knows later ones, so it may do worse than `Backfill`.
 
     A job whose earliest start does not meet its deadline is rejected.  When a user cancels a job, its
     machines are released at once.
 
     Of the machines that are free at the start, those with the lowest ids are used.  A job with constraints
     gets the earliest start on the machines that meet them.  Jobs are placed in order of release, then of
-    index, and keep their placement.  If a job outlives its reservation, this is extended as by `DgsAsap`;
-    jobs whose reservations conflict with it are placed again, in order of their starts.  Source: the aim of
-    DGS_ASAP (Vasilakos, Sacha and Pierre).
+    index, and keep their placement.  If a job outlives its reservation, this is extended as in `DgsAsap`;
+    jobs whose reservations conflict with it are placed again, in order of their starts.  After DGS_ASAP
+    (Vasilakos, Sacha and Pierre).
 
     Parameters
     ----------
     slot, estimate
-        Duration of a slot, and estimate of run times, as of `gridsim.DgsAsap`.
+        Duration of a slot, and estimate of run times, as in `gridsim.DgsAsap`.
     """
 
     name: ClassVar[str] = "asap"
@@ -73,7 +71,7 @@ class Asap(Scheduler, frozen=True, kw_only=True):
 
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
-        """The run times, if these are the estimates."""
+        """The run times, if the estimates are the true run times; else nothing."""
         return ("run times",) if self.estimate == "run" else ()
 
     def start(self, run: Run) -> Policy:
@@ -93,17 +91,17 @@ class _AsapPolicy(Policy):
         durations, estimates = run_and_reserved_times(
             run.applications, float(run.speeds[0]), parameters.estimate
         )
-        # slots of each job: duration, and first and last start
+        # of each job, in slots: its duration, and its first and last possible start
         self.lengths = -(-estimates // self.slot)
         self.first_slots, self.last_slots = allowed_start_slots(run.applications, estimates, self.slot)
         self.schedules = SlotSchedules(len(run.speeds))
         self.runs = Runs(run, durations)
         self.resubmitted = np.zeros(len(run.applications), np.int64)
-        #: Jobs that need more machines than are up.
+        #: Jobs that wait because they need more machines than are up.
         self.waiting: list[int] = []
-        #: Jobs whose earliest starts did not meet their deadlines.
+        #: Jobs that were rejected because their earliest starts did not meet their deadlines.
         self.rejected: list[int] = []
-        #: Planned start (ns) and number of each displaced job, until it is placed at the same instant.
+        #: Planned start (ns) and number of each displaced job, until it is placed again at the same instant.
         self.displaced: list[tuple[int, int]] = []
         self.next_cleanup = 0
         run.engine.on("finish", self.on_finish, priority=1, phase=TIMER)
@@ -251,7 +249,7 @@ class _AsapPolicy(Policy):
         )
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Place the waiting jobs, then the lost ones; jobs already placed keep their reservations."""
+        """Place the waiting jobs, then the lost ones; other jobs keep their reservations."""
         now = self.run.engine.now
         _, jobs, starts, _ = self.schedules.lose(failed, now // self.slot, now)
         lost = []
@@ -270,7 +268,7 @@ class _AsapPolicy(Policy):
         return np.flatnonzero(self.runs.end < 0)
 
     def finish(self) -> Outcome:
-        """Return the outcome; waiting jobs have failed, as too few machines are ever up at once."""
+        """Return the outcome; jobs that still wait count as rejected, since too few machines are ever up."""
         failed = np.zeros(len(self.resubmitted), np.int64)
         failed[[*self.waiting, *self.rejected]] = 1
         return self.runs.outcome(failed=failed, resubmitted=self.resubmitted)

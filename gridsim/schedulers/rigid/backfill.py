@@ -17,7 +17,7 @@ from gridsim.support.arguments import one_of
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS
 
-#: The last instant at which a job of the kernel may end, ns.
+#: The latest end of a job in the kernel, ns.
 _LAST_INSTANT = 2**62
 
 
@@ -55,7 +55,7 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
 
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
-        """The run times, if these are the estimates."""
+        """The run times, if the estimates are the true run times; else nothing."""
         return ("run times",) if (self.mode, self.estimate) == ("easy", "run") else ()
 
     def start(self, run: Run) -> Policy:
@@ -68,7 +68,7 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
 class BackfillPolicy(Policy):
     """The policy of `Backfill`, whose kernel knows all releases from the start.
 
-    If machines fail, it is a source of the engine, which ends the run with the last job.
+    If machines fail, the policy itself ends the run with the last job.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("queue", "resubmitted", "up")
@@ -83,7 +83,7 @@ class BackfillPolicy(Policy):
         # decisions, and the machines of each run if machines fail, are derived from the log
         log = run.record or run.faults or run.decisions is not None
         self.queue = BackfillQueue(len(run.speeds), tasks, durations, self.estimate, easy=easy, log=log)
-        #: Time (ns) -> number of machines that are up from then on, if decisions are recorded.
+        #: Time of a change (ns) -> number of machines that are up after it, if decisions are recorded.
         self.up: dict[int, int] = {}
         self.queue.submit(np.arange(len(tasks)), run.applications.release_ns)
         self.resubmitted = np.zeros(len(tasks), np.int64)
@@ -119,8 +119,8 @@ class BackfillPolicy(Policy):
         Raises
         ------
         ScenarioError
-            If a job would end after the last instant, because failures interrupt it each time or the jobs
-            before it take too long.
+            If a job would end after the latest possible time, because failures interrupt it each time or
+            the jobs before it take too long.
         """
         try:
             return self.queue.run(until)

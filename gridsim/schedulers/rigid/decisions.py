@@ -46,7 +46,7 @@ WORDS: DecisionTexts = {
 
 
 class Replay:
-    """A replay of the queue from its runs, which records its decisions in `decisions`.
+    """A replay of the queue that derives its decisions from the runs and adds them to `decisions`.
 
     Runs that were interrupted at the instant of their start are left out.
 
@@ -59,7 +59,7 @@ class Replay:
     release, estimate, tasks
         Release (ns), estimated run time (ns) and machines of each job, int64[jobs].
     runs
-        Job, start, end (ns) and completed (0 or 1) of each run, by start and job, int64[4, k].
+        Job, start, end (ns) and completed (0 or 1) of each run, sorted by start and job, int64[4, k].
     up
         Time (ns) -> number of machines that are up from then on.
     """
@@ -80,7 +80,7 @@ class Replay:
         self.estimate: list[int] = estimate.tolist()
         self.tasks: list[int] = tasks.tolist()
         self.waiting: list[int] = []
-        #: Job -> its estimated and its true end, ns.
+        #: Running job -> its estimated and its true end, ns.
         self.running: dict[int, tuple[int, int]] = {}
         self.blocked: set[int] = set()  # jobs that did not fit as the head of the queue
         starts: dict[int, list[tuple[int, int]]] = defaultdict(list)

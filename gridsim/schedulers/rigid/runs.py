@@ -45,22 +45,22 @@ class Runs(Stateful):
     def __init__(self, run: Run, durations: Integers) -> None:
         self.durations, self.record = durations, run.record
         jobs, machines = len(run.applications), len(run.speeds)
-        # job -> machines and start (ns) of its run, which is planned or in progress
+        # job -> machines and start (ns) of its planned or present run
         self.placed: dict[int, tuple[Integers, int]] = {}
-        # job -> its runs that have lost a machine and continue on others
+        # job -> those of its runs that have lost a machine and continue on the others
         self.lost_runs: dict[int, list[SimpleNamespace]] = {}
         self.completed = self.extended = self.displaced = 0
         self.until, self.extension = np.full(jobs, NEVER), np.zeros(jobs, np.int64)
         self.first_start, self.end = np.full(jobs, -1, np.int64), np.full(jobs, -1, np.int64)
         self.done = np.zeros(jobs, np.int64)
-        # job with an interrupted run -> machines on which it has run
+        # job of which a run was interrupted -> machines on which it has run
         self.used: dict[int, set[int]] = {}
         self.busy, self.tasks = np.zeros(machines, np.int64), np.zeros(machines, np.int64)
         self.interrupted = np.zeros(machines, np.int64)
         self.places = None if run.attributes is None else run.attributes.places
-        # mean distance between machines of each completed run, if machines have places; -1 until completion
+        # per job: mean distance between its machines, if machines have places; -1 until it is completed
         self.distances = np.full(jobs, -1.0)
-        # machine, application, tasks, start, end, completed
+        # rows of the schedule: machine, application, tasks, start, end, completed
         self.rows: list[tuple[int, ...]] = []
         #: Whether each job has been cancelled; None if users cancel no jobs.
         self.cancelled = None if run.applications.cancel_at is None else np.zeros(jobs, np.int64)
@@ -113,7 +113,7 @@ class Runs(Stateful):
         return nodes, start
 
     def record_completion(self, job: int, nodes: Integers) -> None:
-        """Record the distance of `nodes` of the completed run of `job`, and its rows of the schedule."""
+        """Record the mean distance between `nodes` for the completed `job`, and its rows of the schedule."""
         if self.places is not None:
             self.distances[job] = mean_distance(self.places[np.sort(nodes)])
         if self.record:
@@ -168,7 +168,7 @@ class Runs(Stateful):
     def cancel(self, job: int, nodes: Integers, start: int, reserved: int, attempt: int, now: int) -> None:
         """Cancel the placed `job` at `now`, ns.
 
-        Each machine stops when `stop` is called, which is before the start if a message comes in time.
+        Each machine stops when `stop` is called, before the start if the message arrives in time.
 
         Parameters
         ----------

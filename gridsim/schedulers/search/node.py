@@ -19,11 +19,11 @@ _HEADER = 64
 
 
 def control_message(**fields: Any) -> Message:
-    """Return a message kind with a header and `fields` that moves no tasks."""
+    """Return a kind of message that moves no tasks and has a header and `fields`."""
     return Message(_HEADER + 8 * len(fields), moves_tasks=False, deferred=False, **fields)
 
 
-#: Messages between clients and hosts in every method; those with tasks are larger than the others.
+#: Messages between clients and hosts in every method of search; those with tasks are larger.
 COMMON_MESSAGES = {
     "hello": control_message(),
     "offer": control_message(),
@@ -51,7 +51,7 @@ WORDS: DecisionTexts = {
 
 
 def available_hosts(truth: Truth, node: int, machine: int) -> float:
-    """Return the number of hosts that the search of `node` has found, plus that of other free machines."""
+    """Return the number of hosts found by the search of `node` plus the number of other free machines."""
     machines = (u for u in range(truth.machines) if u != node and truth.up(u))
     return float(search_node(truth, node).hosts_found + sum(search_node(truth, u).is_free for u in machines))
 
@@ -102,7 +102,7 @@ class SearchNode(NodeProgram, ABC):
         self.state = ""  # "searching", "pausing", or empty if no task needs a host
         self.round_number = 0  # number of the newest round
         self.pause = parameters.retry
-        # of this search: start (s), hosts needed, hosts found, rounds, offers in this round
+        # of the present search: start (s), hosts needed, hosts found, rounds, offers in this round
         self.began, self.hosts_wanted, self.hosts_found, self.rounds, self.new_offers = 0.0, 0, 0, 0, 0
         self.neighbours: dict[int, None] = {}
         self.flood_numbers: dict[int, int] = {}  # origin -> number of its newest flood
@@ -173,7 +173,7 @@ class SearchNode(NodeProgram, ABC):
 
     def begin_round(self, view: View) -> None:
         """Begin the next round, or pause if there is no machine left to ask."""
-        # the time makes this number the newest, even if the client has failed and lost earlier numbers
+        # from the time, so that it is the newest number even if a failed client has lost the earlier ones
         self.round_number = max(self.round_number + 1, round(view.now * 1e6))
         wait = self.ask(view)
         for application, tasks, _ in self.waiting:
@@ -252,7 +252,7 @@ class SearchNode(NodeProgram, ABC):
         view.cancel("promise")
 
     def become_free(self, view: View) -> None:
-        """Use this machine for its own tasks; if it stays free, call `on_free`."""
+        """Run the oldest task of this node here if the machine is free; call `on_free` if it stays free."""
         self.use_own_machine(view)
         if self.is_free:
             self.on_free(view)

@@ -13,8 +13,8 @@ class RendezvousNode(SearchNode):
     """A node that registers with the nearest rendezvous point when free, and asks known points for hosts.
 
     When a machine joins, it becomes a point with probability `share`, and announces this to all machines
-    within `scope` hops.  A machine that is asked as a point acts as one, even if it has failed and lost this
-    state.  The nearest point is the one with the fewest hops; ties: the lowest number.
+    within `scope` hops.  A machine that is asked as a point acts as one, even if a failure has erased that
+    it is one.  The nearest point is the one with the fewest hops; ties: the lowest number.
 
     A free host registers with the nearest point, which acknowledges it, and registers again every `refresh` s
     while it is free.  Points that do not answer are skipped until a message comes from them.  A machine that
@@ -30,15 +30,15 @@ class RendezvousNode(SearchNode):
         self.points: dict[int, int] = {}  # known point -> hops to it
         self.silent_points: dict[int, None] = {}  # known points that have not answered
         self.free_hosts: dict[int, None] = {}  # the list of a point
-        # points whose answers are pending, as a host and as a client; -1: none
+        # points from which it expects an answer, as a host and as a client; -1: none
         self.pending_registration = self.pending_lookup = -1
         self.asked_points: dict[int, None] = {}  # points asked in this search
-        self.has_asked_neighbours = False  # whether they were asked for points and have named none
+        self.has_asked_neighbours = False  # whether neighbours were asked for points and named none
 
     def on_join(self, view: View) -> None:
         if view.random.random() < self.parameters.share:
             self.become_point(view)
-        # the announcements of points have arrived by then
+        # by then, the announcements of points have arrived
         view.timer((self.parameters.scope + 1) * self.parameters.hop_time, "refresh")
 
     def become_point(self, view: View) -> None:
@@ -136,7 +136,7 @@ class RendezvousNode(SearchNode):
         return len(hosts)
 
     def on_message(self, view: View, message: Any) -> None:
-        """Handle the messages of this method."""
+        """Handle a message between a host, a client and a rendezvous point."""
         kind, sender = message.kind, message.sender
         self.silent_points.pop(sender, None)
         if kind == "advert":

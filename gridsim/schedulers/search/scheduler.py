@@ -40,8 +40,8 @@ class SearchScheduler(NodeScheduler, frozen=True, kw_only=True):
     Parameters
     ----------
     degree
-        Machines that a machine knows when it joins; links are mutual, so it has twice as many neighbours on
-        average.
+        Number of machines that a machine knows when it joins; links are mutual, so it has twice as many
+        neighbours on average.
     hop_time
         Time that a client allows for each hop of a message before it stops waiting for an answer, s.
     retry
@@ -68,7 +68,7 @@ class ExpandingRing(SearchScheduler, frozen=True, kw_only=True):
     Parameters
     ----------
     max_hops
-        Hops of the largest ring.
+        Radius of the largest ring, in hops.
     """
 
     name: ClassVar[str] = "expanding-ring"
@@ -89,7 +89,7 @@ class RandomWalkSearch(SearchScheduler, frozen=True, kw_only=True):
     walkers
         Maximum number of walkers per round.
     steps
-        Machines that each walker visits.
+        Number of machines that each walker visits.
     """
 
     name: ClassVar[str] = "random-walk-search"
@@ -133,7 +133,7 @@ class Rendezvous(SearchScheduler, frozen=True, kw_only=True):
     scope
         Number of hops within which a point announces itself.
     pick
-        Hosts that a point chooses: those that were on its list the longest, or random ones.
+        Which hosts a point chooses: those longest on its list, or random ones.
     refresh
         Time after which a host that is still free registers again, s; inf for never (if no point fails).
     """

@@ -24,7 +24,7 @@ from gridsim.scheduling.nodes.program import NodeProgram, View
 
 
 class NodeSetup(NamedTuple):
-    """The initial knowledge of a node of the tree.
+    """What a node of the tree knows at its start.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class NodeSetup(NamedTuple):
     link
         Bandwidth of the link to the parent, bytes/s.
     input_bytes, weight
-        Input of a task (bytes) and weight of each application.
+        Input of a task (bytes), and weight, of each application.
     plan
         The `Plan` that a `PlannedNode` follows.
     """
@@ -52,12 +52,12 @@ class NodeSetup(NamedTuple):
 
 
 class MasterTreeNode(NodeProgram, ABC):
-    """Base class of workers and of the master, which computes nothing; subclasses define the rule."""
+    """Base class of workers and of the master, which computes nothing; subclasses choose the next task."""
 
     def __init__(self, setup: NodeSetup) -> None:
         super().__init__(setup)
         self.stock: dict[int, int] = {}  # application -> tasks that are neither enqueued here nor sent
-        # link bandwidths and subtree speeds of the children that have sent requests
+        # child that has sent requests -> bandwidth of its link, and speed of its subtree
         self.links: dict[int, float] = {}
         self.speeds: dict[int, float] = {}
         self.requests: dict[int, int] = {}  # child -> requested tasks that were not sent yet
@@ -107,7 +107,7 @@ class MasterTreeNode(NodeProgram, ABC):
         self.request_tasks(view)
 
     def on_end(self, view: View) -> None:
-        """Fill the room that the ended task has left."""
+        """Request tasks for the room that the ended task has left."""
         self.serve(view)
         self.request_tasks(view)
 
@@ -191,14 +191,14 @@ class MasterTreeNode(NodeProgram, ABC):
 
 
 class InTurnNode(MasterTreeNode):
-    """A node that serves the child with the fastest link and the application served least for its weight."""
+    """A node that serves the child with the fastest link, with the application served least per weight."""
 
     def __init__(self, setup: NodeSetup) -> None:
         super().__init__(setup)
         self.task_counts: dict[int, int] = {}  # application -> tasks that have left this node's stock
 
     def add_application(self, application: int) -> None:
-        """Start the count of a new application level with the lowest one, so that it does not catch up."""
+        """Start the count of a new application at the lowest count per weight, so that it has no backlog."""
         weight = self.parameters.weight
         least = min((self.task_counts[k] / weight[k] for k in self.stock), default=0.0)
         self.task_counts[application] = math.ceil(least * weight[application])
@@ -223,14 +223,14 @@ class RateNode(MasterTreeNode):
 
     @abstractmethod
     def update_rates(self, view: View) -> None:
-        """Compute the rates again if they may have changed, and clear `sent_tasks` then."""
+        """Recompute the rates and clear `sent_tasks`, if the rates may have changed."""
 
     @abstractmethod
     def rates(self, view: View, application: int) -> Mapping[int, float]:
         """Return the rates of an application: child, or this node -> tasks/s."""
 
     def choose(self, view: View, children: list[int]) -> tuple[int, int]:
-        """Return the pair with a rate that lags most behind it.
+        """Return the pair of child and application that lags most behind its rate.
 
         If no pair has a rate, a worker serves the pair that was served least, so that its stock does not
         block other tasks, and the master waits.
@@ -258,14 +258,13 @@ class RateNode(MasterTreeNode):
 class SortedNode(RateNode):
     """A node that computes rates from reports: children with fast links get tasks with much data.
 
-    A worker counts the tasks that it has received of each application, also after the end of the application,
-    and has rates for each.  Both are arrays sorted by application, since a run has an entry for each
-    application on each machine.
+    A worker stores the number of tasks received, and the rates, of each application, even after its end.
+    To save memory, both are arrays, sorted by application.
     """
 
     def __init__(self, setup: NodeSetup) -> None:
         super().__init__(setup)
-        # applications of the tasks that a worker has received, the number for each, and the total
+        # applications of the tasks that a worker has received, the number of tasks of each, and the total
         self.applications = np.zeros(0, np.int32)
         self.task_counts = np.zeros(0, np.int32)
         self.total = 0
@@ -297,7 +296,7 @@ class SortedNode(RateNode):
         self.total += tasks
 
     def update_rates(self, view: View) -> None:
-        """Compute the rates; a worker expects tasks in the ratio of those that it has received."""
+        """Compute the rates; a worker expects tasks of applications in the ratio received so far."""
         setup = self.parameters
         is_worker = setup.parent >= 0
         if not (self.stale or (is_worker and self.total > 1.25 * self.rates_total)):

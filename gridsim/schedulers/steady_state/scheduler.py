@@ -34,7 +34,7 @@ from gridsim.support.parameters import Limits
 
 
 class _MasterScheduler(NodeScheduler, frozen=True, kw_only=True):
-    """Base class of the schedulers with a master: the tree, the port and the messages."""
+    """Base class of the schedulers with a master; it defines the tree, the port and the messages."""
 
     failures: ClassVar[bool] = False
     unequal: ClassVar[bool] = False
@@ -78,7 +78,7 @@ class _MasterScheduler(NodeScheduler, frozen=True, kw_only=True):
 
     @abstractmethod
     def new_node(self, setup: NodeSetup) -> MasterTreeNode:
-        """Return a node that follows the rule."""
+        """Return the node program that follows the rule."""
 
     def port_time(self, input_bytes: float, link: float, master: bool) -> float:
         """Return the time for which a task occupies the port of its sender, s."""
@@ -108,13 +108,14 @@ class BandwidthCentric(_MasterScheduler, frozen=True, kw_only=True):
     master_bandwidth
         Bandwidth of the master, bytes/s.
     branching
-        Children of the master and of each machine, in a tree filled in order of machines; 0: all machines
-        are children of the master.
+        Number of children of the master and of each machine, in a tree filled in order of machines; 0: all
+        machines are children of the master.
     weights
         Ratio in which applications are served: ``"equal"``: equal numbers of tasks; ``"tasks"``: in
         proportion to their numbers of tasks.
     buffer
-        Tasks that a machine has or has requested, the running one included, and as many for its children.
+        Number of tasks that a machine holds or has requested, the running one included; it requests as many
+        again if its children have requests.
     """
 
     name: ClassVar[str] = "bandwidth-centric"
@@ -166,7 +167,7 @@ class Plan:
         self.parent = scheduler.parents(len(run.speeds))
         self.applications: list[int] = []  # those with tasks at the master
         self.version = 0
-        #: node -> application -> child, or the node itself -> tasks/s, all > 0; None until `rates` is called
+        #: node -> application -> child, or the node itself -> tasks/s > 0; None until `rates` is called
         self._rates: dict[int, dict[int, dict[int, float]]] | None = None
 
     def change(self, application: int, is_present: bool) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-#: Halvings of the range of the throughput.
+#: Number of bisections of the range of the throughput.
 _STEPS = 40
 
 
@@ -66,7 +66,7 @@ def sorted_shares(
 def _allocate(
     receivers: list[tuple[int, float, float]], demands: list[tuple[int, float, float, float]], level: float
 ) -> list[tuple[int, int, float, float]]:
-    """Return application, child, Mflop/s and share of the port's time of each assigned amount of work."""
+    """Return (application, child, Mflop/s, share of the port's time) for each allocation."""
     rows, index, left = [], 0, receivers[0][1]
     for number, _, ratio, work in demands:
         demand = work * level

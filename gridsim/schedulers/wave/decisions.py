@@ -44,12 +44,13 @@ WORDS: DecisionTexts = {
         *_OWNER_RETURNS,
     ),
 }
-#: See `gridsim.scheduling.contract.Scheduler.decision_verbs`; a decision places one of its waiting tasks.
+#: `Scheduler.decision_verbs`: the number of tasks of a decision counts all waiting tasks, of which it places
+#: one.
 VERBS: Mapping[str, DecisionVerb] = {action + sky: "mentions" for action in _PLACED for sky in _CHOICES}
 
 
 class HostDecisions(Stateful):
-    """Recorder of decisions in `log`, with the true times for which hosts stay up or down.
+    """Recorder of decisions in `log`, with the true times until which hosts stay up or down.
 
     Parameters
     ----------
@@ -63,16 +64,16 @@ class HostDecisions(Stateful):
 
     def __init__(self, log: Decisions, hosts: int, feed: FailureFeed | None, zones: Zones | None) -> None:
         self.log, self.zones = log, zones
-        #: Time of the next change of each host, ns; NEVER if there is none.
+        #: Per host: the time of its next change, ns; NEVER if there is none.
         self.until = np.full(hosts, NEVER, np.int64) if feed is None else feed.first.copy()
-        self.block = self.until[:0]  # next change of the row's host after each row of the current block, ns
+        self.block = self.until[:0]  # per row of the current block: the next change of its host, ns
 
     def set_block(self, block: Events) -> None:
         """Set the current block of changes; all changes of the previous block must have been applied."""
         self.block = block.until
 
     def apply_change(self, host: int, row: int) -> None:
-        """Apply a row of the current block to a host."""
+        """Set the time of the next change of `host` from a row of the current block."""
         self.until[host] = self.block[row]
 
     def record(

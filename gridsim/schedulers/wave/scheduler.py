@@ -84,8 +84,8 @@ class Wave(Scheduler, frozen=True, kw_only=True):
 class WavePolicy(Policy):
     """The policy of `Wave`, with the state of all hosts (machines) and tasks.
 
-    It is a source of the engine, which asks it for its next event.  Failures and recoveries come in blocks
-    (`Policy.takes_blocks`).  Tasks are numbered through all applications.
+    It is an event source of the engine.  Failures and recoveries come in blocks
+    (`Policy.takes_blocks`).  Tasks are numbered consecutively across applications.
     """
 
     takes_blocks: ClassVar[bool] = True
@@ -116,7 +116,7 @@ class WavePolicy(Policy):
         self.tasks_left = len(self.sizes)
         self.suspended: list[tuple[int, int]] = []  # heap of (number of the interruption, task)
         self.moves = self.day_starts = 0
-        # the current block of changes of hosts, and the number of applied ones
+        # the current block of changes of hosts, and the number of changes already applied
         self.block_time = self.block_machine = np.zeros(0, np.int64)
         self.block_up = np.zeros(0, np.bool_)
         self.block_row = 0
@@ -128,7 +128,7 @@ class WavePolicy(Policy):
         self.computing = [False] * machines
         self.starts = [0] * machines  # start of its task, ns
         self.ends = [NEVER] * machines  # end of its task, or of the wait for it, ns
-        #: Hosts that are up and idle, by zone, and the index of each in the list of its zone.
+        #: Per zone, the hosts that are up and idle; per host, its index in the list of its zone.
         self.free = [list(range(zone, machines, zones)) for zone in range(zones)]
         self.place = [u // zones for u in range(machines)]
         # values per task
@@ -165,7 +165,7 @@ class WavePolicy(Policy):
         self.released = self.offsets[applications[-1] + 1]
 
     def advance(self, limit: int) -> int:
-        """Return the end of the last task, ns; or the time at which the last host has failed for good."""
+        """Return the end of the run, ns; NEVER if it is not before `limit`."""
         return self.now if self._advance(limit) else NEVER
 
     def collect(self, engine: Engine, time: int) -> None:
@@ -260,7 +260,7 @@ class WavePolicy(Policy):
         overhead = min(duration, self.cost_left[t])
         self.cost_left[t] -= overhead
         self.overhead[i] += overhead / NS * speed
-        # durations are rounded to ns, but an interrupted task must have some work left
+        # rounding to ns must not leave an interrupted task without work
         limit = math.nextafter(self.sizes[t], 0.0)
         self.progress[t] = min(self.progress[t] + (duration - overhead) / NS * speed, limit)
         self.machines["interrupted"][u] += 1

@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 
+from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet
 from gridcore.nodes.handlers import Handlers
 from gridcore.nodes.message_core import NodeCore
 from gridcore.queues.task_queues import TaskQueues
@@ -43,7 +44,7 @@ from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.parameters import Limits
 from gridsim.support.state import check_names
 
-__all__ = ["NodeProgram", "NodeScheduler", "Message", "View", "array"]
+__all__ = ["Fifo", "Heap", "IntMap", "IntSet", "NodeProgram", "NodeScheduler", "Message", "View", "array"]
 
 
 class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
@@ -77,7 +78,7 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
     tables
         Name -> {column: ``int`` or ``float``} of the tables to which nodes add rows by `View.note`.
     decision_words, decision_verbs
-        See `Scheduler`: the sentences of decisions, and what these do with their tasks.
+        Sentences that describe decisions, and what decisions do with their tasks, as in `Scheduler`.
     truths
         Action -> function that computes the true value at that decision; nodes cannot see it.
     at_once
@@ -124,11 +125,11 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
         check_handlers(self.policy, tuple(self.messages))
 
 
-#: A run counts as endless after this many events in which no task is queued or run: a constant number, plus
-#: a number per node, plus a number per task.
+#: A run counts as endless after this many events without a task that is queued or run: a constant, plus a
+#: number per node, plus a number per task.
 PATIENCE, PATIENCE_PER_NODE, PATIENCE_PER_TASK = 500_000, 1_000, 10
-#: Mflop that replace a stated size of 0.
-MIN_STATED_SIZE = 1e-3
+#: Size (Mflop) that replaces an estimated size of 0.
+MIN_ESTIMATED_SIZE = 1e-3
 
 
 def _check_one_program(scheduler: Any) -> None:
@@ -154,7 +155,7 @@ class Adapter(CorePolicy):
 
     takes_releases = True
 
-    #: The condition that ends the run, as `NodeCore` takes it: ``"done"`` when all tasks are completed.
+    #: The argument `until` of `NodeCore`: ``"done"`` ends the run when all tasks are completed.
     until = "done"
     #: Function that returns the slot schedule of a node's machine (`View.slots`); None without slots.
     slots: Callable[[int], Any] | None = None
@@ -179,8 +180,8 @@ class Adapter(CorePolicy):
         if parameters.ticks and "on_timer" not in handlers:
             raise ScenarioError(f"{parameters.name}.ticks requires {policies[0].__name__}.on_timer")
         self.queues = self.make_queues(ends="on_done" in handlers)
-        self.task_size, self.size = stated_sizes(bags)
-        # A size per task is needed even for equal tasks if submitters state another size than the true one.
+        self.task_size, self.size = estimated_sizes(bags)
+        # With estimates, even equal tasks need true sizes of their own, since queues plan with the estimates.
         has_sizes = bags.unequal or bags.estimate is not None
         columns = {"sizes": bags.sizes(), "tasks": bags.tasks} if has_sizes else moved_bytes(run)
         self.queues.add_applications(bags.release, self.size, self.task_size, **columns)
@@ -237,9 +238,9 @@ class Adapter(CorePolicy):
             engine.every(nanoseconds(period), name)
         engine.at_wave_end(self.core.flush)
         engine.add_source(self)
-        # 0 for programs that do not place tasks in queues: they are not checked for progress.
+        # 0 for programs that do not put tasks into queues; these are not checked for progress.
         self.total_tasks = int(bags.tasks.sum()) if isinstance(parameters, NodeScheduler) else 0
-        # At one instant all tasks may be submitted, and all nodes may request tasks.
+        # Sufficient for an instant at which all tasks are submitted and all nodes request tasks.
         self.patience = (
             PATIENCE + PATIENCE_PER_NODE * self.layout.nodes + PATIENCE_PER_TASK * self.total_tasks
         )
@@ -265,7 +266,7 @@ class Adapter(CorePolicy):
         handlers: Handlers | None = parameters.hand_compiled(len(run.speeds), len(run.applications))
         if handlers is not None:
             return handlers
-        # A compiled form that is written by hand need not exist for all parameters.
+        # A hand-written compiled form need not support all parameters.
         if type(parameters).hand_compiled is not Declarations.hand_compiled:
             if nodes is None:
                 return None
@@ -367,7 +368,7 @@ class Adapter(CorePolicy):
         self._check_progress()
 
     def collect(self, engine: Engine, time: int) -> None:
-        """Post what is due at `time` ns to the engine, and check that the run makes progress."""
+        """End the current wave or the run at `time` ns, and check that the run makes progress."""
         super().collect(engine, time)
         self._check_progress()
 
@@ -390,7 +391,7 @@ class Adapter(CorePolicy):
             )
 
     def unplaced(self) -> str:
-        """Return which node holds tasks that it has not placed, in words; "" if no node does."""
+        """Return a text on which node holds tasks that it has not placed; "" if no node does."""
         if not self.total_tasks:  # such programs do not place tasks in queues
             return ""
         rows = self.core.held()
@@ -406,12 +407,12 @@ class Adapter(CorePolicy):
     def application_of(self) -> Integers | None:
         """Return the application for each value of a message field ``application``.
 
-        None means that the field has the number of an application itself.
+        None means that the value itself is the number of the application.
         """
         return None
 
     def application(self, index: int) -> Application:
-        """Return an application as nodes see it, with the sizes that its submitter states."""
+        """Return an application as nodes see it, with the sizes that its submitter estimates."""
         application = Application.of(self.run.applications, index)
         return application._replace(task_size=float(self.task_size[index]), size=float(self.size[index]))
 
@@ -420,7 +421,7 @@ class Adapter(CorePolicy):
         raise AssertionError("the core reads releases itself")
 
     def _pause(self, _: list[int]) -> None:
-        """Do nothing; this act only makes the engine end a wave and call its hooks."""
+        """Do nothing; the call only makes the engine end a wave and call its hooks."""
 
     # -- failures -------------------------------------------------------------------------------------------
 
@@ -484,7 +485,10 @@ class Adapter(CorePolicy):
             return {**super().getstate(), "nodes": dict(self.compiled.getstate())}
         if self.compiled is not None:
             states = self.core.programs
-            return {**super().getstate(), "nodes": {name: states[name].copy() for name in states.dtype.names}}
+            nodes: Any = {name: states[name].copy() for name in states.dtype.names}
+            for k, name in enumerate(self._container_names()):
+                nodes[name] = self.core.containers.getstate(k)
+            return {**super().getstate(), "nodes": nodes}
         nodes = [
             {name: value for name, value in _attributes(node).items() if name != "parameters"}
             for node in self.nodes
@@ -509,10 +513,21 @@ class Adapter(CorePolicy):
             for name, value in attributes.items():
                 setattr(node, name, value)
 
+    def _container_names(self) -> list[str]:
+        """Return the attributes of compiled nodes that are containers, in the order of the core."""
+        assert isinstance(self.compiled, CompiledProgram)
+        offsets = {field[1]: name for name, field in self.core.programs.dtype.fields.items()}
+        return [offsets[offset] for offset, _ in self.compiled.containers]
+
     def _set_states(self, columns: Any) -> None:
         states = self.core.programs
         if not isinstance(columns, dict) or columns.keys() != set(states.dtype.names):
             raise ValueError(f"state['nodes'] must have the attributes {list(states.dtype.names)}")
+        for k, name in enumerate(self._container_names()):
+            rows = columns.pop(name)
+            if not isinstance(rows, dict) or set(rows) != {"counts", "rows"}:
+                raise ValueError(f"state['nodes'][{name!r}] must have counts and rows")
+            self.core.containers.setstate(k, rows["counts"], rows["rows"])
         for name, values in columns.items():
             column = states[name]
             if (
@@ -544,12 +559,12 @@ class Adapter(CorePolicy):
         return outcome
 
 
-def stated_sizes(bags: Applications) -> tuple[Floats, Floats]:
-    """Return the sizes that submitters state, of one task and of all: float64[applications] each, Mflop."""
+def estimated_sizes(bags: Applications) -> tuple[Floats, Floats]:
+    """Return the estimated size of a task, and of all tasks, of each application, Mflop."""
     if bags.estimate is None:
         return bags.task_size, bags.size
-    # Queues plan with positive sizes; a stated size of 0 stands for one below the resolution of the log.
-    task_size = np.maximum(bags.estimate, MIN_STATED_SIZE)
+    # Queues require positive sizes; an estimate of 0 stands for one below the resolution of the log.
+    task_size = np.maximum(bags.estimate, MIN_ESTIMATED_SIZE)
     return task_size, task_size * bags.tasks
 
 

@@ -39,7 +39,7 @@ class NotCompiled(Exception):
 
 # -- the source ----------------------------------------------------------------------------------------------
 
-#: Syntax that a compiled method cannot have -> text with the syntax to write instead.
+#: Syntax that cannot be compiled -> text that tells what to write instead.
 _UNSUPPORTED_SYNTAX: dict[type[ast.AST], str] = {
     ast.GeneratorExp: "a generator cannot be compiled; write a list in brackets, or a loop",
     ast.Yield: "a generator cannot be compiled; write a loop",
@@ -98,8 +98,8 @@ def _problems(node: ast.AST, names: dict[str, Any], local_names: set[str]) -> It
             yield "a * in an assignment cannot be compiled; write one assignment for each name"
         case ast.keyword(arg=None):
             yield "** in a call cannot be compiled; write the arguments by their names"
-        case ast.Delete():
-            yield "del cannot be compiled"
+        case ast.Delete(targets=targets) if not all(isinstance(each, ast.Subscript) for each in targets):
+            yield "del of a name or an attribute cannot be compiled"
         case ast.ExceptHandler(type=kind) if not (kind is None or ast.unparse(kind) == "Exception"):
             yield "except with a specific error cannot be compiled; write except Exception, or check before"
         case ast.Name(id="super") if "super" not in local_names:
@@ -186,7 +186,7 @@ def compile_error(program: Any, method: str, error: Exception) -> Exception:
 
 
 def _cause(error: Exception) -> str:
-    """Return the cause of a Numba error: the line of its message that is of use to users of gridsim."""
+    """Return the cause of a Numba error: the line of its message that helps users of gridsim."""
     lines = [line.strip() for line in re.sub(r"\x1b\[[\d;]*m", "", str(error)).splitlines() if line.strip()]
     causes = [
         line for line in lines if not re.match(r"(- |Failed in|Overload|During|File|There are|>>>)", line)
@@ -201,7 +201,7 @@ def _cause(error: Exception) -> str:
 
 
 def _place(error: BaseException) -> tuple[str, int] | None:
-    """Return the file and line of the program that `error` names, or else that Numba was compiling."""
+    """Return the file and line of the user's program that `error` names or that Numba was compiling."""
     places = [getattr(error, "at", None)]
     for pattern in (r"Raised from (\S.*) \((\d+)\)", r'File "([^"]+)", line (\d+):'):
         places += [(os.path.abspath(file), int(line)) for file, line in re.findall(pattern, str(error))]

@@ -25,6 +25,7 @@ import msgspec
 import numpy as np
 
 from gridcore.nodes.compiled_calls import CONTEXT
+from gridcore.nodes.containers import Container
 from gridsim.errors import CompileError
 from gridsim.scheduling.nodes.compilable import compile_error, place_of
 from gridsim.scheduling.nodes.handlers import handler_of, takes_value
@@ -32,7 +33,7 @@ from gridsim.scheduling.nodes.program import Message, NodeProgram
 
 __all__ = ["CompiledProgram", "compile_program"]
 
-#: Handlers of events other than messages, with the kind of entry that each needs (`numba_methods.entry`).
+#: Handler of an event other than a message -> the kind of entry that it needs (`numba_methods.entry`).
 _EVENTS = {
     "on_start": "event",
     "on_release": "release",
@@ -59,6 +60,9 @@ class CompiledProgram:
         Name of a handler -> address of its machine code.
     parameters
         Record array of shape [1] with the scheduler's parameters that are numbers.
+    containers
+        Name of an attribute that is a container -> the container of a node that starts; the record has its
+        head.
     tables
         The tables to which nodes add rows, each a name and columns.
     actions
@@ -71,6 +75,7 @@ class CompiledProgram:
     initial_state: np.ndarray[Any, Any]
     handlers: dict[str, int]
     parameters: np.ndarray[Any, Any]
+    containers: list[tuple[int, Container]]
     tables: list[tuple[str, dict[str, type]]]
     actions: tuple[str, ...]
     code: list[Any]
@@ -82,7 +87,7 @@ def compile_program(scheduler: Any) -> CompiledProgram:
     Raises
     ------
     CompileError
-        If something cannot be compiled; it has the class, the attribute or method, and the line.
+        If something cannot be compiled; the error names the class, the attribute or method, and the line.
     ImportError
         If Numba is not installed.
     """
@@ -95,7 +100,7 @@ def compile_program(scheduler: Any) -> CompiledProgram:
         ) from None
     messages: dict[str, Message] = dict(scheduler.messages)
     _check_supported(scheduler, messages)
-    initial_state = _state(policy, scheduler)
+    initial_state, containers = _state(policy, scheduler)
     parameters, texts = _parameters(scheduler)
     tables = {name: dict(columns) for name, columns in scheduler.tables.items()}
     actions = tuple(scheduler.decision_words)
@@ -106,6 +111,10 @@ def compile_program(scheduler: Any) -> CompiledProgram:
     code: list[Any] = []
     key = _key(
         policy, numba.__version__, initial_state.dtype.descr, parameters.dtype.descr,
+        [
+            (name, type(entry), entry.columns.names, entry.columns.kinds)
+            for name, entry in containers.items()
+        ],
         sorted(texts.items(), key=str),
         [(name, list(kind.fields.items()), kind.moves_tasks) for name, kind in messages.items()],
         sorted(checked_kinds), scheduler.timers, tables, actions, entries,
@@ -119,6 +128,7 @@ def compile_program(scheduler: Any) -> CompiledProgram:
             initial_state.dtype,
             parameters.dtype,
             texts,
+            containers,
             {name: kind.fields for name, kind in messages.items()},
             {name: number for number, name in enumerate(messages)},
             checked_kinds,
@@ -129,7 +139,14 @@ def compile_program(scheduler: Any) -> CompiledProgram:
         )
         addresses = store.save(_compile(numba_methods, program, entries), code)
     return CompiledProgram(
-        policy.__name__, initial_state, addresses, parameters, list(tables.items()), actions, code
+        policy.__name__,
+        initial_state,
+        addresses,
+        parameters,
+        [(initial_state.dtype.fields[name][1], entry) for name, entry in containers.items()],
+        list(tables.items()),
+        actions,
+        code,
     )
 
 
@@ -162,8 +179,11 @@ def _check_supported(scheduler: Any, messages: dict[str, Message]) -> None:
 # -- the parts of the program --------------------------------------------------------------------------------
 
 
-def _state(policy: type[NodeProgram], scheduler: Any) -> np.ndarray[Any, Any]:
-    """Return the state of a node that starts: a record array of shape [1]."""
+def _state(policy: type[NodeProgram], scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, Container]]:
+    """Return the state of a node that starts, a record array of shape [1], and its containers.
+
+    The record has an empty head for each container.
+    """
     node, names = policy(scheduler), _assigned_attributes(policy)
     attributes: dict[str, Any] = {}
     for cls in reversed(policy.__mro__):
@@ -178,22 +198,27 @@ def _state(policy: type[NodeProgram], scheduler: Any) -> np.ndarray[Any, Any]:
         attributes.update(part or {})
     attributes.pop("parameters", None)
     fields: list[tuple[Any, ...]] = []
+    containers = {name: value for name, value in attributes.items() if isinstance(value, Container)}
     for name, value in attributes.items():
+        if name in containers:
+            fields.append((name, np.uint64, (2,)))
+            continue
         kind = _NUMBERS.get(
             type(value), value.dtype.type if isinstance(value, (np.ndarray, np.generic)) else None
         )
         if kind not in _ARRAYS:
             raise CompileError(
-                f"{_place_of_attribute(policy, name)}: self.{name} must be an int, a float, a bool or a "
-                f"NumPy array of these (of 64 bits) in a compiled node, got {value!r}, a "
-                f"{type(value).__name__}; for example, use -1 for None and an array for a list"
+                f"{_place_of_attribute(policy, name)}: self.{name} must be an int, a float, a bool, a NumPy "
+                f"array of these (of 64 bits), or a Fifo, Heap, IntSet or IntMap in a compiled node, got "
+                f"{value!r}, a {type(value).__name__}; for example, use -1 for None and a Fifo for a list"
             )
         fields.append((name, kind, np.shape(value)))
     dtype = np.dtype(fields, align=True)
     initial_state = np.zeros(1, dtype)
     for name, value in attributes.items():
-        initial_state[name][0] = value
-    return initial_state
+        if name not in containers:
+            initial_state[name][0] = value
+    return initial_state, containers
 
 
 def _assigned_attributes(policy: type) -> set[str]:
@@ -340,8 +365,9 @@ def _key(policy: type, *dependencies: Any) -> str:
                 ),
             ]
         )
-    for source in ("numba_types.py", "numba_methods.py", "numba_checks.py", "compilable.py", "compiled.py"):
-        digest.update((Path(__file__).parent / source).read_bytes())
+    folder = Path(__file__).parent
+    for source in (*sorted(folder.glob("numba_*.py")), folder / "compilable.py", folder / "compiled.py"):
+        digest.update(source.read_bytes())
     add(dependencies)
     return digest.hexdigest()
 

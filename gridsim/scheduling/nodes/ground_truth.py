@@ -112,9 +112,9 @@ def _read_only(value: Any) -> Any:
     return frozenset(value) if type(value) is set else value
 
 
-#: A function of the truth, the node that decides, and the machine that the decision is about (-1 for none).
-#: It returns the true value, in the unit that ``decision_words`` has for the action.  If the node cannot know
-#: the age of what it saw, the function returns a pair: the true value and that age in s.
+#: A function of the truth, the node that decides, and the machine that the decision is about (-1: none).  It
+#: returns the true value in the unit of the action in ``decision_words``.  If the node cannot know the age of
+#: what it saw, the function returns a pair of the true value and that age (s).
 TruthOf = Callable[[Truth, int, int], float | tuple[float, float]]
 
 

@@ -16,7 +16,7 @@ from gridsim.support.arguments import one_of, short_repr
 
 __all__ = ["check_class_variables", "check_handlers", "defined_handlers", "handler_of", "takes_value"]
 
-#: The parameters of the handlers of events after ``self``; `on_timer` may have ``value``, too.
+#: Handler of an event -> its parameters after ``self``; `on_timer` may also have ``value``.
 _SIGNATURES: dict[str, tuple[str, ...]] = {
     "on_start": ("view",),
     "on_release": ("view", "application", "tasks"),
@@ -28,7 +28,7 @@ _SIGNATURES: dict[str, tuple[str, ...]] = {
     "on_done": ("view", "application"),
     "on_lost": ("view", "application", "tasks"),
 }
-#: Handlers that a node need not define, since those of `NodeProgram` do nothing.
+#: Handlers that a node need not define, since `NodeProgram` has them, and they do nothing.
 _OPTIONAL = ("on_start", "on_end", "on_idle", "on_act", "on_timer", "on_done")
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gridsim.errors import ScenarioError
 from gridsim.support.arrays import Integers
 
-#: The number of levels of nodes by which messages may be counted.
+#: The largest number of levels of nodes; messages are counted by level.
 LEVELS = 64
 
 
@@ -78,11 +78,11 @@ class Layout:
         return np.flatnonzero(np.isin(self.machine_of, machines))
 
     def of_nodes(self, up: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return bool[nodes], which nodes are up, from bool[machines], which machines are."""
+        """Return whether each node is up, bool[nodes]; `up` is bool[machines]."""
         return self.pad(up)[self.machine_of]
 
     def pad(self, column: NDArray[Any]) -> NDArray[Any]:
-        """Return `column`, a value per machine of the platform, extended by ones for further machines."""
+        """Return `column`, a value per machine of the platform, extended with 1 for each further machine."""
         return np.append(column, np.ones(max(0, len(self.home) - len(column)), column.dtype))
 
 

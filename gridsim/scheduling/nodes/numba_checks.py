@@ -47,7 +47,7 @@ __all__ = ["CheckedCompiler"]
 
 
 def _with_math_errors(function: Any, overflows: bool) -> Any:
-    """Return a function of `math` that raises the same errors as in Python."""
+    """Wrap a function of `math` so that it raises the same errors as in Python."""
 
     @njit
     def checked_function(x: Any) -> Any:
@@ -71,7 +71,7 @@ def _stub(name: str, *, arity: int) -> Any:
 
 
 def _with_range_errors(function: Any) -> Any:
-    """Return `function`, which converts a number to an int, with an error for numbers out of range."""
+    """Wrap `function`, which converts a number to an int, so that it rejects numbers out of range."""
     stub = _stub(function.__name__, arity=1)
 
     @overload(stub)
@@ -108,7 +108,7 @@ def _opaque(typing: Any, x: Any) -> Any:
 
 
 def _float_power(domain: Any, zero: Any, overflow: tuple[Any, ...]) -> Any:
-    """Return a power of floats with errors, each a type and a text, for three kinds of arguments."""
+    """Return a power function of floats that raises the given errors (type, text) in three cases."""
     (domain_error, domain_text), (zero_error, zero_text), (overflow_error, overflow_text) = (
         domain,
         zero,
@@ -183,7 +183,7 @@ def _shift(op: Any, scalar: Any) -> Any:
 
 
 _WHOLE_TYPES = (types.Integer, types.Boolean)
-#: Functions of `math` whose result may be too large.
+#: Functions of `math` whose result may overflow.
 _OVERFLOW_ERRORS = ("exp", "expm1", "cosh", "sinh")
 _DOMAIN_ERRORS = (
     "acos",
@@ -250,7 +250,7 @@ class _ReplacePass(FunctionPass):
 
 
 def _replacement(func_ir: Any, value: Any) -> Any:
-    """Return the function that replaces that of the expression `value`; None for no replacement."""
+    """Return the function to call instead in the expression `value`; None for no replacement."""
     if value.op in ("binop", "inplace_binop"):
         return _OPERATORS.get(value.fn)
     if value.op != "call" or value.kws or value.vararg is not None or len(value.args) not in (1, 2):
@@ -264,19 +264,20 @@ def _replacement(func_ir: Any, value: Any) -> Any:
 
 # -- unsupported operations ----------------------------------------------------------------------------------
 
-#: Functions, and methods of arrays with the same names, whose order of additions differs from Python's.
+#: Functions whose compiled form adds in another order than Python or NumPy; so do methods of arrays with
+#: these names.
 _SUMS = (
     sum, np.sum, np.mean, np.std, np.var, np.average, np.nansum, np.nanmean, np.nanstd, np.nanvar,
     np.cov, np.corrcoef, np.linalg.norm, np.trapezoid,
 )  # fmt: skip
 _NAMES_OF_SUMS = {function.__name__ for function in _SUMS}
-#: Functions that the C library rounds differently than Python or NumPy.
+#: Functions whose results the C library rounds differently than Python or NumPy.
 _INEXACT_FUNCTIONS = (math.gamma, math.lgamma, np.tanh)
 
-#: Classes whose methods, on one global generator, are the functions of `random` and of the module of NumPy.
+#: Classes of the global random generators, whose methods are the functions of `random` and `numpy.random`.
 _GLOBAL_GENERATORS = ("Random", "RandomState")
 
-#: The types whose attributes are read-only in handlers, and their names in errors.
+#: Type whose attributes are read-only in handlers -> its name in errors.
 _READ_ONLY = {
     ViewType: "view",
     MessageType: "message",
@@ -325,6 +326,8 @@ def _check_assignment(target: Any, name: str, value_type: Any, loc: Any) -> None
         return
     if name not in (target.program.state.names or ()):
         _raise_not_compiled(f"self.{name} is read-only when compiled; write a method that sets it", loc)
+    if name in target.program.containers:
+        _raise_not_compiled(f"self.{name} is a container: only its rows can be changed", loc)
     attribute_type = field_type(target.program.state, name)
     if isinstance(attribute_type, types.Array):
         _raise_not_compiled(
@@ -365,7 +368,7 @@ def _check_call(function_type: Any, signature: Any, loc: Any) -> None:
 
 
 class CheckedCompiler(CompilerBase):
-    """The compiler of the methods of nodes."""
+    """Numba compiler for the methods of nodes."""
 
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)

@@ -17,6 +17,7 @@ from numba.extending import intrinsic, lower_builtin
 from numba.np import arrayobj
 
 from gridcore.common.names import listed
+from gridsim.scheduling.nodes import numba_containers  # noqa: F401  (registers the types)
 from gridsim.scheduling.nodes.compilable import NotCompiled
 from gridsim.scheduling.nodes.numba_checks import CheckedCompiler
 from gridsim.scheduling.nodes.numba_types import (
@@ -24,7 +25,6 @@ from gridsim.scheduling.nodes.numba_types import (
     I32,
     I64,
     METHODS,
-    PTR,
     ApplicationType,
     MessageType,
     NameType,
@@ -34,7 +34,6 @@ from gridsim.scheduling.nodes.numba_types import (
     RandomType,
     ViewType,
     call_core,
-    load_slot,
     load_word,
     struct_of,
     type_text,
@@ -107,7 +106,7 @@ def _literal(path: str, type_: Any, known: Any) -> str:
 
 
 def _number(path: str, kind: type, type_: Any) -> Any:
-    """Return the type as which a number is passed; raise NotCompiled if `type_` is no such number."""
+    """Return the type that a number of `kind` is passed as; raise NotCompiled if `type_` does not fit."""
     if isinstance(type_, types.Optional):
         raise NotCompiled(
             f"{path} must be a number, got a value that may be None; use a number such as -1 for None"
@@ -298,7 +297,7 @@ def _row(builder: Any, words: int) -> Any:
     return builder.bitcast(cgutils.alloca_once(builder, ir.ArrayType(I64, max(1, words))), I64.as_pointer())
 
 
-#: The keyword arguments of `View.decide`, their types and defaults.
+#: Keyword argument of `View.decide` -> its type and default.
 _DECISION_ARGUMENTS: dict[str, tuple[type, float]] = {
     "machine": (int, -1), "task": (int, -1), "tasks": (int, 0), "among": (int, -1),
     "saw": (float, float("nan")), "limit": (float, float("nan")), "age": (float, float("nan")),
@@ -430,7 +429,7 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
     Parameters
     ----------
     kind
-        The event: ``("message", kinds, number among them)``, ``("release",)``, ``("timer", with value)`` or
+        The event: ``("message", kinds, index of the kind)``, ``("release",)``, ``("timer", with value)`` or
         ``("event",)``.
     """
     function, node, view = program.function(method), NodeType(program), ViewType(program)
@@ -451,9 +450,8 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
 
         def codegen(target: Any, builder: Any, sig: Any, args: Any) -> Any:
             at, node_number, row, memory = args
-            parameters = load_slot(builder, at, "parameters", PTR)
             values = [
-                struct_of(target, builder, node, state=memory, parameters=parameters),
+                struct_of(target, builder, node, state=memory, context=at),
                 struct_of(target, builder, view, context=at, node=node_number),
             ]
             if kind[0] == "message":
@@ -474,7 +472,7 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
             target.active_code_library.add_linking_library(compiled.library)
             status, _ = target.call_internal_no_propagate(builder, compiled.fndesc, inner, values)
             with cgutils.if_unlikely(builder, status.is_error):
-                # The core holds the GIL, and raises the error again in Python.
+                # The core, which holds the GIL, raises the error again in Python.
                 target.call_conv.raise_error(builder, target.get_python_api(builder), status)
             return builder.select(status.is_error, ir.Constant(I32, -1), ir.Constant(I32, 0))
 

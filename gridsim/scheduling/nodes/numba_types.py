@@ -29,6 +29,7 @@ from numba.np import arrayobj
 
 from gridcore.common.names import closest, listed
 from gridcore.nodes.compiled_calls import CONTEXT
+from gridcore.nodes.containers import Container
 from gridcore.nodes.random_stream import RandomStream
 from gridcore.nodes.view import View
 from gridsim.model.applications import Application
@@ -36,6 +37,7 @@ from gridsim.scheduling.nodes.compilable import NotCompiled, check_source
 
 __all__ = [
     "ApplicationType",
+    "ContainerType",
     "F64",
     "I32",
     "I64",
@@ -49,7 +51,10 @@ __all__ = [
     "RandomType",
     "ViewType",
     "NameType",
+    "attribute_type",
+    "call_checked",
     "call_core",
+    "call_unchecked",
     "field_type",
     "load_slot",
     "load_word",
@@ -63,7 +68,7 @@ PTR = ir.IntType(8).as_pointer()
 
 @dataclass(eq=False)
 class Program:
-    """A node program as the types need it: its class, state, parameters, messages and names.
+    """Data of a node program for its Numba types: its class, state, parameters, messages and names.
 
     Parameters
     ----------
@@ -73,6 +78,8 @@ class Program:
         The records of a node's attributes and of the scheduler's parameters that are numbers.
     texts
         The scheduler's parameters that are strings or None.
+    containers
+        Attribute of a node -> a container with the columns of that attribute.
     kinds, numbers
         The fields and the number of each kind of message.
     checked_kinds
@@ -82,7 +89,7 @@ class Program:
     pipeline
         The compiler of the methods, `gridsim.scheduling.nodes.numba_checks.CheckedCompiler`.
     open
-        The methods that are being compiled at present, which must not be called from each other.
+        The methods now being compiled, which must not call each other.
     functions
         The compiled methods.
     """
@@ -91,6 +98,7 @@ class Program:
     state: np.dtype[Any]
     parameters: np.dtype[Any]
     texts: dict[str, str | None]
+    containers: dict[str, Container]
     kinds: dict[str, dict[str, type]]
     numbers: dict[str, int]
     checked_kinds: frozenset[str]
@@ -136,31 +144,31 @@ class _ProgramType(types.Type):
 
 
 class NodeType(_ProgramType):
-    """``self`` in a handler."""
+    """Numba type of ``self`` in a handler."""
 
 
 class ParametersType(_ProgramType):
-    """``self.parameters``."""
+    """Numba type of ``self.parameters``."""
 
 
 class ViewType(_ProgramType):
-    """``view``."""
+    """Numba type of ``view``."""
 
 
 class RandomType(_ProgramType):
-    """``view.random``."""
+    """Numba type of ``view.random``."""
 
 
 class ApplicationType(_ProgramType):
-    """The application in ``on_release`` and of ``view.application(number)``."""
+    """Numba type of the application in ``on_release`` and of ``view.application(number)``."""
 
 
 class MessageType(_ProgramType):
-    """A message of one of several kinds, whose names are `arguments`."""
+    """Numba type of a message of one of the kinds in `arguments`."""
 
 
 class NameType(types.Type):
-    """One of several names, such as the kinds of messages; a value is the position of the name."""
+    """Numba type of one of several names, such as kinds of messages; its value is an index in them."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
@@ -174,7 +182,17 @@ def _model(type_: type, *members: tuple[str, Any]) -> None:
             super().__init__(manager, fe_type, list(members))
 
 
-_model(NodeType, ("state", types.voidptr), ("parameters", types.voidptr))
+class ContainerType(types.Type):
+    """A container of a node, by its class in `gridcore.nodes.containers` and its columns."""
+
+    def __init__(self, kind: type, names: tuple[str, ...], kinds: tuple[type, ...]) -> None:
+        self.kind, self.names, self.kinds = kind, names, kinds
+        columns = ", ".join(f"{name}={kind.__name__}" for name, kind in zip(names, kinds, strict=True))
+        super().__init__(f"{kind.__name__}({columns})")
+
+
+_model(NodeType, ("state", types.voidptr), ("context", types.voidptr))
+_model(ContainerType, ("context", types.voidptr), ("head", types.voidptr))
 _model(ParametersType, ("parameters", types.voidptr))
 _model(ViewType, ("context", types.voidptr), ("node", types.int64))
 _model(RandomType, ("context", types.voidptr), ("node", types.int64))
@@ -224,9 +242,20 @@ def load_slot(builder: Any, context_pointer: Any, name: str, as_: Any = I64) -> 
 
 def call_core(context: Any, builder: Any, pointer: Any, name: str, result: Any, *args: Any) -> Any:
     """Call a function of the core with the core and `args`; if it raises, the handler ends."""
-    kind = ir.FunctionType(result, [PTR, *(each.type for each in args)])
-    function = load_slot(builder, pointer, name, kind.as_pointer())
-    value = builder.call(function, [load_slot(builder, pointer, "core", PTR), *args])
+    return call_checked(
+        context, builder, pointer, name, result, load_slot(builder, pointer, "core", PTR), *args
+    )
+
+
+def call_unchecked(builder: Any, pointer: Any, name: str, result: Any, *args: Any) -> Any:
+    """Call a function of the context that raises no errors."""
+    kind = ir.FunctionType(result, [each.type for each in args])
+    return builder.call(load_slot(builder, pointer, name, kind.as_pointer()), args)
+
+
+def call_checked(context: Any, builder: Any, pointer: Any, name: str, result: Any, *args: Any) -> Any:
+    """Call a function of the context; if it raises, the handler ends."""
+    value = call_unchecked(builder, pointer, name, result, *args)
     if isinstance(result, ir.PointerType):
         failed = cgutils.is_null(builder, value)
     elif isinstance(result, ir.DoubleType):
@@ -244,7 +273,7 @@ def _array(context: Any, builder: Any, type_: Any, pointer: Any, shape: Any) -> 
     Parameters
     ----------
     shape
-        The length of each dimension: numbers, or one value of LLVM.
+        The length of each dimension: numbers, or a single LLVM value.
     """
     array = arrayobj.make_array(type_)(context, builder)
     size = context.get_abi_sizeof(context.get_data_type(type_.dtype))
@@ -263,7 +292,7 @@ def _array(context: Any, builder: Any, type_: Any, pointer: Any, shape: Any) -> 
 
 # -- attributes ----------------------------------------------------------------------------------------------
 
-#: type -> name -> (function that returns the type of the attribute, function that loads it)
+#: type -> attribute -> (function that returns its type, function that loads it)
 _ATTRIBUTES: dict[type, dict[str, tuple[Callable[[Any], Any], Callable[..., Any]]]] = {}
 METHODS: dict[type, dict[str, Any]] = {}
 
@@ -388,7 +417,7 @@ def _view_queued(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     count = call_core(context, builder, view.context, "queued", I64, view.node, null)
     entries = listobj.ListInstance.allocate(context, builder, _QUEUED, count)
     entries.size = count
-    # An entry of the list has the same layout as what the core writes: two numbers.
+    # The core can write to the list, since an entry of the list has the layout of its rows: two numbers.
     rows = builder.bitcast(entries._gep(ir.Constant(I64, 0)), I64.as_pointer())
     call_core(context, builder, view.context, "queued", I64, view.node, rows)
     return entries.value
@@ -412,7 +441,7 @@ for _name in ("task_size", "size", "release"):
 
 
 class _TableAttributes(templates.AttributeTemplate):
-    """The attributes and methods that this module defines for a type."""
+    """Typing of the attributes and methods that this module defines."""
 
     def generic_resolve(self, value: Any, attr: str) -> Any:
         if attr in _ATTRIBUTES.get(type(value), {}):
@@ -455,7 +484,7 @@ class _NodeAttributes(templates.AttributeTemplate):
         if attr == "parameters":
             return ParametersType(program)
         if attr in (program.state.names or ()):
-            return field_type(program.state, attr)
+            return attribute_type(program, attr)
         attribute = inspect.getattr_static(program.policy, attr, None)
         if isinstance(attribute, property):
             return program.call_type(self.context, attr, (node,), {}).return_type
@@ -483,6 +512,14 @@ class _NodeAttributes(templates.AttributeTemplate):
         return types.BoundFunction(NodeMethod, node)
 
 
+def attribute_type(program: Program, name: str) -> Any:
+    """Return the type of an attribute of a node: a number, an array or a container."""
+    if name in program.containers:
+        container = program.containers[name]
+        return ContainerType(type(container), container.columns.names, container.columns.kinds)
+    return field_type(program.state, name)
+
+
 def field_type(record: np.dtype[Any], name: str) -> Any:
     """Return the type of a field of a record, a number or an array."""
     field_ = record[name]
@@ -494,7 +531,7 @@ _method_names: set[str] = set()
 
 
 def _lower_method(attr: str) -> None:
-    """Register that nodes may have a method of this name; the type of a node has the method itself."""
+    """Register that nodes may have a method of this name; the node's type supplies its code."""
     if attr in _method_names:
         return
     _method_names.add(attr)
@@ -517,7 +554,12 @@ def _node_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: st
     node = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     program = type_.program
     if attr == "parameters":
-        return struct_of(context, builder, ParametersType(program), parameters=node.parameters)
+        parameters = load_slot(builder, node.context, "parameters", PTR)
+        return struct_of(context, builder, ParametersType(program), parameters=parameters)
+    if attr in program.containers:
+        head = _address(context, builder, program.state, node.state, attr)
+        kind = attribute_type(program, attr)
+        return struct_of(context, builder, kind, context=node.context, head=builder.bitcast(head, PTR))
     if attr in (program.state.names or ()):
         return _load(context, builder, program.state, node.state, attr)
     attribute = inspect.getattr_static(program.policy, attr)
@@ -529,7 +571,7 @@ def _node_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: st
     return context.get_constant_generic(builder, kind, attribute)
 
 
-#: The types of class variables that compiled nodes can read.
+#: Types of the class variables that compiled nodes can read.
 _CONSTANTS = (bool, int, float, str, tuple)
 
 

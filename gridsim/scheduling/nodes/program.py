@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -13,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.common.names import listed
+from gridcore.nodes.containers import Container, Fifo, Heap, IntMap, IntSet, rebuild
 from gridcore.nodes.view import View
 from gridsim.engine.transport import MAX_BYTES, Transport, message
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import Application
 from gridsim.support.arguments import flag
 from gridsim.support.clock import NS
-from gridsim.support.state import Stateful
+from gridsim.support.state import Stateful, keep_in_checkpoints
 
 __all__ = [
     "HIGHEST",
@@ -60,7 +62,7 @@ def array(kind: type) -> ArrayField:
     return ArrayField(kind)
 
 
-#: The largest `Message` delay, s.
+#: The largest `delay` of a `Message`, s.
 MAX_DELAY = 2.0e9
 
 
@@ -157,7 +159,8 @@ class Message:
                 "a message with deferred=True requires a fixed size, and does not support moves_tasks, "
                 "delay or arrays"
             )
-        # A record holds numbers only, so for an array it has the number under which the core stores it.
+        # A record holds only numbers; for an array, it holds the number under which the core stores the
+        # array.
         self.arrays = tuple(name for name, kind in fields.items() if isinstance(kind, ArrayField))
         self.dtype = message(*((name, "f8" if kind is float else "i8") for name, kind in fields.items()))
 
@@ -256,6 +259,22 @@ class NodeProgram:
         By default it calls `on_release` with them.
         """
         self.on_release(view, application, tasks)
+
+
+def _container_to_plain(container: Container) -> list[Any]:
+    columns = zip(container.columns.names, container.columns.kinds, strict=True)
+    return [[[name, kind.__name__] for name, kind in columns], container.rows().tolist()]
+
+
+def _container_from_plain(cls: type[Container], parts: Any) -> Container:
+    columns, rows = parts
+    kinds = {"int": int, "float": float}
+    table = np.array(rows, np.int64).reshape(len(rows), -1) if rows else None
+    return rebuild(cls, {name: kinds[kind] for name, kind in columns}, table)
+
+
+for _cls in (Fifo, Heap, IntMap, IntSet):
+    keep_in_checkpoints(_cls, _container_to_plain, partial(_container_from_plain, _cls))
 
 
 #: The range of integer fields and columns.

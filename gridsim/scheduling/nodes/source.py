@@ -30,7 +30,7 @@ class CorePolicy(Policy):
 
     @property
     def events(self) -> int:
-        """The number of calls of handlers and of reorderings of a machine's queue."""
+        """The number of handler calls plus the number of reorderings of queues."""
         return self.core.events
 
     def exhausted(self) -> bool:

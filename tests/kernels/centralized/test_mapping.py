@@ -77,7 +77,7 @@ def test_map_batch_equals_reference_with_many_machines(rule: Any) -> None:
 
 @given(problems(), st.sampled_from(BATCH), st.lists(st.integers(0, 6), min_size=1, max_size=9))
 def test_machines_of_a_kind_are_mapped_like_single_machines(problem: Any, rule: Any, kind: list[int]) -> None:
-    """With whole numbers, whose sums are exact."""
+    """Times are whole numbers, whose sums are exact."""
     etc, counts, _ = problem
     etc = np.ceil(etc)
     kind = [k % etc.shape[1] for k in kind]
@@ -134,7 +134,7 @@ def test_map_in_turn_gives_the_mappings_computed_by_hand() -> None:
     assert in_turn([[1.0, 1.0, 3.0, 3.0, 3.0]] * 2, "kpb") == [0, 0]
 
 
-def test_switching_gives_the_mapping_computed_by_hand() -> None:
+def test_the_switching_algorithm_gives_the_mapping_computed_by_hand() -> None:
     # balances before each task: none, 0, 3/4 = 0.75 >= 0.7: MET, 3/5 > 0.5, 3/6 <= 0.5: MCT
     etc = [[4.0, 5.0], [3.0, 3.0], [1.0, 2.0], [1.0, 9.0], [3.0, 5.0]]
     assert in_turn(etc, "switching", low=0.5, high=0.7) == [0, 1, 0, 0, 1]

@@ -90,7 +90,7 @@ def test_pull_queue_equals_reference_with_many_machines() -> None:
     st.lists(st.tuples(st.sampled_from([0, 0, 1, 2, 10**9]), st.integers(0, 9), SIZES), max_size=6),
     st.lists(st.tuples(st.sampled_from([0, 1, 3, 10**9]), st.integers(0, 9)), max_size=6),
 )
-def test_run_released_equals_reference(
+def test_the_method_run_released_equals_reference(
     speeds: list[float], jobs: list[tuple[int, int, float]], stops: list[tuple[int, int]]
 ) -> None:
     """A machine fails at each stop, and the one that failed before recovers."""
@@ -228,7 +228,7 @@ def test_no_task_starts_at_the_end_of_a_run() -> None:
     assert queue.backlog(5 * 10**8 + 2 * 10**9) == 0.5
 
 
-def test_machines_wait_for_work() -> None:
+def test_machines_wait_until_tasks_arrive() -> None:
     queue = central.PullQueue([2.0, 1.0], 1)
     left = np.zeros(1, np.int64)
     assert queue.run(5 * 10**9, [0], left, [2.0]) == 0
@@ -238,7 +238,7 @@ def test_machines_wait_for_work() -> None:
     assert queue.totals()["first_start"].tolist() == [5 * 10**9]
 
 
-def test_nodes_used_is_exact_when_applications_alternate() -> None:
+def test_the_number_of_used_nodes_is_exact_if_applications_alternate() -> None:
     queue = central.PullQueue([1.0, 1.0], 2)
     left = np.array([10, 10])
     for second in range(1, 10):

@@ -216,7 +216,7 @@ def test_clustering_is_that_of_a_random_graph() -> None:
 
 
 def test_views_are_drawn_uniformly() -> None:
-    """Each other node is equally likely, also if a view has nearly all nodes."""
+    """Each other node is equally likely, even if a view has nearly all nodes."""
     for nodes in (5, 6):  # by dealing, and by drawing
         counts = np.zeros((nodes, nodes))
         for seed in range(4000):

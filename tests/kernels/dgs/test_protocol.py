@@ -187,7 +187,7 @@ def test_damaged_states_do_no_harm(case: tuple[str, int], data: st.DataObject) -
 
 
 def test_a_run_from_a_state_without_messages_ends_with_an_error() -> None:
-    """If a state lacks messages, jobs are left over, but the run ends."""
+    """Without the messages, some jobs are never placed, but the run ends."""
     at, state = taken(("pull", 50))
     run = resumed(SCHEDULERS["pull"], at)
     policy: Any = run.policy

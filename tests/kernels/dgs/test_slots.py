@@ -314,7 +314,7 @@ def test_a_search_in_a_ring_is_as_computed_by_hand(kind: Callable[..., Any]) -> 
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_a_searcher_among_the_candidates_is_found_once(kind: Callable[..., Any]) -> None:
-    """Three nodes know one another: the searcher is found once, at the second hop, up to date, not opened."""
+    """Three nodes know one another: the searcher is found once, at the second hop, and up to date."""
     schedules = kind(3, stale=True)
     views = np.array([[1, 2], [2, 0], [0, 1]], np.int32)
 
@@ -504,7 +504,7 @@ def test_a_search_sees_schedules_as_of_the_given_instants(kind: Callable[..., An
     assert start(0) == 0
 
 
-def test_as_of_must_have_an_entry_for_each_candidate_or_node() -> None:
+def test_the_argument_as_of_must_have_an_entry_for_each_candidate_or_node() -> None:
     for kind in BOTH:
         with pytest.raises(ValueError, match="^as_of"):
             kind(3, stale=True).earliest_start([0, 1], 1, 1, 0, as_of=[5])

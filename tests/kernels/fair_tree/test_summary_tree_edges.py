@@ -104,7 +104,7 @@ def test_a_new_tree_has_no_summaries():
     assert len(tree.SummaryTree(GRID, [1.0], **OPTIONS).spread()) == 0
 
 
-def test_the_root_spreads_to_routers_only():
+def test_the_root_spreads_its_minimum_only_to_routers():
     rows = tree.SummaryTree(GRID, [1.0] * 3, **OPTIONS).spread()
     assert rows[["node", "sender", "minimum", "copy"]].tolist() == [(1, 0, math.inf, -1)]
 

@@ -1,4 +1,4 @@
-"""The board: what it shows, computed from all publications."""
+"""The board: its shown values, compared with those computed from all publications."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def test_gap_and_task_count_equal_reference(case, stretch, release, size, task_s
 
 
 @given(queues(max_entries=4), quarter, quarter, quarter, st.integers(0, 32))
-def test_gap_is_the_best_of_all_orders(case, stretch, size, task_size, lead):
+def test_gap_equals_the_best_of_all_orders(case, stretch, size, task_size, lead):
     node = node_of(case)
     release = case.free_at - lead / 4.0
     exact = gap_by_orders(node, Fraction(stretch), Fraction(release), Fraction(size))
@@ -49,7 +49,7 @@ def test_gap_is_the_best_of_all_orders(case, stretch, size, task_size, lead):
 
 
 @given(queues(exact=False, min_entries=1, max_entries=10, running=False), st.floats(-1e6, 1e6))
-def test_the_queue_is_feasible_at_its_own_minimum(case, shift):
+def test_a_queue_is_feasible_at_its_own_minimum_stretch(case, shift):
     # a new application with a late enough deadline must find room, whatever the rounding
     release, free_at = case.release + shift, case.free_at + shift
     least = edf.optimal_stretch(release, case.size, case.work, speed=case.speed, now=free_at)

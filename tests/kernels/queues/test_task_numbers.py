@@ -129,7 +129,7 @@ def with_sizes():
         ("fresh", [4, 1]),
     ],
 )
-def test_a_state_has_each_task_once(name, value):
+def test_a_state_with_missing_or_repeated_tasks_is_rejected(name, value):
     state = with_sizes().getstate()
     state[name] = np.array(value, np.int32)
     with pytest.raises(ValueError, match="state"):
@@ -140,6 +140,6 @@ def test_task_sizes_must_cover_all_applications_or_none():
     queues = with_sizes()
     with pytest.raises(ValueError, match="^sizes"):
         queues.add_applications([0.0], [1.0], [1.0])
-    queues.add_applications([0.0], [1.0], [2.0], [0])  # a further bag has no sizes
+    queues.add_applications([0.0], [1.0], [2.0], [0])  # a resubmitted bag has no sizes
     with pytest.raises(ValueError, match="^sizes"):
         queues.add_applications([0.0], [1.0], [1.0], sizes=[1.0], tasks=[2])

@@ -66,7 +66,7 @@ class Program(RuleBasedStateMachine):
 
     @rule(data=st.data(), age=st.integers(0, 40).map(lambda k: k / 4.0), size=sizes)
     def add_further(self, data, age, size):
-        """Add a further bag, and an application."""
+        """Add a resubmitted bag, and an application."""
         n, here = self.applications, sorted(set(range(self.applications)) - set(self.further))
         original = data.draw(st.sampled_from(here), label="whose")
         task_size = self.rows[original][2]
@@ -180,7 +180,7 @@ class Program(RuleBasedStateMachine):
         for u in everyone:
             waiting += int(self.call_both("queue", u)[1].sum())
         totals = totals_of(self.kernel)
-        # tasks of further bags are counted there and with their applications
+        # tasks of resubmitted bags are counted there and with their applications
         completed = sum(n for i, n in enumerate(totals["completed"]) if i not in self.further)
         assert self.enqueued == completed + self.lost + waiting
         assert completed == sum(totals["tasks"])
@@ -233,7 +233,7 @@ def test_long_runs_equal_reference(order, watch):
 
 
 @BOTH
-def test_ended_tasks_count_before_a_later_instant(module):
+def test_summaries_of_a_later_instant_count_tasks_that_end_before_it(module):
     """At 2 s only the second application is left, but the first will have had a stretch of 3 by then."""
     store = module.TaskQueues([1.0])
     store.add_applications([-2.0, 0.0], [1.0, 100.0], [1.0, 1.0])
@@ -371,7 +371,7 @@ def test_lost_tasks_count_as_received(module):
 
 
 @BOTH
-def test_a_further_bag_is_withdrawn_by_its_own_index(module):
+def test_resubmitted_tasks_are_withdrawn_by_the_index_of_their_bag(module):
     store = simple(module, task_size=(1.0, 1.0), record=True)
     store.add_applications([-9.0, 0.0], [8.0, 8.0], [1.0, 1.0], [1, 3])
     store.enqueue([0, 0, 0], [0, 1, 2], [2, 2, 3], 0)
@@ -383,7 +383,7 @@ def test_a_further_bag_is_withdrawn_by_its_own_index(module):
 
 
 @BOTH
-def test_a_further_bag_is_accounted_to_its_application(module):
+def test_resubmitted_tasks_are_accounted_to_their_application(module):
     """Application 1 loses 2 tasks, which are submitted again as bag 2 with its own deadline."""
     store = simple(module, speed=(1.0, 1.0, 1.0), task_size=(1.0, 1.0), log=True, record=True)
     store.enqueue([0, 1], [1, 0], [3, 2], 0)
@@ -409,7 +409,7 @@ def test_a_further_bag_is_accounted_to_its_application(module):
     assert store.arrivals()["application"].tolist() == [1, 0, 1, 1, 1, 1]
 
 
-def test_a_state_requires_its_further_bags():
+def test_a_state_with_other_resubmitted_bags_is_rejected():
     stores = [simple(queues, task_size=(1.0, 1.0, 1.0)) for _ in range(3)]
     for store, whose in zip(stores, (0, 1), strict=False):
         store.add_applications([5.0], [2.0], [1.0], [whose])

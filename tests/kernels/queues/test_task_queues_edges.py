@@ -34,7 +34,7 @@ def test_no_task_ends_after_the_last_instant(module):
 
 
 @BOTH
-def test_a_rejected_machine_has_advanced_to_the_instant(module):
+def test_a_rejected_share_only_advances_its_machine(module):
     """The task of 1 s has ended when the next share is rejected; nothing else changes."""
     store = simple(module)
     store.enqueue([0], [0], [1], 0)
@@ -222,7 +222,7 @@ def test_kernel_and_reference_raise_equal_errors(call):
 
 
 @BOTH
-def test_a_further_bag_has_no_further_bags(module):
+def test_a_resubmitted_bag_must_name_a_submitted_application(module):
     store = simple(module)
     store.add_applications([1.0], [2.0], [1.0], [0])
     with pytest.raises(ValueError, match=r"^whose\[0\]"):
@@ -258,7 +258,7 @@ def test_many_shares_on_one_machine_equal_reference():
 
 
 def test_machines_of_very_many_applications_are_counted():
-    """With too many applications for a bit per machine, the totals are the same, also from a checkpoint."""
+    """With too many applications for a bit per machine, totals are the same, even after a restart."""
     machines, few, many = 4096, 6, 2**17 + 8
 
     def fresh(count):

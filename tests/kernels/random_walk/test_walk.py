@@ -1,4 +1,4 @@
-"""Walks of jobs: the kernel and its reference implementation, bit for bit, and what must hold of both."""
+"""Walks of jobs: the kernel and its reference implementation, bit for bit, and their invariants."""
 
 from __future__ import annotations
 
@@ -365,7 +365,7 @@ def test_a_walk_passes_through_visited_nodes() -> None:
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_defaults_equal_the_documented_values(module: Any, links: Any) -> None:
-    """The value of each option is visible in what jobs do."""
+    """Each option changes the table of jobs."""
 
     def went(**changes: Any) -> tuple[Any, dict[str, list[int]]]:
         wires, walks = make(module, links, plain(**changes))
@@ -576,7 +576,7 @@ def test_a_job_beyond_the_last_instant_raises_an_error() -> None:
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
 def test_a_job_that_failed_to_queue_fails_in_each_call(module: Any, links: Any) -> None:
-    """A node that was asked can be asked again; otherwise no node would be left to ask."""
+    """A node can be probed repeatedly; otherwise no node would be left to probe."""
     case = plain(speed=[100.0] * 3, rate=[0.0] * 3, release=[S], work=[1e300], probes=2)
     _, walks = make(module, links, case)
     for _ in range(3):

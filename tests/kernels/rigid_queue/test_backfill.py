@@ -34,7 +34,7 @@ def loads(draw: st.DrawFn, limit: int = 16) -> tuple[int, list[int], list[int], 
 
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[int, list[int], list[int], list[int], list[int]]:
-    """Draw the same, and the submission of each job."""
+    """Draw machines, nodes, run times, estimates and submissions."""
     load = draw(loads())
     n = len(load[1])
     return (*load, sorted(draw(st.lists(st.integers(0, 30), min_size=n, max_size=n))))
@@ -395,7 +395,7 @@ def by_list(machines: int, nodes: Any, run: Any, estimate: Any, at: Any, until: 
 
 @given(logs(), st.booleans())
 def test_schedules_keep_the_invariants(log: Any, easy: bool) -> None:
-    """Each job runs once, with its nodes and run time, after its submission; machines run one at a time."""
+    """Each job runs once, with its nodes and run time, after its submission, and alone on its machines."""
     *load, at = log
     machines, nodes, run, _ = load
     queue = BackfillQueue(*load, easy=easy, log=True)

@@ -186,7 +186,7 @@ def test_a_restored_queue_continues_equally(case: Case) -> None:
 
 
 @given(st.lists(st.sampled_from((1.0, 2.0, 2.5, 4.0, 4.0, 8.0)), min_size=1, max_size=700), st.data())
-def test_all_info_chooses_the_same_machine_as_a_scan(speed: list[float], data: st.DataObject) -> None:
+def test_the_choice_all_info_equals_a_scan_of_all_machines(speed: list[float], data: st.DataObject) -> None:
     """Enough machines for several rounds of the index: the fastest that suffices, else the fastest."""
     chance = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     until = (chance.integers(0, data.draw(st.sampled_from((3, 60))), len(speed)) * S).tolist()

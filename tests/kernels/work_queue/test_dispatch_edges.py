@@ -197,7 +197,7 @@ def test_the_last_part_of_a_task_is_added_separately() -> None:
 
 
 @BOTH
-def test_the_last_32_up_times_count(kernel: Any) -> None:
+def test_predictions_use_the_last_32_up_times(kernel: Any) -> None:
     """The first machine is up for 1, 2, ... 40 s, and then for 0 s: the mean of 9 s to 40 s is 24.5 s."""
     queue = simple(kernel, faults=True, prediction="past", choice="avail")
     assert queue.run(NEVER) == "blocks"
@@ -292,7 +292,7 @@ def test_run_returns_the_reason_of_its_stop(kernel: Any) -> None:
 
 @BOTH
 def test_recovery_of_a_machine_that_is_up_is_ignored(kernel: Any) -> None:
-    """Nor does a machine that is down fail: such events are ignored."""
+    """A failure of a machine that is down is ignored, too."""
     queue = release(simple(kernel, faults=True, log=True, prediction="age", max_replicas=1))
     assert queue.run(NEVER) == "blocks"
     fed(queue, (S, 0, True, 5 * S), (S, 1, True, 5 * S), (3 * S, 1, False, 0), (5 * S, 1, False, 0))

@@ -302,12 +302,14 @@ def test_windows_and_nodes_select_the_jobs_of_a_scenario(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("key", "count"), [("MaxProcs", 3), ("MaxNodes", 10)])
-def test_only_processors_are_divided_among_nodes(tmp_path: Path, key: str, count: int) -> None:
+def test_only_a_number_of_processors_is_divided_by_procs_per_node(
+    tmp_path: Path, key: str, count: int
+) -> None:
     path = log(tmp_path / "x.swf", LOG, f"; {key}: 10\n")
     assert len(gs.result_from_log(path, procs_per_node=4).machines) == count
 
 
-def test_jobs_with_other_run_times_are_a_difference(tmp_path: Path) -> None:
+def test_jobs_with_other_run_times_are_reported_as_a_difference(tmp_path: Path) -> None:
     result = gs.result_from_log(log(tmp_path / "x.swf", [(0, 0, 10, 1, 30, 1)]))
     other = gs.Workload.jobs_of(release=[0.0], nodes=1, run_time=[20.0], requested=30.0)
     with pytest.raises(gs.ScenarioError, match="where task_size of application 0 is 10000 Mflop, got 20000 "):

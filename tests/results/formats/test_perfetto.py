@@ -206,7 +206,7 @@ def test_slower_replicas_are_cut_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("machines", [slice(90, 110), range(90, 110), np.arange(90, 110)])
-def test_a_trace_can_have_some_of_the_machines(machines: Any, tmp_path: Path) -> None:
+def test_a_trace_can_be_limited_to_some_machines(machines: Any, tmp_path: Path) -> None:
     result = gs.simulate(GRID, gs.FairTree(), record=("schedule", "messages"))
     events = written(result, tmp_path / "a.json.gz", machines=machines)
     assert {machine(each) for each in events if each.get("tid", 0) >= 1_000_000} == set(range(90, 110))

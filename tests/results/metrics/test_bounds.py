@@ -183,7 +183,7 @@ def divisible(linprog, release, size, speeds, due, whole=False):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_fluid_is_the_optimum_of_the_divisible_problem(seed):
+def test_the_fluid_bound_is_the_optimum_of_divisible_tasks(seed):
     optimize = pytest.importorskip("scipy.optimize", reason="needs the linear programs of scipy")
     random = np.random.default_rng(seed)
     n = int(random.integers(1, 7))
@@ -376,7 +376,7 @@ def test_bounds_depend_on_neither_order_nor_time_of_day(instance, random, later)
 @given(
     st.lists(st.sampled_from((1.0, 1.1, 2.0, 3.0, 1e-3, 1e6)), min_size=1, max_size=12), st.integers(1, 100)
 )
-def test_ends_of_slots_equal_exact_ones(speeds, count):
+def test_ends_of_slots_equal_exact_fractions(speeds, count):
     exact = float(exact_end(count, tuple(speeds)))
     slots = Slots(np.array(speeds))
     assert slots.end(count) == exact and slots.end(count) == exact  # the second call uses the cache
@@ -450,7 +450,7 @@ def test_the_bound_stays_exact_near_cancellation(offset):
 
 @pytest.mark.parametrize("largest", [1e-3, 30.0])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_exact_minimum_of_nearly_equal_applications_counts(seed, largest):
+def test_the_bound_uses_the_exact_minimum_of_nearly_equal_applications(seed, largest):
     """All applications have the same value up to rounding, so floats cannot determine the smallest."""
     size = np.random.default_rng(seed).uniform(3e-4, 1.0, 40) * largest
     end = size.sum() / 3.0
@@ -697,7 +697,7 @@ def test_a_bound_that_may_be_loose_is_marked(machines, monkeypatch):
     assert comparison["fcfs"].gap() == pytest.approx(1.0) and comparison["fcfs"].gap("fluid") == machines
 
 
-def test_the_largest_task_counts_if_tasks_differ_in_size():
+def test_the_gap_uses_the_preemptive_bound_if_tasks_differ_in_size():
     scenario = Scenario(Platform.equal(2, 1000.0), Workload.of_tasks([0.0], [[1000.0, 3000.0]]))
     result = simulate(scenario, WqrFt(max_replicas=1))
     assert (result.summary()["lower_bound_kind"], result.gap()) == ("preemptive", pytest.approx(1.0))

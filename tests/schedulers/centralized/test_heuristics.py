@@ -41,7 +41,7 @@ def rows(result: gs.Result) -> list[tuple[int, int, float, float]]:
 
 
 @pytest.mark.parametrize("heuristic", HEURISTICS)
-def test_simultaneous_tasks_are_mapped_like_the_matrix(heuristic: str) -> None:
+def test_simultaneous_tasks_are_mapped_as_by_map_tasks(heuristic: str) -> None:
     """Durations are whole seconds, so all sums are exact."""
     sizes = [6.0, 12.0, 24.0, 6.0, 18.0, 30.0, 12.0, 42.0, 24.0, 6.0, 36.0, 48.0]
     speeds = [1.0, 3.0, 2.0, 6.0, 3.0]
@@ -63,7 +63,7 @@ def test_mct_equals_fcfs_by_earliest_end(scenario: gs.Scenario) -> None:
 
 
 @given(st.booleans().flatmap(lambda fails: scenarios(faults=fails)))
-def test_k_percent_best_has_the_limits_mct_and_met(scenario: gs.Scenario) -> None:
+def test_k_percent_best_equals_mct_and_met_at_its_limits(scenario: gs.Scenario) -> None:
     machines = scenario.platform.nodes
     if scenario.faults is not None and machines > 1:
         machines = 10**6  # one machine of those that are up, however many these are

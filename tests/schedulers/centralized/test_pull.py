@@ -120,7 +120,9 @@ def grids(draw: st.DrawFn) -> tuple[list[float], Applications]:
 
 @each_mode
 @given(grid=grids())
-def test_outcome_is_complete_and_adds_up(mode: str, grid: tuple[list[float], Applications]) -> None:
+def test_each_task_is_completed_once_and_totals_add_up(
+    mode: str, grid: tuple[list[float], Applications]
+) -> None:
     speeds, applications = grid
     outcome = drive(MODES[mode], speeds, applications)
     columns, machines = outcome.applications, outcome.machines
@@ -222,12 +224,12 @@ def assert_columns(outcome: Outcome, expected: dict[str, list[int]], *, peak: bo
 
 
 @given(grid=grids())
-def test_ect_binds_tasks_to_the_earliest_end(grid: tuple[list[float], Applications]) -> None:
+def test_mode_ect_binds_tasks_to_the_earliest_end(grid: tuple[list[float], Applications]) -> None:
     assert_columns(drive(Fcfs(), *grid), fifo(*grid, lambda i, ready, ends: ends.index(min(ends))))
 
 
 @given(grid=grids())
-def test_pull_uses_the_machine_that_is_free_first(grid: tuple[list[float], Applications]) -> None:
+def test_mode_pull_uses_the_machine_that_is_free_first(grid: tuple[list[float], Applications]) -> None:
     speeds = grid[0]
 
     def choose(i: int, ready: list[int], ends: list[int]) -> int:
@@ -240,7 +242,9 @@ def test_pull_uses_the_machine_that_is_free_first(grid: tuple[list[float], Appli
 
 
 @given(grid=grids(), seed=st.integers(0, 5))
-def test_random_binds_tasks_by_its_stream(grid: tuple[list[float], Applications], seed: int) -> None:
+def test_random_mode_binds_tasks_by_draws_of_its_stream(
+    grid: tuple[list[float], Applications], seed: int
+) -> None:
     speeds, applications = grid
     stream = Streams(seed)("fcfs-random")
     draws = {
@@ -262,7 +266,7 @@ def test_random_binding_is_uniform() -> None:
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.sampled_from([1.0, 2.0, 5.0])), min_size=1, max_size=5),
 )
-def test_replan_is_optimal_on_one_machine_with_one_release(bags: list[tuple[int, float]]) -> None:
+def test_mode_replan_is_optimal_on_one_machine_with_one_release(bags: list[tuple[int, float]]) -> None:
     tasks, sizes = zip(*bags, strict=True)
     applications = applications_of([3 * NS] * len(bags), tasks, sizes)
     optimum = min(
@@ -297,7 +301,7 @@ def test_release_at_an_instant_precedes_starts() -> None:
     st.integers(1, 40),
     st.sampled_from([1.0, 3.0]),
 )
-def test_once_promises_the_smallest_stretch_of_an_idle_platform(
+def test_mode_once_promises_the_smallest_stretch_of_an_idle_platform(
     speeds: list[float], tasks: int, size: float
 ) -> None:
     applications = applications_of([2 * NS], [tasks], [size])
@@ -397,7 +401,7 @@ def stretch_by_mode(
     ("kind", "best", "least_fcfs", "random_to_ect"),
     [("uniform", 4058e-8, 1.24, 2.25), ("pareto", 7035e-8, 1.24, 1.32)],
 )
-def test_ratios_in_deep_overload_are_published_ones(
+def test_ratios_in_deep_overload_equal_the_published_ones(
     kind: str, best: float, least_fcfs: float, random_to_ect: float
 ) -> None:
     bound, worst, applications, aggregate = stretch_by_mode(

@@ -49,7 +49,7 @@ def test_with_fresh_views_no_job_waits_while_a_machine_is_idle(cls: Any) -> None
     np.testing.assert_allclose(response(result), 10.0)
 
 
-def test_board_counts_a_new_task_once() -> None:
+def test_the_board_counts_a_new_task_once() -> None:
     """Three jobs on two machines, then a fourth: one machine has one task, the other two."""
     scenario = jobs([1.0, 2.0, 3.0, 4.0], machines=2, size=100.0)
     result = gs.simulate(scenario, gs.JoinShortestQueue(instant=True), record="decisions")
@@ -58,7 +58,7 @@ def test_board_counts_a_new_task_once() -> None:
     assert result.machines["tasks"].tolist() == [2, 2]
 
 
-def test_least_work_uses_the_falling_work_of_machines() -> None:
+def test_least_work_counts_only_the_work_left_on_machines() -> None:
     # 30 s on one machine, then 2 s and 9 s on the other: at 29 s the first has 1 s left, the other 8 s
     workload = gs.Workload.of([0.0, 1.0, 28.0, 29.0], [1] * 4, [30.0, 2.0, 9.0, 1.0], submitter=[0] * 4)
     scenario = gs.Scenario(gs.Platform.of([1.0, 1.0]), workload, seed=1)
@@ -120,7 +120,7 @@ def test_idle_machines_steal_half_of_the_waiting_tasks() -> None:
     assert result.applications["finish"][0] < 110.0 and result.machines["tasks"].min() >= 6
 
 
-def test_board_requires_a_board_scheduler() -> None:
+def test_the_board_requires_a_board_scheduler() -> None:
     class Node(gs.NodeProgram):
         def on_release(self, view: Any, application: Any, tasks: int) -> None:
             view.publish(self.parameters.value)

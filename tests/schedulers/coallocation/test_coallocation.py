@@ -1,4 +1,4 @@
-"""Zorilla and the metascheduler: small cases by hand, EASY as an oracle, and random runs, validated."""
+"""Zorilla and the metascheduler: cases computed by hand, comparison with EASY, and random runs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ NETWORK = gs.Network(latency=1.0, bandwidth=math.inf, interfaces="equal")
 
 
 def case(machines: int, *jobs: tuple[float, int, float, int], **more: Any) -> gs.Scenario:
-    """Jobs as (release, machines, run time, submitter)."""
+    """Return a scenario of jobs given as (release, machines, run time, submitter)."""
     release, nodes, run_time, submitter = (list(column) for column in zip(*jobs, strict=True))
     workload = gs.Workload.jobs_of(release, nodes, run_time, submitter=submitter)
     return gs.Scenario(gs.Platform.equal(machines), workload, NETWORK, 1, **more)
 
 
 def sent(result: gs.Result) -> dict[str, int]:
-    """Messages sent, by kind, of those that were."""
+    """Return the number of sent messages by kind, without zeros."""
     kinds = zip(result.messages["kind"].tolist(), result.messages["sent"].tolist(), strict=True)
     return {kind: count for kind, count in kinds if count}
 
@@ -32,8 +32,8 @@ def sent(result: gs.Result) -> dict[str, int]:
 # -- Zorilla ----------------------------------------------------------------------------------------------
 
 
-def test_flood_has_the_expected_times() -> None:
-    """Adverts arrive at 1 s, offers at 2, the claim at 3, the reply at 4; a cancellation would at 5."""
+def test_a_flooded_job_starts_at_the_time_computed_by_hand() -> None:
+    """Adverts arrive at 1 s, offers at 2 s, the claim at 3 s and the reply at 4 s; the job starts at 5 s."""
     scenario = case(3, (0.0, 2, 100.0, 0), (10.0, 2, 50.0, 2))
     result = gs.simulate(scenario, gs.Zorilla(degree=2, first=1, lifetime=2.0), record=True)
     jobs = result.applications
@@ -57,7 +57,7 @@ def test_a_radius_grows_until_it_reaches_enough_machines() -> None:
 
 
 def test_competing_jobs_cancel_and_retry() -> None:
-    """Both nodes claim all machines at the same time; no machine is in two jobs, and both get done."""
+    """Both nodes claim all machines at once; no machine runs two jobs, and both jobs are completed."""
     scenario = case(4, (0.0, 4, 10.0, 0), (0.0, 4, 10.0, 1))
     result = gs.simulate(scenario, gs.Zorilla(degree=3), record=True)
     assert result.failed == 0 and result.applications["conflicts"].sum() >= 2
@@ -65,7 +65,7 @@ def test_competing_jobs_cancel_and_retry() -> None:
 
 
 def test_a_job_that_loses_a_machine_starts_again() -> None:
-    """Machine 1 fails at 50 s, which is known at 110; machine 0 has worked in vain until 105."""
+    """Machine 1 fails at 50 s, detected at 110 s; the work of machine 0 until 105 s is wasted."""
     scenario = case(3, (0.0, 2, 100.0, 0), faults=gs.Faults.of([1], [50.0], [60.0]))
     result = gs.simulate(scenario, gs.Zorilla(degree=2, first=1, detection=60.0), record=True)
     assert result.applications["finish"].tolist() == [215.0]
@@ -77,8 +77,8 @@ def test_a_job_that_loses_a_machine_starts_again() -> None:
 # -- the metascheduler --------------------------------------------------------------------------------------
 
 
-def test_sites_have_the_expected_times() -> None:
-    """To the metascheduler at 1 s, to the site at 2, claimed at 3, agreed at 4; over is known 1 s later."""
+def test_a_job_avoids_a_busy_site_only_if_sent_jobs_are_counted() -> None:
+    """A job reaches the metascheduler at 1 s and the site at 2 s; claims arrive at 3 s, replies at 4 s."""
     scenario = case(4, (0.0, 2, 100.0, 0), (0.5, 2, 100.0, 0))
     apart = gs.simulate(scenario, gs.Metascheduler(sites=2), record=True)
     assert apart.applications["first_start"].tolist() == [5.0, 5.5]
@@ -89,8 +89,8 @@ def test_sites_have_the_expected_times() -> None:
     assert validate_result(apart) == validate_result(behind) == []
 
 
-def test_reports_correct_uncounted_jobs() -> None:
-    """Polled at 10 s, known at 12: site 0 has nothing idle then."""
+def test_a_report_shows_machines_taken_by_uncounted_jobs() -> None:
+    """The answer to the poll at 10 s arrives at 12 s: site 0 has no idle machine."""
     scenario = case(4, (0.0, 2, 100.0, 0), (12.5, 2, 100.0, 0))
     for period, site in ((10.0, 1), (12.0, 0)):
         scheduler = gs.Metascheduler(sites=2, count_sent=False, period=period)
@@ -108,7 +108,7 @@ def test_a_job_wider_than_a_site_is_coallocated_or_rejected() -> None:
 
 
 def test_a_job_that_waits_too_long_moves() -> None:
-    """It is at sites 0, 1, 0 and 1 for 30 s each, 2 s apart, and at the last when that becomes free."""
+    """It waits at sites 0, 1, 0 and 1 for 30 s each, 2 s apart, until the last one becomes free."""
     scenario = case(4, (0.0, 2, 100.0, 0), (0.5, 2, 100.0, 0), (1.0, 2, 10.0, 0))
     result = gs.simulate(scenario, gs.Metascheduler(sites=2, suspension=30.0), record=True)
     table = result.applications
@@ -173,7 +173,7 @@ def test_single_site_equals_the_central_queue(
 def test_random_runs_are_valid(
     drawn: tuple[int, gs.Workload], number: int, latency: float, bandwidth: float
 ) -> None:
-    """Each job is done once or rejected, and no machine does two at a time, also where messages crowd."""
+    """Each job is run once or rejected, and no machine runs two at a time, even if messages queue."""
     nodes, workload = drawn
     network = gs.Network(latency=latency, bandwidth=bandwidth)
     scenario = gs.Scenario(gs.Platform.equal(nodes), workload, network, 1)

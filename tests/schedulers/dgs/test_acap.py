@@ -1,4 +1,4 @@
-"""DGS_ACAP: groups that are close, the proximity overlay, and what the choice among answers trades."""
+"""DGS_ACAP: groups that are close, the proximity overlay, and what the choice among answers costs."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def scenario(nodes: int, workload: gs.Workload, **more: Any) -> gs.Scenario:
 
 
 def overlay(nodes: int, scheduler: gs.DgsAcap) -> Any:
-    """The overlay of a run when it begins."""
+    """Return the overlay at the beginning of a run."""
     run = Simulation(scenario(nodes, gs.Workload.jobs_of([0.0], 1, 1.0)), scheduler, Options())
     return run.policy.overlay  # type: ignore[attr-defined]
 
 
 def test_nodes_know_the_nearest_nodes() -> None:
-    """After the cycles before a run; the random view has others, or the nearest that are not among `near`."""
+    """Before a run, `near` has the nearest nodes that are not in the random view."""
     made = overlay(300, gs.DgsAcap(degree=10, near=8))
     assert isinstance(made, Proximity)
     right = 0
@@ -117,7 +117,7 @@ def test_resumed_run_equals_the_whole_run() -> None:
 
 
 def test_recovered_node_is_known_once() -> None:
-    """A recovered node comes to random views of nodes that know it as a near one already."""
+    """A recovered node may enter the random view of a node that already has it in `near`."""
     again = gs.Faults.of([*range(10)], [0.0] * 10, [0.0] * 10)
     made = scenario(10, gs.Workload.jobs_of([0.0], 1, 1.0), faults=again)
     for seed in range(4):

@@ -1,4 +1,4 @@
-"""What DGS_ASAP notes of its decisions: ages and truths worked out by hand, and that no run depends on it."""
+"""Recorded decisions of DGS_ASAP: ages and true values computed by hand, and no effect on runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 def decided(
     workload: gs.Workload, nodes: int, network: gs.Network = EQUAL, **parameters: Any
 ) -> tuple[gs.Result, list[Row]]:
-    """The run, and its decisions in order of time."""
+    """Return the result of a run, and its decisions in order of time."""
     faults = parameters.pop("faults", None)
     scenario = gs.Scenario(gs.Platform.equal(nodes), workload, network, seed=1, faults=faults)
     result = gs.simulate(scenario, gs.DgsAsap(**parameters), record="decisions")
@@ -30,7 +30,7 @@ def decided(
 
 
 def said(rows: list[Row], action: str, job: int, *names: str) -> list[tuple[Any, ...]]:
-    """These columns of a job's decisions of a kind, to a microsecond."""
+    """Return columns of a job's decisions of a kind, rounded to microseconds."""
     chosen = [row for row in rows if row["action"] == action and row["application"] == job]
     return [tuple(round(row[name], 6) for name in names) for row in chosen]
 
@@ -44,7 +44,7 @@ def test_the_compiled_protocol_numbers_all_actions() -> None:
 
 
 def test_age_of_an_answer_is_the_delay_of_its_messages() -> None:
-    """The machine of the answer that comes first commits at 0.15 s to job 0; it is free again at 180 s."""
+    """The machine of the first answer commits to job 0 at 0.15 s; it is free again at 180 s."""
     jobs = gs.Workload.jobs_of([0.0, 0.06, 0.12], 1, 100.0, submitter=[0, 0, 0])
     result, rows = decided(jobs, **THREE)
     assert said(rows, "asked", 0, "time", "decider", "machine", "among") == [(0.0, 0, 1, 2), (0.0, 0, 2, 2)]
@@ -87,7 +87,7 @@ def test_ages_of_pulled_and_polled_schedules_are_recorded() -> None:
 
 
 def test_reasons_to_search_further_are_recorded() -> None:
-    """Of five machines that a searcher may know two at first, and three are wanted."""
+    """A searcher knows at most two machines at first, and the job needs three."""
     jobs = gs.Workload.jobs_of([0.0], 3, 60.0, submitter=[0])
     _, rows = decided(jobs, 9, forward=1, degree=2, slot=10.0)
     ((searcher, opened, own, saw, limit, true),) = said(

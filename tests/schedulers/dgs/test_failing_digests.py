@@ -1,4 +1,4 @@
-"""Digests of runs with failures, as two independent forms of DGS_ASAP had them.
+"""Digests of runs with failures, computed by two independent forms of DGS_ASAP.
 
 Until handlers of cohorts were replaced by the node program, both gave these digests and these decisions.  The
 file was written by the handlers; see tests/golden/test_golden_digests.py for what to do if a digest changes.
@@ -24,7 +24,7 @@ FILE = Path(__file__).with_name("failing_digests.json")
 
 
 def made(seed: int) -> tuple[gs.Scenario, gs.DgsAsap]:
-    """A scenario with failures, and a scheduler, drawn from `seed`."""
+    """Return a scenario with failures and a scheduler, drawn from `seed`."""
     draw = np.random.default_rng(seed)
 
     def one_of(*values: Any) -> Any:
@@ -77,7 +77,7 @@ def made(seed: int) -> tuple[gs.Scenario, gs.DgsAsap]:
 
 
 def told(seed: int, **options: Any) -> list[str]:
-    """The digest of a run, and one of its decisions, which are equal if cohorts are cut to one row."""
+    """Return the digests of a run and of its decisions, which do not depend on the cohort limit."""
     scenario, scheduler = made(seed)
     result = gs.simulate(scenario, scheduler, record="decisions", time_limit=1e6, **options)
     decisions = sorted(map(str, result.tables["decisions"].rows()))

@@ -1,4 +1,4 @@
-"""The node program of DGS_ASAP does what the compiled protocol does: equal digests, tables and facts."""
+"""The node program of DGS_ASAP equals the compiled protocol: same digests, tables and facts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gridsim.validation.results import validate_result
 
 @st.composite
 def failures(draw: st.DrawFn, nodes: int) -> gs.Faults:
-    """Failures at whole seconds, where releases, messages and timers may be due as well; or drawn ones."""
+    """Draw failures at whole seconds, at which other events may be due, or at drawn times."""
     if draw(st.booleans()):
         return gs.Faults.exponential(up=2000.0, down=200.0, seed=draw(st.integers(0, 99)))
     free = [0] * nodes
@@ -84,7 +84,7 @@ def schedulers() -> st.SearchStrategy[gs.DgsAsap]:
 
 
 def run(scenario: gs.Scenario, scheduler: gs.DgsAsap, **options: Any) -> gs.Result | str:
-    """The result, or why there is none: with failures some runs do not end."""
+    """Return the result, or the error: with failures some runs do not end."""
     try:
         return gs.simulate(scenario, scheduler, time_limit=1e5, **options)
     except gs.ScenarioError as error:
@@ -107,7 +107,9 @@ def test_node_program_equals_the_compiled_protocol(
 
 @settings(max_examples=10, deadline=None)
 @given(scenario=scenarios(fails=True), scheduler=schedulers())
-def test_runs_with_failures_are_valid(scenario: gs.Scenario, scheduler: gs.DgsAsap) -> None:
+def test_both_forms_have_valid_and_equal_runs_with_failures(
+    scenario: gs.Scenario, scheduler: gs.DgsAsap
+) -> None:
     one, other = (
         run(scenario, scheduler, record=record, nodes=nodes)
         for record, nodes in ((True, "compiled"), ("decisions", "interpreted"))

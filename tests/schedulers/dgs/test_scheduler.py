@@ -1,4 +1,4 @@
-"""DGS_ASAP: small cases worked by hand, what its policies cost, conflicts, and failures."""
+"""DGS_ASAP: small cases computed by hand, costs of its policies, conflicts, and failures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(workload: gs.Workload, nodes: int, network: gs.Network = IDEAL, **parame
 
 
 def one_at_a_time(jobs: int, utilization: float = 0.9, seed: int = 3) -> gs.Workload:
-    """Jobs of which no two are released at one instant."""
+    """Return jobs of which no two are released at one instant."""
     made = gs.Workload.jobs(jobs, utilization=utilization, max_nodes=30, seed=seed)
     given = made.realize(gs.Platform.equal(100))
     release = given.release + np.arange(jobs) * 1e-3
@@ -56,7 +56,7 @@ def test_job_starts_in_the_first_slot_after_its_messages() -> None:
 @pytest.mark.parametrize(
     ("candidates", "starts"), [("others", [0.0, 100.0, 10.0]), ("all", [0.0, 10.0, 60.0])]
 )
-def test_jobs_wait_for_one_another(candidates: str, starts: list[float]) -> None:
+def test_jobs_wait_for_machines_reserved_by_earlier_jobs(candidates: str, starts: list[float]) -> None:
     # 4 machines, all of which know one another
     jobs = gs.Workload.jobs_of([0.0, 1.0, 2.0], [2, 2, 1], [100.0, 50.0, 30.0], submitter=[0, 0, 0])
     found = run(jobs, 4, forward=3, degree=3, slot=10.0, candidates=candidates)
@@ -69,7 +69,7 @@ def test_jobs_wait_for_one_another(candidates: str, starts: list[float]) -> None
 
 @pytest.mark.parametrize("policy", ["push", "pull", "poll"])
 def test_job_of_the_whole_grid_is_placed(policy: str) -> None:
-    """It needs the scheduling node and the searcher, whom the searcher's neighbours know."""
+    """It needs all machines, including the scheduling node and the searcher."""
     jobs = gs.Workload.jobs_of([0.0, 200.0], 6, 60.0)
     for hops in (1, 2, 3):
         of_all: dict[str, Any] = {"degree": 5, "policy": policy, "hops": hops}
@@ -90,7 +90,7 @@ def test_job_of_the_whole_grid_is_placed(policy: str) -> None:
 
 
 def test_a_searcher_knows_its_own_schedule() -> None:
-    """Nobody has polled anybody yet; who searches for the second job has committed to the first one."""
+    """No node has polled yet, but the searcher of the second job has committed to the first one."""
     jobs = gs.Workload.jobs_of([0.0, 100.0], [3, 3], [600.0, 60.0], submitter=[0, 0])
     poll: dict[str, Any] = {"policy": "poll", "poll_period": 1e6, "forward": 1, "degree": 2}
     found = run(jobs, 3, EQUAL, **poll).applications
@@ -124,7 +124,7 @@ def test_kept_slots_stay_reserved_after_an_early_end() -> None:
 
 @pytest.mark.parametrize("form", ["compiled", "interpreted"])
 def test_search_passes_through_unsuitable_nodes(form: Any) -> None:
-    """One of 40 machines has the kind that the job wants, and no node within two hops knows it."""
+    """One of 40 machines has the required kind, and it is more than two hops away."""
     nodes = 40
     own = gs.ListedAttributes(kinds=("a",) * (nodes - 1) + ("b",))
     jobs = gs.Workload.jobs_of([0.0], 1, 60.0, submitter=[0], kinds="b")
@@ -161,7 +161,7 @@ SLOW = gs.Network(latency=1.0, bandwidth=math.inf, interfaces="equal")
 
 
 def test_searcher_does_not_answer_after_a_transient_failure() -> None:
-    """Requests come at 1 s, and nobody has pulled the schedules of others before 3 s."""
+    """Requests arrive at 1 s, and pulled schedules not before 3 s; all searchers are reset at 2 s."""
     jobs = gs.Workload.jobs_of([0.0], 1, 30.0, submitter=[0])
     all_of_them: dict[str, Any] = {"policy": "pull", "forward": 3, "degree": 3}
     calm = run(jobs, 4, SLOW, **all_of_them).applications[0]
@@ -173,7 +173,7 @@ def test_searcher_does_not_answer_after_a_transient_failure() -> None:
 
 
 def test_late_answers_are_counted() -> None:
-    """Of three who are asked one never answers; at 120 s the other two answers are of a start at 60 s."""
+    """One of three searchers never answers; at 120 s, the start in the other answers (60 s) has passed."""
     jobs = gs.Workload.jobs_of([0.0], 1, 30.0, submitter=[0])
     gone = gs.Faults.of([1], [0.5], [math.inf])
     table = run(jobs, 4, SLOW, faults=gone, forward=3, degree=3).applications[0]
@@ -181,9 +181,9 @@ def test_late_answers_are_counted() -> None:
 
 
 def test_machine_that_recovers_in_time_is_not_detected_as_failed() -> None:
-    """Machine 1 is away from 10 to 20 s.  At 70 s it would be missed; at 100 s a job wants it.
+    """Machine 1 is down from 10 to 20 s.  It would be detected at 70 s; at 100 s a job is submitted.
 
-    Who searches, one of 1, 2 and 3, has the other two and machine 0 to choose from.
+    The searcher, one of machines 1, 2 and 3, finds the other two and machine 0.
     """
     jobs = gs.Workload.jobs_of([100.0], 2, 30.0, submitter=[0], origin=0.0)
     away = gs.Faults.of([1], [10.0], [20.0])
@@ -192,7 +192,7 @@ def test_machine_that_recovers_in_time_is_not_detected_as_failed() -> None:
 
 
 def test_recovered_machine_sends_its_schedule_to_its_neighbours() -> None:
-    """All four know one another; with push, each change of a schedule is told to three."""
+    """All four know one another; with push, each change of a schedule is sent to three nodes."""
     jobs = gs.Workload.jobs_of([0.0], 1, 100.0, submitter=[0])
     calm = run(jobs, 4, forward=3, degree=3)
     (had,) = calm.tables["schedule"]["machine"].tolist()
@@ -202,7 +202,7 @@ def test_recovered_machine_sends_its_schedule_to_its_neighbours() -> None:
 
 
 def test_failed_searches_count_from_the_last_placement() -> None:
-    """One try is enough to place it, and one more when a machine of it has failed."""
+    """One search places the job, and one more places it again after one of its machines has failed."""
     jobs = gs.Workload.jobs_of([0.0], 2, 300.0, submitter=[0])
     had = run(jobs, 5, forward=4, degree=4).tables["schedule"]["machine"].tolist()
     gone = gs.Faults.of([had[0]], [100.0], [math.inf])
@@ -213,7 +213,7 @@ def test_failed_searches_count_from_the_last_placement() -> None:
 
 
 def test_polls_of_a_failed_machine_are_counted() -> None:
-    """It polls its three neighbours each 100 s, from before 100 s to 650 s: six or seven times."""
+    """The machine polls three neighbours every 100 s until it fails at 650 s: six or seven times."""
     jobs = gs.Workload.jobs_of([0.0], 1, 2000.0, submitter=[0])
     poll: dict[str, Any] = {"policy": "poll", "poll_period": 100.0, "forward": 3, "degree": 3}
     (had,) = run(jobs, 4, **poll).tables["schedule"]["machine"].tolist()
@@ -233,7 +233,7 @@ def test_machines_that_commit_late_are_released() -> None:
 
 
 def test_second_failure_restarts_the_detection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not when the failure before would have been noticed: it was back by then."""
+    """Machine 3 fails at 100 s and 155 s, and is detected as failed at 215 s, not at 160 s."""
     missed: list[tuple[float, int]] = []
     absent = Failures.absent
 
@@ -251,7 +251,7 @@ def test_second_failure_restarts_the_detection(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_each_attempt_detects_its_own_lost_machines() -> None:
-    """An attempt loses a machine and is rejected for something else; the next one loses two, 50 s later."""
+    """The first attempt loses machines and is abandoned; the next one loses two, 50 s later."""
     heard, due, known = [], [], Failures.__new__(Failures)
     known.engine = SimpleNamespace(now=0, at=lambda at, *_: due.append(at))  # type: ignore[assignment]
     known.detection, known.missed_at = 60, {}
@@ -278,7 +278,7 @@ def test_each_attempt_detects_its_own_lost_machines() -> None:
 
 
 def of_attempts(case: str) -> tuple[gs.Scenario, gs.DgsAsap]:
-    """Several attempts to place a job want one machine from the same slot on."""
+    """Return a run in which several attempts to place a job need one machine from the same slot on."""
     few: dict[str, Any] = {"degree": 3, "candidates": "others", "retry": 20.0}
     if case == "lost":  # a machine of an earlier attempt fails, which the job no longer needs
         jobs, nodes, seed = gs.Workload.jobs_of([4.9], 1, 100.0, submitter=[4], origin=0.0), 6, 1904
@@ -312,7 +312,7 @@ def sent(result: gs.Result, kind: str) -> int:
     return int(table["schedules"][table["kind"].tolist().index(kind)])
 
 
-def test_push_and_pull_count_sent_schedules() -> None:
+def test_the_policies_push_and_pull_count_sent_schedules() -> None:
     jobs = gs.Workload.jobs_of(np.arange(8) * 1000.0, [1, 3, 2, 5, 4, 1, 2, 9], 60.0, origin=0.0)
     degree, forward = 10, 5
     pull = run(jobs, 60, policy="pull", degree=degree, forward=forward)
@@ -329,7 +329,7 @@ def test_push_and_pull_count_sent_schedules() -> None:
     assert push.machines["schedules_received"].sum() == sent(push, "push") + sent(push, "retrieve")
 
 
-def test_poll_counts_sent_schedules() -> None:
+def test_the_policy_poll_counts_sent_schedules() -> None:
     jobs = gs.Workload.jobs_of([0.0, 6000.0], 1, 600.0)
     found = run(jobs, 50, policy="poll", poll_period=100.0, degree=7)
     # until 6600 s: 66 polls of each node, whenever its first one was
@@ -346,7 +346,7 @@ def test_single_jobs_without_latency_have_no_conflicts(policy: str) -> None:
     assert run(both, 100, policy=policy, degree=8).applications["conflicts"].sum() > 0
 
 
-def test_conflicts_of_poll_fall_with_the_period() -> None:
+def test_shorter_periods_of_poll_cause_fewer_conflicts() -> None:
     shares = []
     for period in (600.0, 60.0, 1.0):
         found = run(one_at_a_time(250), 100, policy="poll", poll_period=period, degree=8, rounds=10)
@@ -379,7 +379,6 @@ def test_single_machine_rejects_jobs() -> None:
 
 
 def test_jobs_are_placed_despite_failures_of_all_kinds() -> None:
-    """Jobs are placed in the end, whatever happens on the way."""
     chance = np.random.default_rng(4)
     made = gs.Workload.jobs_of(
         np.sort(chance.uniform(0, 3600, 60)).round(),
@@ -403,7 +402,7 @@ def test_jobs_are_placed_despite_failures_of_all_kinds() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["push", "pull", "poll"])
 def test_jobs_wait_while_all_machines_are_down(policy: Any) -> None:
-    """Nobody can search, choose or cancel then; jobs wait for those that come back."""
+    """No machine can search, choose or cancel; jobs wait until machines recover."""
     for seed in range(2):  # with jobs that are being placed, and that run
         faults = gs.Faults.exponential(up=150.0, down=300.0, seed=seed)
         jobs = gs.Workload.jobs_of([0.0, 1.0, 100.0, 300.0], [2, 3, 1, 2], [100.0, 1.0, 100.0, 1.0])

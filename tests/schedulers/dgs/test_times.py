@@ -1,4 +1,4 @@
-"""Starts in the future, deadlines, users who cancel: DGS_ASAP, DGS_ACAP, the search of all machines."""
+"""Stated starts, deadlines and cancellations in DGS_ASAP, DGS_ACAP and ASAP."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IDEAL = gs.Network(latency=0.0, bandwidth=math.inf)
 
 @st.composite
 def stating(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
-    """Scenarios whose jobs state times, at instants at which other things happen as well."""
+    """Draw scenarios whose jobs state times, at which other events may happen, too."""
     made = draw(scenarios(fails=fails))
     recipe: Any = made.workload.recipe
     later = st.sampled_from([1.0, 30.0, 60.0, 61.0, 100.0, 400.0])
@@ -44,7 +44,7 @@ def stating(draw: st.DrawFn, *, fails: bool) -> gs.Scenario:
 
 
 @given(data=st.data(), fails=st.sampled_from([False, False, True]), scheduler=schedulers())
-def test_both_forms_are_equal_and_keep_the_times(
+def test_both_forms_of_nodes_have_equal_and_valid_runs(
     data: st.DataObject, fails: bool, scheduler: gs.DgsAsap
 ) -> None:
     scenario = data.draw(stating(fails=fails))
@@ -59,7 +59,7 @@ def test_both_forms_are_equal_and_keep_the_times(
 
 @pytest.mark.parametrize("cancel_at", [2.0, 2.5])
 def test_cancellation_at_the_last_event_is_sent(cancel_at: float) -> None:
-    """Also at 2 s, when the other job ends, and more events are due in the wave that ends the run."""
+    """One cancellation is at 2 s, in the wave in which the other job ends the run."""
     jobs = gs.Workload.jobs_of([0.0, 0.0], [1, 1], [30.0, 1.0], cancel_at=[cancel_at, math.inf])
     scenario = gs.Scenario(gs.Platform.equal(7), jobs, gs.Network(latency=0.0, bandwidth=1e6))
     one, other = (gs.simulate(scenario, gs.DgsAsap(slot=1.0), nodes=form) for form in FORMS)
@@ -71,13 +71,13 @@ def test_cancellation_at_the_last_event_is_sent(cancel_at: float) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(data=st.data(), fails=st.booleans())
-def test_asap_keeps_the_times(data: st.DataObject, fails: bool) -> None:
+def test_asap_runs_with_stated_times_are_valid(data: st.DataObject, fails: bool) -> None:
     result = run(data.draw(stating(fails=fails)), gs.Asap(slot=10.0), record=True)  # type: ignore[arg-type]
     assert isinstance(result, str) or validate_result(result) == []
 
 
 def workload(**times: Any) -> gs.Workload:
-    """Two jobs of both machines, of 100 s each, and one of one machine."""
+    """Return two jobs of 100 s on both machines, and one on one machine."""
     return gs.Workload.jobs_of([0.0, 10.0, 20.0], [2, 2, 1], [100.0, 100.0, 50.0], **times)
 
 
@@ -132,7 +132,7 @@ def test_waiting_time_counts_from_the_earliest_permitted_start() -> None:
 
 
 def test_machines_stop_when_the_cancellation_arrives() -> None:
-    """A cancelled run goes on for the latency of the message, and the rest of its slots is free."""
+    """A cancelled job runs on for the latency of the message, and the rest of its slots is freed."""
     scenario = gs.Scenario(
         gs.Platform.equal(3),
         gs.Workload.jobs_of([0.0], 3, 600.0, submitter=[0], cancel_at=100.0),

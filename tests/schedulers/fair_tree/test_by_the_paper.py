@@ -1,8 +1,8 @@
 """The fair tree where machines fail, against a simulator of eight machines written from the papers' text.
 
-Messages take no time here and their rate has no limit.  So after each instant everybody knows everything
-that was told, and the simulator needs no messages but requests: leaves, what they told last, and routers that
-divide requests.  It shares no code with `gridcore` or `gridsim`: the smallest stretch of a queue is found
+Messages take no time here and their rate has no limit.  So after each instant all nodes know all reports,
+and the simulator needs no messages but requests: it has leaves, their last reports, and routers that divide
+requests.  It shares no code with `gridcore` or `gridsim`: the smallest stretch of a queue is found
 from its end (Lawler), room by Algorithm 3, the lowest stretch by trying the samples in turn, and time passes
 from one task to the next.  What the papers leave open is as `docs/background/fair_tree.md` says.
 """
@@ -39,7 +39,7 @@ class Bag(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """A leaf as it is at one moment."""
+    """The state of a leaf at one instant."""
 
     at: float  # s
     speed: float
@@ -48,7 +48,7 @@ class Queue(NamedTuple):
     waiting: tuple[tuple[Bag, int], ...]
 
     def stretch_of_waiting(self) -> float:
-        """Lawler: whoever suffers least from being last is last."""
+        """Return the minimum stretch by Lawler's rule: the entry with the least stretch there goes last."""
         stretch, left = 0.0, list(self.waiting)
         end = self.free + sum(n * bag.task_size for bag, n in left) / self.speed
         while left:
@@ -59,13 +59,13 @@ class Queue(NamedTuple):
         return stretch
 
     def minimum_stretch(self) -> float:
-        """An idle leaf counts 0, and a running task counts too."""
+        """Return the minimum stretch, including the running task; 0 for an idle leaf."""
         if self.running is None:
             return 0.0
         return max((self.free - self.running.release) / self.running.size, self.stretch_of_waiting())
 
     def room(self, stretch: float, size: float, task_size: float) -> int:
-        """Algorithm 3, of an application released now; the queue starts when the running task has ended."""
+        """Return the room by Algorithm 3 for an application released now, after the running task."""
         if self.running is not None and self.free > self.running.deadline(stretch):
             return 0
         new = self.at + stretch * size
@@ -82,7 +82,7 @@ class Queue(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A summary: its cells by stretch, size and task size, its minimum stretch, and the instant it is of (s).
+    """A summary: its cells by stretch, size and task size, its minimum stretch, and its instant (s).
 
     An idle leaf is later what it is now, and so its summary is of any instant.
     """
@@ -126,7 +126,7 @@ class Case(NamedTuple):
 
 
 def in_proportion(tasks: int, weights: list[Any]) -> list[int]:
-    """Largest remainder; the left child first if they are equal."""
+    """Divide by largest remainder; the left child comes first if both are equal."""
     total = sum(weights)
     shares = [int(tasks * weight // total) for weight in weights]
     rest = [tasks * weight % total for weight in weights]
@@ -163,7 +163,7 @@ class ByThePaper:
         return Queue(self.now / NS, leaf.speed, free / NS, running, waiting)
 
     def order(self, u: int) -> None:
-        """Earliest deadline first at the smallest stretch at which all deadlines are met."""
+        """Return the order by earliest deadline at the smallest stretch that meets all deadlines."""
         queue = self.queue(u)
         stretch = queue.stretch_of_waiting() if queue.running is None else queue.minimum_stretch()
         self.leaves[u].waiting.sort(key=lambda share: self.bags[share[0]].deadline(stretch))
@@ -187,7 +187,7 @@ class ByThePaper:
         self.begin(u)
 
     def fail(self, u: int) -> None:
-        """The leaf loses its tasks, the router what it knows; its children tell it again."""
+        """Reset a machine: its leaf loses its tasks, its router all reports; its children report again."""
         leaf = self.leaves[u]
         if self.case.detection is None:
             noticed = (self.now // self.heartbeat + 1) * self.heartbeat
@@ -211,9 +211,9 @@ class ByThePaper:
     # -- summaries ----------------------------------------------------------------------------------------
 
     def report(self) -> None:
-        """Everybody tells what has changed, from the leaves to the root.
+        """Send changed summaries from the leaves to the root.
 
-        What is the same for another instant has changed: an application that was released earlier than the
+        A summary with another instant counts as changed: an application that was released earlier than the
         summary's instant is read at a smaller size, the later the smaller.
         """
         new: list[Told | None] = [None] * NODES
@@ -241,11 +241,11 @@ class ByThePaper:
         return told
 
     def instant(self, node: int) -> float:
-        """For which release the summary counts now."""
+        """Return the release for which the summary counts now (s)."""
         return min(self.summary(node).at, self.now / NS)
 
     def spread(self, routers: range) -> None:
-        """These routers hear from their parents, at a heartbeat, what the minimum stretch of the rest is."""
+        """Send the minimum stretch of the rest of the tree to these routers, as at a heartbeat."""
         for k in routers:
             sibling = k + 1 if k % 2 else k - 1
             self.rest[k] = min(self.rest[(k - 1) // 2], self.summary(sibling).minimum)
@@ -253,7 +253,7 @@ class ByThePaper:
     # -- requests -----------------------------------------------------------------------------------------
 
     def cell(self, child: int, s: int, w: int, a: int) -> int:
-        """What the parent counts on: the largest value that bounds the cell from below, less the debits."""
+        """Return the parent's view of a cell: the largest of its lower bounds, less the debits."""
         if not self.debits[child]:
             return self.debited(child, s, w, a)
         cells = ((i, j, k) for i in range(s + 1) for j in range(w + 1) for k in range(a, len(self.grid[2])))
@@ -315,7 +315,7 @@ class ByThePaper:
         return messages
 
     def submit(self, bags: dict[int, int], heartbeat: bool = False) -> None:
-        """Requests pass from node to node in step; at a heartbeat the minimum stretch goes down as well."""
+        """Submit requests, which pass from node to node in step; heartbeats send the minimum stretch down."""
         wave: list[tuple[Any, ...]] = []
         # the last machine has no router: its requests come to a router on another machine, and so last
         for i in sorted(bags, key=lambda i: (self.bags[i].submitter == ROUTERS, i)):
@@ -375,7 +375,7 @@ class ByThePaper:
 
 
 def drawn(seed: int) -> Case:
-    """Eight machines that fail every minute or so while three to eight applications come."""
+    """Draw eight machines that fail about every minute, and three to eight applications."""
     draw = random.Random(seed)
     at, bags = 0.0, []
     for _ in range(draw.randint(3, 8)):
@@ -436,7 +436,7 @@ def compared(case: Case) -> list[Request]:
 
 @pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 200), marks=pytest.mark.slow)])
 def test_random_cases_equal_the_algorithm_of_the_paper(seeds: range) -> None:
-    """Who accepts what and when, at what stretch, and what becomes of it, to the nanosecond."""
+    """Accepted requests, promises, starts and ends are equal to the nanosecond."""
     requests, applications, below_the_root = 0, 0, 0
     for seed in seeds:
         case = drawn(seed)
@@ -448,10 +448,10 @@ def test_random_cases_equal_the_algorithm_of_the_paper(seeds: range) -> None:
 
 
 def test_summary_that_differs_only_in_its_time_is_sent() -> None:
-    """Machine 0 runs eight tasks from 6 s on, and at the end of each tells the same of a later instant.
+    """Machine 0 runs eight tasks from 6 s on, and after each it reports the same values for a later instant.
 
     Machine 1 joins at 8 s, takes the other bag's task at 17 s, and loses it at 24 s.  At 29 s machine 0 is
-    taken until 36 s, so that the task cannot end there by 17 + 2 * 10 s; the summary of 16 s would have room.
+    busy until 36 s, so that the task cannot end there by 17 + 2 * 10 s; the summary of 16 s would have room.
     """
     bags = [Bag(6.0, 8, 10.0, 0), Bag(17.0, 1, 10.0, 0)]
     faults = gs.Faults.of([1, 1], [0.0, 24.0], [8.0, 24.0])

@@ -1,4 +1,4 @@
-"""The axis of bytes per Mflop: the lemmas of what leaves report, and of what is left after a dispatch."""
+"""The axis of bytes per Mflop: lemmas on the reports of leaves, and on debited summaries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ platforms = st.lists(machines_, min_size=1, max_size=3)
 
 
 class Leaves:
-    """A few machines, what they have, and the axis with which they report."""
+    """A few machines with their queues, and the axis of their reports."""
 
     def __init__(self, machines, applications):
         self.speeds, self.links = (np.array(column) for column in zip(*machines, strict=True))
@@ -91,7 +91,7 @@ def test_availability_is_monotone_in_all_axes(machines, before, new):
 
 @settings(max_examples=60, deadline=None)
 @given(platforms, st.lists(shares, max_size=4), shares)
-def test_report_of_a_leaf_is_a_bound(machines, before, new):
+def test_a_leaf_never_reports_more_than_its_room(machines, before, new):
     """A cell of no less bytes per Mflop and task size is never above the room for the application itself.
 
     A leaf reports as if a task that can be taken now had been: the room may be that of a moment later.
@@ -115,7 +115,7 @@ def test_report_of_a_leaf_is_a_bound(machines, before, new):
 @settings(max_examples=60, deadline=None)
 @given(platforms, st.lists(shares, max_size=3), shares, st.sampled_from(GRID.stretch.tolist()), st.randoms())
 def test_a_debited_summary_stays_a_bound(machines, before, new, stretch, random):
-    """However a child has divided what was dispatched, at most what there is room for on each leaf."""
+    """This holds however the child divides the dispatched tasks among leaves with room."""
     release = NOW / 1e9
     leaves = busy(machines, before, (release, *new[1:]))
     everyone = range(len(machines))

@@ -1,4 +1,4 @@
-"""The fair tree at the edges: promises met exactly, what is placed at once, stretches that are not new."""
+"""Edge cases of the fair tree: promises met exactly, immediate placements, unchanged minimum stretches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_promise_that_is_met_exactly_is_kept() -> None:
     assert requests["kept"].tolist() == [1]
 
 
-def test_ledger_ends_with_the_last_placement() -> None:
+def test_accounting_of_messages_ends_with_the_last_placement() -> None:
     bag = gs.Workload.of([5.0], [1], 1e6, [0], origin=0.0)
     scenario = gs.Scenario(gs.Platform.of([1000.0]), bag, AT_ONCE)
     result = gs.simulate(scenario, gs.FairTree(samples=(4, 3, 2), run_on=True))
@@ -30,7 +30,7 @@ def test_ledger_ends_with_the_last_placement() -> None:
 
 
 def test_unchanged_minimum_stretch_is_not_forwarded() -> None:
-    """Of eight machines nobody is busy at 300 s: the root tells its routers, which had been told before."""
+    """All eight machines are idle at 300 s: the root sends the minimum, which its routers know already."""
     bag = gs.Workload.of([10.0], [8], 1000.0, [0], origin=0.0)
     scenario = gs.Scenario(gs.Platform.of([1000.0] * 8), bag, AT_ONCE)
     parameters: dict[str, Any] = {

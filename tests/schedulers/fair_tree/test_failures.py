@@ -1,4 +1,4 @@
-"""What the fair tree does when machines fail, on four machines, by hand.
+"""The fair tree on four machines that fail, compared with cases computed by hand.
 
 Router k is node k, leaf 3 + k is that of machine k; router 1 has leaves 3 and 4, router 2 has leaves 5 and 6.
 """
@@ -28,8 +28,8 @@ def run(faults: gs.Faults, release: Any, tasks: Any, submitter: Any, **parameter
     return result
 
 
-def test_level_is_that_of_the_first_request() -> None:
-    """At first nobody is busy, so that the root decides; what machine 3 loses router 1 may accept."""
+def test_the_level_of_an_application_is_that_of_its_first_request() -> None:
+    """The root decides on the first request, as no machine is busy; router 1 accepts the lost tasks."""
     resets = gs.Faults.of([3], [50.0], [50.0])
     result = run(resets, [10.0], [40], [1], bound=1e9, accept="minimum", minimum_of="busy", detection=5.0)
     requests = result.tables["requests"]
@@ -50,7 +50,7 @@ def test_router_of_a_failed_machine_moves_to_the_next_machine() -> None:
 
 
 def test_failed_leaf_sends_no_report() -> None:
-    """Leaf 6 has lost its task; it would say so at 10 s, when all leaves report anew."""
+    """Leaf 6 has lost its task, and would report that at 10 s, when all leaves report again."""
     away = gs.Faults.of([3], [5.0], [400.0])
     result = run(away, [1.0], [4], [0], refresh=10.0, detection=1000.0)
     log = result.tables["message_log"]
@@ -59,7 +59,7 @@ def test_failed_leaf_sends_no_report() -> None:
 
 
 def test_leaf_reports_its_transient_failure() -> None:
-    """Its share is on the way, and dropped: the parent shall not count on a reply to that."""
+    """Its share is dropped in transit, so its parent must not wait for a reply to it."""
     resets = gs.Faults.of([3], [10.08], [10.08])
     log = run(resets, [10.0], [4], [0]).tables["message_log"]
     (lost,) = np.flatnonzero(log["dropped"])
@@ -69,7 +69,7 @@ def test_leaf_reports_its_transient_failure() -> None:
 
 
 def test_parent_uses_a_leaf_until_its_failure_is_detected() -> None:
-    """Machine 3 goes at 1 s, which is known at 6 s; of 30 tasks at 3 s it would get some, at 100 s none."""
+    """Machine 3 fails at 1 s, detected at 6 s: it would get some of 30 tasks at 3 s, and none at 100 s."""
     gone = gs.Faults.of([3], [1.0], [np.inf])
     early, late = (run(gone, [release], [30], [0], detection=5.0) for release in (3.0, 100.0))
     assert early.applications["resubmitted"][0] > 0
@@ -78,7 +78,7 @@ def test_parent_uses_a_leaf_until_its_failure_is_detected() -> None:
 
 
 def test_next_machine_submits_for_a_failed_one() -> None:
-    """Machine 1 is; machine 2 has a router of its own, which asks the root."""
+    """Machine 1 has failed; machine 2 submits for it, and its own router asks the root."""
     gone = gs.Faults.of([1], [1.0], [np.inf])
     result = run(gone, [100.0], [3], [1], detection=1.0)
     log = result.tables["message_log"]
@@ -120,7 +120,7 @@ def test_lost_tasks_keep_their_release_or_are_a_new_request() -> None:
 
 
 def test_router_does_not_answer_until_the_tree_is_repaired() -> None:
-    """Machine 1 is back at once, its router after 20 s: what it is asked in between is asked again then."""
+    """Machine 1 recovers at once, its router after 20 s: requests sent in between are sent again then."""
     resets = gs.Faults.of([1], [50.0], [50.0])
     for repair, start in ((0.0, 55.0), (20.0, 70.0)):
         result = run(resets, [55.0], [4], [1], detection=5.0, repair=repair)
@@ -129,7 +129,7 @@ def test_router_does_not_answer_until_the_tree_is_repaired() -> None:
 
 
 def test_parent_uses_a_router_until_its_failure_is_detected() -> None:
-    """Router 1 has machines 0 and 1; the root knows at 6 s that it is gone, and it is back at 301 s."""
+    """Router 1 serves machines 0 and 1; the root detects its failure at 6 s, and it returns at 301 s."""
     resets = gs.Faults.of([1], [1.0], [1.0])
     found = {
         release: run(resets, [release], [20], [0], detection=5.0, repair=300.0)
@@ -141,7 +141,7 @@ def test_parent_uses_a_router_until_its_failure_is_detected() -> None:
 
 
 def test_a_router_moves_once_the_tree_is_repaired() -> None:
-    """Machine 1 is gone for good: its router is on machine 2 from 31 s on."""
+    """Machine 1 fails for good: its router is on machine 2 from 31 s on."""
     gone = gs.Faults.of([1], [1.0], [np.inf])
     log = run(gone, [100.0], [9], [0], detection=5.0, repair=30.0).tables["message_log"]
     told = log["sent"][(log["sender"] == 0) & (log["receiver"] == 2) & (log["kind"] == "summary")]
@@ -157,7 +157,7 @@ IN_STEP = [300.0 * k + 1.0 for k in range(9)]
 def starts(
     faults: gs.Faults, *, machines: int = 1, release: float = 0.0, tasks: int = 1, task_size: float = 1000.0
 ) -> list[tuple[int, float]]:
-    """(machine, start) of each task that was started, by machine and start."""
+    """Return (machine, start) of each started task, by machine and start."""
     scenario = gs.Scenario(
         gs.Platform.of([1.0] * machines),
         gs.Workload.of([release], [tasks], task_size, [0], origin=0.0),
@@ -177,13 +177,13 @@ def test_tasks_lost_at_a_heartbeat_are_submitted_at_the_next_one() -> None:
 
 
 def test_machine_that_recovers_before_detection_stays_in_the_tree() -> None:
-    """Machine 1 is away from 10 to 100 s; at 300 s it would have been noticed."""
+    """Machine 1 is down from 10 to 100 s; its failure would have been detected at 300 s."""
     away = gs.Faults.of([1], [10.0], [100.0])
     assert starts(away, machines=2, release=400.0, tasks=2) == [(0, 400.0), (1, 400.0)]
 
 
-def test_tasks_lost_at_each_heartbeat_are_submitted_between_heartbeats() -> None:
-    """From the ninth time on: 8, 9 and 10 golden shares of 300 s after the heartbeat, whole ones left out."""
+def test_tasks_lost_at_nine_heartbeats_are_submitted_between_heartbeats() -> None:
+    """From the ninth loss on, the delay is the fractional part of n * 0.618, n = 8, 9, 10, times 300 s."""
     failures = [*IN_STEP, 2990.0, 3200.0]
     found = [start for _, start in starts(gs.Faults.of([0] * 11, failures, failures))]
     assert found[:9] == [300.0 * k for k in range(9)]
@@ -192,15 +192,15 @@ def test_tasks_lost_at_each_heartbeat_are_submitted_between_heartbeats() -> None
 
 
 def test_submission_waits_until_a_machine_is_up() -> None:
-    """It is put off to 2983.3 s."""
+    """The submission is due at 2983.3 s, when the machine is down."""
     failures = gs.Faults.of([0] * 10, [*IN_STEP, 2900.0], [*IN_STEP, 3100.0])
     assert starts(failures)[9:] == [(0, 3100.0)]
 
 
 def test_repeated_losses_are_counted_again_after_other_tasks_ran() -> None:
-    """Machine 1 has a task of it until 2750 s: the ninth loss, told at 2700 s, is not all that is left.
+    """Machine 1 runs the other task until 2750 s: the loss reported at 2700 s is not of all tasks left.
 
-    The tenth one, told at 3000 s, is; but it counts as the second.
+    The loss reported at 3000 s is, but counting has begun again.
     """
     failures = [*IN_STEP, 2701.0]
     found = starts(gs.Faults.of([0] * 10, failures, failures), machines=2, tasks=2, task_size=2750.0)

@@ -1,7 +1,7 @@
 """The fair tree against a simulator that was written from its description, on random trees without delays.
 
-Equal are all decisions of routers with what they saw and the limit that it was compared with, who accepted at
-which promise, what came to which machine, and every start and finish.
+The comparison covers all decisions of routers with their values and limits, acceptances with their promises,
+the tasks of each machine, and every start and finish.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The fair tree that is kept by messages: who stands in for whom, and who notices what is lost.
+"""The fair tree maintained by messages: replaced routers, and detection of lost tasks.
 
 On four machines: router k is on machine k, leaf 3 + k is that of machine k; router 1 has leaves 3 and 4,
 router 2 has leaves 5 and 6.
@@ -49,13 +49,13 @@ def run(
 
 
 def rows(result: gs.Result) -> list[tuple[Any, ...]]:
-    """The table of repairs."""
+    """Return the rows of the table of repairs."""
     table = result.tables["repairs"]
     return list(zip(*(table[name].tolist() for name in table), strict=True))
 
 
 def kinds(result: gs.Result) -> dict[str, int]:
-    """The messages of each kind that were sent."""
+    """Return the number of sent messages of each kind."""
     return dict(zip(result.messages["kind"].tolist(), result.messages["sent"].tolist(), strict=True))
 
 
@@ -63,7 +63,7 @@ def kinds(result: gs.Result) -> dict[str, int]:
 
 
 def test_first_successor_replaces_a_failed_router() -> None:
-    """Leaf 3 on machine 0 hears router 1 last just after 30 s, and is silent for more than 60 s at 120 s."""
+    """Leaf 3 on machine 0 hears router 1 last just after 30 s, which is over 60 s ago at 120 s."""
     result = run(gs.Faults.of([1], [35.0], [math.inf]))
     (row,) = rows(result)
     assert row[:4] == (1, 35.0, 0, 120.0)
@@ -73,7 +73,7 @@ def test_first_successor_replaces_a_failed_router() -> None:
 
 
 def test_second_successor_replaces_a_router_if_the_first_is_down() -> None:
-    """Machines 0 and 1 leave: router 2 misses the root, asks the host of router 1, and then acts itself."""
+    """Machines 0 and 1 leave: router 2 suspects the root, asks the host of router 1, and then takes over."""
     result = run(gs.Faults.of([0, 1], [35.0] * 2, [math.inf] * 2))
     by_router = {row[0]: row for row in rows(result)}
     assert by_router[0][:4] == (0, 35.0, 2, 150.0)
@@ -83,7 +83,7 @@ def test_second_successor_replaces_a_router_if_the_first_is_down() -> None:
 
 
 def test_restarted_machine_claims_its_router_at_once() -> None:
-    """One way for the claim, one back for the summaries of the children: 0.1 s; then one to the parent."""
+    """The claim and the summaries of the children take 0.1 s, and a message to the parent follows."""
     result = run(gs.Faults.of([1], [35.0], [35.0]))
     (row,) = rows(result)
     assert row[:4] == (1, 35.0, 1, 35.0)
@@ -91,7 +91,7 @@ def test_restarted_machine_claims_its_router_at_once() -> None:
 
 
 def test_router_returns_to_its_recovered_machine() -> None:
-    """Machine 0 stands in for router 1, until machine 1 returns: then requests for leaf 3 come from there."""
+    """Machine 0 hosts router 1 until machine 1 recovers; then requests for leaf 3 come from machine 1."""
     faults = gs.Faults.of([1], [35.0], [400.0])
     result = run(faults, release=[10.0, 1000.0], tasks=[4, 4])
     log = result.tables["message_log"]
@@ -100,7 +100,7 @@ def test_router_returns_to_its_recovered_machine() -> None:
 
 
 def settled(faults: gs.Faults, machines: int, **parameters: Any) -> TreeMembers:
-    """The policy at the end of a run, long after the last failure."""
+    """Return the policy at the end of a run, long after the last failure."""
     found: list[TreeMembers] = []
     finish = TreeMembers.finish
 
@@ -116,7 +116,7 @@ def settled(faults: gs.Faults, machines: int, **parameters: Any) -> TreeMembers:
 
 @st.composite
 def storms(draw: st.DrawFn) -> tuple[gs.Faults, int]:
-    """Failures of many machines, often at one instant, also that of a release; all are back by 1500 s."""
+    """Draw failures of many machines, often at the instant of others or of a release; all end by 1500 s."""
     machines = draw(st.integers(2, 12))
     instants = st.sampled_from([10.0, 20.0, 31.0, 95.0, 300.0, 1000.0])
     down = draw(st.lists(instants, min_size=machines, max_size=machines))
@@ -142,7 +142,7 @@ def storms(draw: st.DrawFn) -> tuple[gs.Faults, int]:
 def test_tree_is_complete_after_any_failures(
     storm: tuple[gs.Faults, int], submitter: int, resubmit: str
 ) -> None:
-    """One tree, in which all know their neighbours, is left: no stand-in still believes to be one."""
+    """One tree is left in which all nodes know their neighbours, and no replacement acts any longer."""
     policy = settled(*storm, heartbeat=60.0, submitter=submitter, resubmit=resubmit)
     for machine, member in enumerate(policy.nodes):
         assert sorted(member.routers) == ([machine] if machine < policy.tree.first_leaf else [])  # type: ignore[attr-defined]
@@ -157,7 +157,7 @@ def test_tree_is_complete_after_any_failures(
 
 @pytest.mark.parametrize("machines", [6, 32])
 def test_equal_machines_get_equal_shares_without_failures(machines: int) -> None:
-    """A router that must wait with its report still reports when it may, whatever comes in between."""
+    """A router whose report is delayed sends it later, whatever arrives in between."""
     platform, workload = (
         gs.Platform.of([1000.0] * machines),
         gs.Workload.of([600.0], 50 * machines, 30_000.0, origin=0.0),
@@ -167,14 +167,14 @@ def test_equal_machines_get_equal_shares_without_failures(machines: int) -> None
 
 
 def test_no_machine_is_suspected_without_failures() -> None:
-    """Half of a beat on the way is early enough."""
+    """Heartbeats that travel for half a period are in time."""
     result = run(None, 9, latency=4.0, beat=8.0)
     assert kinds(result)["take"] == kinds(result)["where"] == kinds(result)["failed"] == 0
     assert len(rows(result)) == 0
 
 
 def test_late_heartbeats_make_all_machines_suspected() -> None:
-    """Routers then go from hand to hand, but every task is still run once."""
+    """Routers then move from machine to machine, but every task is run once."""
     result = run(gs.Faults.of([1, 4], [35.0, 50.0], [35.0, 500.0]), 7, latency=40.0, beat=5.0)
     assert kinds(result)["where"] > 0
 
@@ -194,7 +194,7 @@ def test_restarted_leaf_reports_its_lost_tasks() -> None:
 
 @pytest.mark.parametrize("machines", [1, 2, 6])
 def test_share_that_arrives_at_a_transient_failure_is_kept(machines: int) -> None:
-    """The submitter's machine loses what it had at 10 s, and keeps what comes at that instant, after it."""
+    """The submitter's machine loses the tasks that it has at 10 s, and keeps those that arrive then."""
     faults = gs.Faults.of([0], [10.0], [10.0])
     result = run(faults, machines, release=[0.0, 10.0], tasks=[8, 8], submitter=0)
     assert result.facts["tasks_doubted"] == 0
@@ -203,7 +203,7 @@ def test_share_that_arrives_at_a_transient_failure_is_kept(machines: int) -> Non
 
 
 def test_tasks_of_a_failed_leaf_are_resubmitted_after_two_heartbeats() -> None:
-    """It reports each task that ends; the last report comes at 120.05 s or so, and at 240 s it is two old."""
+    """It reports each end of a task; its last report, at about 120 s, is two heartbeats old at 240 s."""
     result = run(gs.Faults.of([1], [130.0], [math.inf]), heartbeat=60.0)
     assert result.applications["resubmitted"][0] > 0
     log = result.tables["message_log"]
@@ -215,7 +215,7 @@ def test_lost_tasks_are_detected_after_a_resubmitted_bag() -> None:
     """Each machine runs its second task from 210 s on.
 
     Machine 0 is reset at 240 s, and gets a new bag of one task, which ends at 340 s.  The task of machine 1,
-    which is silent since 210 s, is missed at 360 s all the same.
+    which has been silent since 210 s, is still detected as lost at 360 s.
     """
     faults = gs.Faults.of([1, 0], [211.0, 240.0], [511.0, 240.0])
     result = run(
@@ -226,9 +226,9 @@ def test_lost_tasks_are_detected_after_a_resubmitted_bag() -> None:
 
 
 def test_lost_request_is_sent_again() -> None:
-    """The root's machine is gone when the request comes there.  Nobody has accepted it after a heartbeat.
+    """The root's machine is down when the request arrives there.  Nobody has accepted it after a heartbeat.
 
-    At 80 s it is lost again, since machine 1 stands in from 90 s on, and not at 120 s.
+    It is lost again at 80 s, but not at 120 s, as machine 1 replaces the root from 90 s on.
     """
     faults = gs.Faults.of([0], [9.99], [5000.0])
     result = run(faults, heartbeat=40.0)
@@ -238,7 +238,7 @@ def test_lost_request_is_sent_again() -> None:
 
 
 def test_first_request_may_be_for_lost_tasks() -> None:
-    """Nobody has accepted the application's own before it was lost; `validate_result` takes no offence."""
+    """The application's own request was lost before it was accepted; `validate_result` accepts that."""
     away = gs.Faults.of([0], [10.01], [5000.0])
     table = run(away, heartbeat=100.0, resubmit="new").tables["requests"]
     assert table["release"].tolist() == [200.0] and table["tasks"].tolist() == [40]
@@ -258,7 +258,7 @@ def test_applications_released_while_all_machines_are_down_are_submitted_later()
     assert result.applications["first_start"][0] >= 200.0
 
 
-def test_record_counts_missing_tasks() -> None:
+def test_the_record_counts_missing_tasks() -> None:
     record = Record(total=10, since=0)
     assert record.missing() == 10
     assert record.report(1, life=0, left=6, done=0, now=5) == 0
@@ -279,7 +279,7 @@ def test_record_counts_missing_tasks() -> None:
 
 
 def test_repair_times_use_the_first_events_after_a_failure() -> None:
-    """Router 1 failed twice; the parent heard of it again at 9 ns and 21 ns."""
+    """Router 1 failed twice; its summaries reached the parent again at 9 ns and 21 ns."""
     events = [
         (1, 3, 5, TAKEN),
         (1, 3, 7, WHOLE),
@@ -319,12 +319,14 @@ def test_descendants_are_below_a_node(node: int, other: int, below: bool) -> Non
         ({"missed": 1}, "fair-tree.missed must be a whole number in 2..1000, got 1"),
     ],
 )
-def test_parameters_of_central_maintenance_are_rejected(parameters: Any, said: str) -> None:
+def test_maintenance_by_messages_rejects_parameters_of_central_maintenance(
+    parameters: Any, said: str
+) -> None:
     with pytest.raises(ScenarioError, match=said):
         gs.FairTree(**{"maintenance": "messages", **parameters})
 
 
-def test_compiled_form_is_rejected() -> None:
+def test_maintenance_by_messages_rejects_compiled_nodes_and_emulation() -> None:
     scenario = gs.Scenario(gs.Platform.of([1.0] * 3), gs.Workload.of([0.0], [3], 1.0, [0]))
     tree = gs.FairTree(maintenance="messages")
     with pytest.raises(CompileError, match="runs interpreted only"):

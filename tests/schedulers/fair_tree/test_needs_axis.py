@@ -1,4 +1,4 @@
-"""The axis of memory and disk: the lemmas of what leaves report, of look-ups, and of debits."""
+"""The axis of memory and disk: lemmas on the reports of leaves, on look-ups, and on debits."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_availability_is_monotone_in_needs_and_in_what_machines_have(machines, b
 @settings(max_examples=30, deadline=None)
 @given(platforms, st.lists(shares, max_size=4), shares, memories, disks)
 def test_cells_are_lower_bounds(machines, before, new, memory, disk):
-    """Never more than the machines with so much memory and disk have room for."""
+    """No cell exceeds the room of the machines with so much memory and disk."""
     leaves = Leaves(machines, before, new)
     if not any(m >= 4.0 and d >= 5.0 for _, m, d in machines) or disk > 5.0:
         return  # no sample serves all such applications
@@ -101,7 +101,7 @@ def test_cells_are_lower_bounds(machines, before, new, memory, disk):
     st.sampled_from(GRID.stretch.tolist()), st.randoms(),
 )  # fmt: skip
 def test_every_slice_of_a_debited_summary_stays_a_bound(machines, before, new, memory, disk, stretch, random):
-    """However a child has divided what was dispatched among the leaves that suit, whatever that needs."""
+    """This holds however the child divides the tasks among suitable leaves, whatever they need."""
     leaves = Leaves(machines, before, new)
     release, size, task_size, _ = NOW / 1e9, *new[1:]
     leaves.queues.add_applications([release], [size], [task_size])

@@ -1,4 +1,4 @@
-"""The node program of the fair tree: it does what the compiled protocol does."""
+"""The node program of the fair tree equals the compiled protocol."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONG, LONG_FAILING = settings(QUICK, max_examples=200), settings(QUICK, max_exam
 
 
 def check_forms(scenario: gs.Scenario, scheduler: gs.FairTree, **options: Any) -> None:
-    """Both forms give the same digest and the same records; to record decisions changes nothing."""
+    """Check that both forms give the same digest and records, and that recording changes nothing."""
     compiled, interpreted = (
         gs.simulate(scenario, scheduler, nodes=nodes, **{"record": BOTH, **options})
         for nodes in ("compiled", "interpreted")
@@ -32,27 +32,31 @@ def check_forms(scenario: gs.Scenario, scheduler: gs.FairTree, **options: Any) -
 
 @QUICK
 @given(scenarios(max_nodes=17), fair_trees())
-def test_interpreted_equals_compiled(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
+def test_interpreted_nodes_equal_the_compiled_protocol(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
     check_forms(scenario, scheduler)
 
 
 @FAILING
 @given(scenarios(max_nodes=9, faults=True), fair_trees())
-def test_interpreted_equals_compiled_with_failures(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
+def test_interpreted_nodes_equal_the_compiled_protocol_with_failures(
+    scenario: gs.Scenario, scheduler: gs.FairTree
+) -> None:
     check_forms(scenario, scheduler)
 
 
 @pytest.mark.claims
 @LONG
 @given(scenarios(), fair_trees())
-def test_interpreted_equals_compiled_in_long_runs(scenario: gs.Scenario, scheduler: gs.FairTree) -> None:
+def test_interpreted_nodes_equal_the_compiled_protocol_in_long_runs(
+    scenario: gs.Scenario, scheduler: gs.FairTree
+) -> None:
     check_forms(scenario, scheduler)
 
 
 @pytest.mark.claims
 @LONG_FAILING
 @given(scenarios(max_nodes=17, faults=True), fair_trees())
-def test_interpreted_equals_compiled_with_failures_in_long_runs(
+def test_interpreted_nodes_equal_the_compiled_protocol_with_failures_in_long_runs(
     scenario: gs.Scenario, scheduler: gs.FairTree
 ) -> None:
     check_forms(scenario, scheduler)
@@ -76,7 +80,7 @@ NOBODY = gs.Faults.of([*range(5)] * 2, [0.0] * 5 + [20.0] * 5, [0.5, 2.0, 1.0, 9
 @pytest.mark.parametrize("faults", [None, FAULTS, NOBODY], ids=["none", "some", "all"])
 @pytest.mark.parametrize("resubmit", ["as-is", "new"])
 @pytest.mark.parametrize("update_on", ["completion", "change"])
-def test_forms_are_equal_with_all_kinds_of_pending_events(faults: Any, resubmit: Any, update_on: Any) -> None:
+def test_both_forms_of_nodes_agree_on_all_kinds_of_events(faults: Any, resubmit: Any, update_on: Any) -> None:
     tree = gs.FairTree(
         samples=(4, 3, 2),
         resubmit=resubmit,
@@ -93,7 +97,7 @@ def test_forms_are_equal_with_all_kinds_of_pending_events(faults: Any, resubmit:
 
 @pytest.mark.parametrize("faults", [None, FAULTS, NOBODY], ids=["none", "some", "all"])
 @pytest.mark.parametrize("minimum_of", ["all", "busy"])
-def test_forms_record_the_same_decisions(faults: Any, minimum_of: Any) -> None:
+def test_both_forms_of_nodes_record_the_same_decisions(faults: Any, minimum_of: Any) -> None:
     for resubmit in ("as-is", "new"):
         tree = gs.FairTree(
             samples=(4, 3, 2),
@@ -118,14 +122,14 @@ def test_node_program_resumes_from_a_checkpoint(faults: Any) -> None:
 
 
 def test_completion_may_arrive_as_its_receiver_fails() -> None:
-    """At a heartbeat at which a machine fails, its leaf has just told its own machine of completed tasks."""
+    """A machine fails at a heartbeat, just after its leaf has reported completed tasks to it."""
     faults = gs.Faults.of([0], [20.0], [30.0])
     tree = gs.FairTree(samples=(4, 3, 2), heartbeat=10.0)
     check_forms(grid(faults), tree)
 
 
 def test_router_may_move_to_a_machine_under_repair() -> None:
-    """Machine 1 is back at once, but not its routers; meanwhile the router of machine 0 moves to it."""
+    """Machine 1 recovers at once, but not its routers; meanwhile the router of machine 0 moves to it."""
     faults = gs.Faults.of([1, 0], [5.0, 6.0], [5.0, 200.0])
     for spread in ("heartbeat", "change"):
         tree = gs.FairTree(samples=(4, 3, 2), heartbeat=10.0, repair=20.0, detection=3.0, spread=spread)
@@ -153,7 +157,7 @@ def test_decisions_at_one_instant_keep_their_order() -> None:
     check_forms(scenario, gs.FairTree(samples=(6, 3, 2), accept="minimum", minimum_of="busy", bound=2.0))
 
 
-def test_forms_are_equal_with_a_coarse_tolerance() -> None:
+def test_both_forms_of_nodes_agree_with_a_coarse_tolerance() -> None:
     """Leaves report the minimum stretch that the bisection finds, not the exact one."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=20, seed=1),
@@ -166,8 +170,8 @@ def test_forms_are_equal_with_a_coarse_tolerance() -> None:
 
 
 @pytest.mark.parametrize("level", [1, 0])
-def test_forms_are_equal_with_summaries_of_both_widths(level: int) -> None:
-    """Empty, leaves count more small tasks than 16 bits hold; busy, fewer.  With and without vectors."""
+def test_both_forms_of_nodes_agree_with_summaries_of_both_widths(level: int) -> None:
+    """Idle leaves count more small tasks than 16 bits hold, busy leaves fewer; with and without vectors."""
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=60, seed=1),
         gs.Workload.bags(8, interarrival=20.0, tasks_per_node=4.0, task_size=[1.0, 200_000.0], seed=2),
@@ -185,7 +189,7 @@ def test_forms_are_equal_with_summaries_of_both_widths(level: int) -> None:
     assert (empty > 2**16).all()
 
 
-def test_forms_are_equal_with_the_maximum_number_of_tasks() -> None:
+def test_both_forms_of_nodes_agree_with_the_maximum_number_of_tasks() -> None:
     """Shares are exact, although their products need 63 bits, and counts are cut off at 2**32 - 1."""
     scenario = gs.Scenario(
         gs.Platform.of([4.0, 3.0, 2.0, 4.0, 5.0]),
@@ -214,7 +218,7 @@ def test_displaced_work_is_summed_from_the_last_dispatch() -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 7, 40])
-def test_forms_keep_the_same_decisions_up_to_a_limit(limit: int) -> None:
+def test_both_forms_of_nodes_keep_the_same_decisions_up_to_a_limit(limit: int) -> None:
     tree = gs.FairTree(samples=(4, 3, 2), heartbeat=10.0)
     found = [
         gs.simulate(grid(FAULTS), tree, nodes=nodes, record="decisions", decisions_limit=limit)

@@ -26,7 +26,7 @@ APPLICATIONS = [Application(0, 4, 1.0, 4.0, 0.0), Application(1, 16, 3.0, 16.0, 
 
 
 class Seen:
-    """What a node sees, and what it sends."""
+    """View of a node that stores sent messages."""
 
     def __init__(self, node: int, now: int, applications: list[Application]) -> None:
         self.node, self.now_ns, self.now, self.applications = node, now, now / NS, applications
@@ -51,7 +51,7 @@ class Seen:
 
 
 class Bench:
-    """A router with two leaves below it, as in a tree of so many leaves."""
+    """A router with two leaves below it, in a tree of `leaves` leaves."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Bench:
     def tell(
         self, which: int, value: Any, *, echo: int = -1, number: int | None = None, **fields: Any
     ) -> Any:
-        """A child reports `value` everywhere."""
+        """Handle a summary of a child with `value` in all cells."""
         if number is None:
             number = self.numbers[which]
             self.numbers[which] += 1
@@ -95,7 +95,7 @@ class Bench:
         self.router.on_summary(self.see(), message)
 
     def ask(self, application: int, tasks: int, now: float = 0.0, **fields: Any) -> Any:
-        """A request comes; return the tasks that go to each child, or None if it climbs."""
+        """Handle a request; return the tasks for each child, or None if it is passed up."""
         view = self.see(now)
         message = SimpleNamespace(
             **{"number": CLIMBING, "minimum": math.nan, "hops": 0, "application": application,
@@ -221,7 +221,7 @@ def test_tasks_beyond_all_samples_are_divided_by_speed() -> None:
     assert one.ask(0, 9) == [5, 4]  # nobody is left below either child
 
 
-def test_limits_of_the_grid_belong_to_it() -> None:
+def test_the_largest_samples_belong_to_the_grid() -> None:
     one = Bench(applications=[Application(0, 1, 3.0, 1.0, 0.0)])
     one.tell(0, 5)
     one.tell(1, 5)
@@ -277,7 +277,7 @@ def test_old_requests_are_looked_up_at_their_remaining_size() -> None:
 
 
 def test_sizes_above_an_unguaranteed_request_have_no_room() -> None:
-    """Four tasks of B (w = 2) where two can be hosted: at w = 8 four would seem to be left, but B is late."""
+    """Four tasks of B (w = 2) get room for two: at w = 8 four more would seem to fit, but B is late."""
     grid = SummaryGrid([1.0], [2.0, 8.0], [1.0])
     one = Bench(grid=grid, applications=[Application(0, 2, 1.0, 2.0, 0.0)])
     for which in range(2):
@@ -336,7 +336,7 @@ def samples(most: int) -> Any:
 
 
 class Still:
-    """All nodes of a tree while time stands still; messages are in flight for as long as the test likes."""
+    """All nodes of a tree at one instant; the test decides when messages arrive."""
 
     def __init__(self, speeds: list[float], grid: SummaryGrid, applications: list[Application]) -> None:
         columns = zip(*((each.release, each.size, each.task_size) for each in applications), strict=True)
@@ -366,7 +366,7 @@ class Still:
         self.up[node] += view.sent
 
     def hear(self, node: int) -> None:
-        """The parent of `node` gets its next summary."""
+        """Deliver the next summary of `node` to its parent."""
         parent = (node - 1) // 2
         self.nodes[parent].on_summary(self.see(parent), self.up[node].pop(0))
 
@@ -380,7 +380,7 @@ class Still:
         return decision
 
     def go_on(self, node: int) -> None:
-        """`node` gets the next request from its parent."""
+        """Deliver the next request of its parent to `node`."""
         message = self.down[node].pop(0)
         if node < self.first_leaf:
             assert self.route(node, message)["sample"] >= 0
@@ -391,7 +391,7 @@ class Still:
         self.queues.reschedule(machine, 0)
 
     def known(self, node: int) -> Any:
-        """What the parent of `node` counts on."""
+        """Return the debited summary that the parent of `node` has."""
         parent, which = self.nodes[(node - 1) // 2], (node - 1) % 2
         return 0 if parent.cells[which] is None else parent.debited(self.see((node - 1) // 2), which)
 
@@ -410,7 +410,7 @@ class Still:
 @settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_parent_never_overestimates_the_room_of_children(data: Any) -> None:
-    """Requests enter at the root; what it promises is kept, but by later requests that were promised more."""
+    """Requests enter at the root; its promises are kept unless later requests were promised more."""
     speeds = data.draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=2, max_size=6))
     grid = data.draw(st.builds(SummaryGrid, samples(4), samples(3), samples(3)))
     row = st.tuples(st.one_of(st.just(0.0), quarters), quarters, quarters)

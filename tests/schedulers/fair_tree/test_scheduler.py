@@ -1,4 +1,4 @@
-"""The fair tree's protocol on scenarios small enough to compute by hand, and what its schedules are worth.
+"""The fair tree's protocol on scenarios small enough to compute by hand, and the quality of its schedules.
 
 On N machines the routers are nodes 0..N-2 and the leaves N-1..2N-2; router k and leaf N-1+k sit on machine k.
 With four machines router 1 has leaves 3 and 4, router 2 has leaves 5 and 6, and leaf 4 is on 1's machine.
@@ -30,7 +30,7 @@ LATENCY = 50 * MS
 
 
 class Log(list[tuple[int, str, Any]]):
-    """(when, kind, row as a dict) of everything that was said, or that arrived."""
+    """List of (time, kind, row as a dict) of all sent or received messages."""
 
     def of(self, kind: str, **wanted: int) -> list[tuple[int, dict[str, Any]]]:
         return [
@@ -47,7 +47,7 @@ class Log(list[tuple[int, str, Any]]):
 
 
 class Logged(FairTree, frozen=True, kw_only=True):
-    """The fair tree, with every message that is sent written down; of the node program, those that arrive."""
+    """Fair tree that logs sent messages, or received ones if it runs as a node program."""
 
     said: Log
     got: Log
@@ -64,14 +64,14 @@ class Logged(FairTree, frozen=True, kw_only=True):
 
 
 class Heard(TreeNodes):
-    """The node program, with every message that arrives written down."""
+    """Node program that logs every received message."""
 
     def program(self, node: int) -> Any:
         return HeardLeaf(self.tree) if node >= self.tree.first_leaf else HeardRouter(self.tree, node)
 
 
 def hearing(kind: str, base: Any) -> Any:
-    """The handler of `kind` in the class `base`, which writes down what arrives."""
+    """Return the handler of `kind` in the class `base`, with a log of received messages."""
     fields = messages(FairTree(**BY_THE_PAPER))[kind].fields
 
     def handler(self: Any, view: Any, message: Any) -> None:
@@ -113,7 +113,7 @@ def run(what: gs.Scenario, **parameters: Any) -> gs.Result:
 
 
 def logged(what: gs.Scenario, **parameters: Any) -> tuple[gs.Result, Log, Log]:
-    """Result, what was said by the compiled protocol, and what arrived in the node program."""
+    """Return the result, the messages sent by the compiled protocol, and those received by nodes."""
     compiled, interpreted = (
         Logged(said=Log(), got=Log(), **{**BY_THE_PAPER, "samples": SMALL, **parameters}) for _ in range(2)
     )
@@ -138,7 +138,7 @@ def ledger(result: gs.Result) -> dict[str, dict[str, int]]:
 
 
 def test_single_machine_needs_no_messages() -> None:
-    """A leaf without a parent: the request goes straight to it, and nobody needs to be told anything."""
+    """The only leaf has no parent, so the request goes directly to it, and nothing is reported."""
     result = run(scenario(1))
     assert result.applications["first_start"].tolist() == [10.0]
     assert result.applications["finish"].tolist() == [14.0]
@@ -149,7 +149,7 @@ def test_single_machine_needs_no_messages() -> None:
 
 
 @pytest.mark.parametrize("nodes", ["compiled", "interpreted"])
-def test_two_machines_have_the_expected_times(nodes: Any) -> None:
+def test_messages_of_two_machines_arrive_at_the_times_computed_by_hand(nodes: Any) -> None:
     result = gs.simulate(scenario(2), FairTree(**BY_THE_PAPER, samples=SMALL), nodes=nodes)
     # leaf 1 sits with the root; leaf 2's summary takes latency and its bytes; at 10 s leaf 1 has got a share
     assert result.tables["updates"]["arrived"].tolist() == [0.0, 0.051488, 10.0]
@@ -174,7 +174,7 @@ def test_two_machines_have_the_expected_times(nodes: Any) -> None:
     assert result.tables["requests"]["kept"].tolist() == [1]
 
 
-def test_first_summaries_of_four_machines_have_the_expected_times() -> None:
+def test_first_summaries_of_four_machines_arrive_at_the_times_computed_by_hand() -> None:
     """Machine 0 takes router 1's and router 2's summaries one after the other, twice."""
     result, said, got = logged(scenario(4))
     first = LATENCY + SUMMARY_NS
@@ -189,7 +189,7 @@ def test_first_summaries_of_four_machines_have_the_expected_times() -> None:
     assert result.tables["updates"]["age"].tolist() == [at / NS for at in expected]
 
 
-def test_request_passes_four_machines_at_the_expected_times() -> None:
+def test_a_request_passes_four_machines_at_the_times_computed_by_hand() -> None:
     result, said, got = logged(scenario(4))
     hop = LATENCY + REQUEST_NS
     at = 10 * NS
@@ -248,7 +248,7 @@ WIDE = ((0.005, 0.01, 0.02, 0.04), (1000.0, 2000.0, 80_000.0), (1000.0,))
 
 
 @pytest.mark.parametrize(("bound", "level", "steps"), [(0.0, 0, 1), (1e-3, 0, 1), (1e9, 1, 0)])
-def test_bound_determines_the_level(bound: float, level: int, steps: int) -> None:
+def test_the_bound_determines_the_level_that_accepts(bound: float, level: int, steps: int) -> None:
     result = run(scenario(**LOADED), bound=bound, accept="minimum", minimum_of="busy", grid=WIDE)
     requests = result.tables["requests"]
     assert requests["level"].tolist() == [0, level]
@@ -315,7 +315,7 @@ def test_requests_enter_at_the_stated_router(entry: str, submitter: int, router:
         ("inverse-speed", 0.49, 0),
     ],
 )
-def test_minimum_counts_the_stated_leaves(minimum_of: str, bound: float, level: int) -> None:
+def test_the_minimum_counts_the_stated_leaves(minimum_of: str, bound: float, level: int) -> None:
     grid = ((1 / 2000, 1 / 500), (2000.0,), (1000.0,))
     result = run(
         scenario(4, tasks=2, submitter=(1,)), accept="minimum", minimum_of=minimum_of, bound=bound, grid=grid
@@ -376,14 +376,14 @@ def test_requests_off_the_grid_get_no_promise() -> None:
 
 
 def test_a_promise_with_time_to_spare_is_kept() -> None:
-    """The smallest sample is 0.005 s/Mflop, 20 s for 4000 Mflop; the way and a task of 1 s take less."""
+    """The smallest sample is 0.005 s/Mflop, 20 s for 4000 Mflop; transfers and a task of 1 s take less."""
     requests = run(scenario(4), grid=WIDE).tables["requests"]
     assert requests["promised"].tolist() == [0.005]
     assert (requests["guaranteed"].tolist(), requests["kept"].tolist()) == ([1], [1])
 
 
 def test_counters_count_requests_outside_the_window() -> None:
-    """Two machines, one router, three decisions: how many are at the lowest sample, how many at none."""
+    """Two machines and one router make three decisions, at the lowest sample or above all samples."""
     load: dict[str, Any] = {"release": (1.0, 100.0, 100.2), "tasks": (2, 4, 100), "submitter": (0, 0, 0)}
     # at the lowest sample S w is 1.02 s for the first and 2.04 s for the second; the third comes while the
     # second, on machine 1 since 100.051 s, cannot keep 102.04 s
@@ -414,7 +414,7 @@ def busy_scenario(machines: int = 13, **network: Any) -> gs.Scenario:
     ("rate", "interfaces"),
     [(0.0, "fifo"), (150.0, "fifo"), (2500.0, "fifo"), (10_000.0, "fifo"), (2500.0, "equal")],
 )
-def test_the_rate_limits_every_node(rate: float, interfaces: str) -> None:
+def test_the_update_rate_limits_the_summaries_of_every_node(rate: float, interfaces: str) -> None:
     result, said, _ = logged(busy_scenario(interfaces=interfaces), update_rate=rate, run_on=True)
     nbytes = result.facts["summary_bytes"]
     assert nbytes == 4 * 24 + 90
@@ -429,7 +429,7 @@ def test_the_rate_limits_every_node(rate: float, interfaces: str) -> None:
 
 
 def test_routers_delay_summaries() -> None:
-    """A router waits and then tells of both children at once; a leaf never waits."""
+    """A router waits and then reports both children at once; a leaf never waits."""
     _, said, _ = logged(scenario(4), hold_off=0.060)
     assert said.times("summary", node=1)[:2] == [0, 0]
     assert said.times("summary", node=0)[:2] == [60 * MS, 60 * MS]
@@ -446,7 +446,7 @@ def test_unchanged_summaries_are_not_sent() -> None:
 
 
 def test_child_answers_each_request() -> None:
-    """After each request from the parent, a summary echoes its number, which settles his ledger."""
+    """After each request from the parent, a summary echoes its number, so that debits are settled."""
     _, said, got = logged(busy_scenario(), run_on=True)
     for node in range(1, 25):
         asked = [(at, row["number"]) for at, row in got.of("request", node=node) if row["number"] >= 0]
@@ -512,7 +512,7 @@ def test_completions_are_reported_once_per_heartbeat(interfaces: str) -> None:
 
 @pytest.mark.parametrize("cell", [300.0, 7.0])
 def test_promises_hold_with_release_cells(cell: float) -> None:
-    """Every leaf samples each cell anew; what is promised is kept as long as the request's way is short."""
+    """Every leaf samples each cell anew; promises are kept if requests arrive quickly."""
     what = gs.Scenario(
         gs.Platform.desktop_grid(13, seed=3),
         gs.Workload.bags(12, interarrival=60.0, task_size=[20_000.0, 40_000.0], seed=4),
@@ -610,7 +610,7 @@ def test_facts_contain_the_explicit_grid() -> None:
 
 
 def near_exact(workload: gs.Workload, seed: int, **parameters: Any) -> tuple[float, int]:
-    """Maximum stretch, decided at the root on nearly exact summaries, relative to MinCent's; and how many
+    """Return the maximum stretch relative to MinCent's, with nearly exact summaries at the root; and how many
     decisions found no room in the stretch window."""
     what = gs.Scenario(
         gs.Platform.desktop_grid(64, seed=seed),
@@ -634,7 +634,7 @@ CLASSES = [1000.0, 65536.0, 1e6]
 
 @pytest.mark.claims
 def test_nearly_exact_summaries_of_long_tasks_need_refreshes() -> None:
-    """What is lost where tasks are long beside the promised times is the age of the summaries."""
+    """If tasks are long compared with the promised times, old summaries make stretches larger."""
     lost = {}
     for refresh in (0.0, 10.0):
         pairs = [
@@ -652,7 +652,7 @@ def test_nearly_exact_summaries_of_long_tasks_need_refreshes() -> None:
 
 
 def test_refresh_reports_that_a_long_task_nears_its_end() -> None:
-    """Two machines with tasks of 100 s; a bag of 10 s tasks comes after 92 s, 2 s after the last refresh."""
+    """Two machines with tasks of 100 s; a bag of 10 s tasks arrives at 92 s, 2 s after the last refresh."""
     what = gs.Scenario(
         gs.Platform.of([1000.0, 1000.0]),
         gs.Workload.of(release=[0.0, 92.0], tasks=[2, 2], task_size=[1e5, 1e4], submitter=[0, 0]),

@@ -117,7 +117,7 @@ def end(share: ProcessShare) -> None:
 def test_error_of_another_process_is_raised(
     part: Any, error: type[BaseException], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """This one waits for it in vain, and raises what it has raised."""
+    """The process that waits for it raises the same error."""
     # where the other finds this module; last, since an installed gridsim comes first
     monkeypatch.setattr(sys, "path", [*sys.path, str(Path(__file__).parents[3])])
     with pytest.raises(error, match=message), sharing(2, part) as share:

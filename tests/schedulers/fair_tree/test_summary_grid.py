@@ -57,7 +57,7 @@ bags = st.lists(
 @QUICK
 @given(bags, st.sampled_from((1.0, 3.0, 1000.0)))
 def test_fluid_stretch_lies_between_its_bounds(given_bags: Any, speed: float) -> None:
-    """Not below what one application needs alone, nor above what never being idle leads to."""
+    """The upper bound is that of one application after another, by release."""
     load = applications(*zip(*given_bags, strict=True))
     found = fluid_stretch(speed, load)
     assert found >= (1 - 1e-12) / speed
@@ -92,7 +92,7 @@ def test_derived_grid_has_the_expected_samples() -> None:
     assert np.diff(np.log(grid.stretch)).tolist() == pytest.approx([np.log(8) / 4] * 4)
 
 
-def test_the_load_widens_the_window() -> None:
+def test_a_higher_load_widens_the_window() -> None:
     speeds = np.full(10, 1000.0)
     load = applications(np.zeros(30), 100, 50.0)
     grid = derive_grid(speeds, load, (5, 1, 1))

@@ -70,8 +70,8 @@ def test_only_long_tasks_are_kept_off_the_reserved_workers() -> None:
         assert of_long.any() and not (of_long & reserved).any() and (~of_long & reserved).any(), name
 
 
-def test_reservation_of_a_job_without_tasks_gets_no_task() -> None:
-    """On one machine: six reservations of three tasks, then two of one task; three answers are none."""
+def test_a_reservation_of_a_job_without_unstarted_tasks_gets_no_task() -> None:
+    """One machine has six reservations for three tasks, and then two for one task."""
     workload = gs.Workload.of([0.0, 1.0], [3, 1], 10e3, [0, 0])
     result = gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), workload), gs.Sparrow())
     assert result.applications["finish"].tolist() == pytest.approx([30.0, 40.0], abs=0.01)
@@ -98,7 +98,7 @@ def test_compiled_and_interpreted_forms_have_equal_digests(name: str, failing: b
 
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
 def test_recovered_scheduler_does_not_publish_for_its_successor(form: Any) -> None:
-    """Machine 24 fails, and its 69 tasks go to 25; after its recovery it is asked and has no tasks."""
+    """Machine 24 fails, and its 69 tasks go to 25; after its recovery it gets requests and has no tasks."""
     down = dict(zip((8, 36, 4, 16, 7, 31, 28, 30, 24), range(5, 59, 6), strict=True))
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(nodes=40, seed=1),
@@ -121,7 +121,7 @@ def test_resumed_run_has_the_same_digest(name: str, form: Any, tmp_path: Path) -
         assert gs.resume(file).digest == uninterrupted.digest
 
 
-def test_reservations_of_a_job_without_tasks_are_cancelled() -> None:
+def test_reservations_of_a_job_without_unstarted_tasks_are_cancelled() -> None:
     plain, cancelling = (gs.simulate(jobs(), gs.Sparrow(cancellation=on)) for on in (False, True))
     sent = [
         dict(zip(result.messages["kind"], result.messages["sent"], strict=True))
@@ -199,7 +199,7 @@ def test_first_short_reservations_behind_a_long_task_are_stolen(
     assert list(node.queue) == [entry for entry in entries if str(entry[0]) not in stolen]
 
 
-def test_thief_asks_at_most_steal_attempts_workers_of_the_general_partition() -> None:
+def test_a_thief_asks_at_most_the_stated_number_of_general_workers() -> None:
     node, view = HawkNode(gs.Hawk(reserved=0.5, steal_attempts=4)), View()
     node.on_free(view)  # type: ignore[arg-type]
     for _ in range(9):

@@ -1,4 +1,4 @@
-"""What RJSS and its rivals note of their decisions: numbers worked out by hand; no run depends on it."""
+"""Recorded decisions of RJSS and compared schedulers: values computed by hand, and no effect on runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ COMPARED = "action", "machine", "saw", "limit", "true", "age"
 
 
 def test_move_is_recorded_with_its_reason() -> None:
-    """10 s at home; 1.1 s to go, 5 s there, 1.1 s back."""
+    """The job takes 10 s at home, or 1.1 s to go, 5 s at node 1, and 1.1 s back."""
     rows = decided(gs.Rjss(k=1.0), [0.0], [0], [1000.0], data=100)
     assert said(rows, 0, *COMPARED) == [
         ("earlier", 1, 7.2, 10.0, 7.2, 0.0), ("moved", 1, 7.2, 10.0, 7.2, 0.0)
@@ -55,7 +55,7 @@ def test_move_is_recorded_with_its_reason() -> None:
 
 
 def test_decision_records_the_stale_and_the_true_value() -> None:
-    """2 s to ask and hear.  Machine 1 is asked at 1.5 s and idle; at 2 s it begins a job of 20 s."""
+    """A probe takes 2 s.  Machine 1 is probed at 1.5 s and idle; at 2 s it begins a job of 20 s."""
     rows = decided(gs.Rjss(k=1.0, probe_latency=2.0), [0.0, 0.5], [1, 0], [4000.0, 1000.0])
     # what leaves at 2.5 s comes at 3.5 s, and waits until 22 s: 18.5 s, 5 s, and two ways
     moved = (1, 7.0, 10.0, 25.5, 1.0)
@@ -68,7 +68,7 @@ def test_decision_records_the_stale_and_the_true_value() -> None:
 
 
 def test_rejected_nodes_are_recorded_with_reasons() -> None:
-    """Two jobs at node 1 in 2 s, and 1.1 s on the way: the chance of another is 1 - exp(-1.1)."""
+    """Two jobs at node 1 in 2 s, and 1.1 s in transit: another has probability 1 - exp(-1.1)."""
     release, home, size = [1.0, 1.0, 2.0], [1, 1, 0], [1.0, 1.0, 1000.0]
     for rule, chance in (("at-least-one", 1 - math.exp(-1.1)), ("exactly-one", 1.1 * math.exp(-1.1))):
         scheduler = gs.Rjss(k=1.0, rule=rule, local_threshold=0.3)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The node program of RJSS and its rivals: the same results as the compiled protocol, message by message."""
+"""The node program of RJSS and compared schedulers equals the compiled protocol, message by message."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MFLOP = st.sampled_from([100.0, 250.0, 1000.0, 2000.0]) | st.floats(10.0, 3000.
 
 @st.composite
 def scenarios(draw: st.DrawFn) -> gs.Scenario:
-    """Few machines and round times, so that much happens at one instant."""
+    """Draw few machines and round times, so that many events coincide."""
     speeds = draw(st.lists(st.sampled_from([100.0, 200.0, 150.0, 333.3]), min_size=1, max_size=7))
     count = draw(st.integers(1, 14))
     release = draw(st.lists(_SECONDS, min_size=count, max_size=count))
@@ -100,8 +100,8 @@ def test_both_forms_give_the_same_result(scenario: gs.Scenario, scheduler: gs.Sc
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_job_streams_with_rates(name: str) -> None:
-    """The workload states the rate of each node, which only this node is told."""
+def test_both_forms_agree_on_job_streams_with_rates(name: str) -> None:
+    """The workload states the rate of each node, which only this node knows."""
     scenario = streams(20, horizon=150.0)
     assert scenario.workload.realize(scenario.platform).rates is not None
     assert_equal(scenario, ALL[name])
@@ -125,7 +125,7 @@ def test_compiled_form_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_message_calls_a_handler(
     latency: Any, overlay: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where asking takes no time, no node looks at another one: it asks."""
+    """Even if probes take no time, no node reads the state of another one."""
     calls: Counter[str] = Counter()
 
     def counted(name: str, handler: Any) -> Any:
@@ -202,7 +202,7 @@ def test_both_forms_keep_the_same_decisions_up_to_a_limit() -> None:
     assert forms[0].provenance["decisions"] == forms[1].provenance["decisions"]
 
 
-def test_jobs_without_transfer_time_give_equal_results() -> None:
+def test_both_forms_agree_if_transfers_take_no_time() -> None:
     """A job arrives at the instant at which it leaves, after all that is released then."""
     network = gs.Network(latency=0.0, bandwidth=float("inf"), interfaces="fifo")
     scenario = few([100.0, 100.0, 100.0], network, tasks=4, data=0, release=(0.0, 0.0, 10.0))

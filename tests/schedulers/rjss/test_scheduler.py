@@ -1,4 +1,4 @@
-"""RJSS and its rivals: small runs worked out by hand, replays in a few lines, what is refused."""
+"""RJSS and compared schedulers: small runs computed by hand, short replays, and rejected input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ALL: dict[str, gs.Scheduler] = {
 
 
 def second(bandwidth: float = 1000.0, interfaces: str = "equal") -> gs.Network:
-    """A message of b bytes takes 1 s + b / bandwidth."""
+    """Return a network in which a message of b bytes takes 1 s + b / bandwidth."""
     return gs.Network(latency=1.0, bandwidth=bandwidth, interfaces=interfaces)  # type: ignore[arg-type]
 
 
@@ -43,7 +43,7 @@ def few(
     data: int = 100,
     release: tuple[float, ...] = (0.0,),
 ) -> gs.Scenario:
-    """Jobs that are all released at machine 0."""
+    """Return a scenario of jobs that are all released at machine 0."""
     bags = gs.Workload.of(release, tasks, size, [0] * len(release), data, origin=0.0)
     return gs.Scenario(gs.Platform.of(speeds), bags, network or second(), seed=1)
 
@@ -51,7 +51,7 @@ def few(
 def streams(
     nodes: int = 60, network: gs.Network | None = None, seed: int = 5, **workload: Any
 ) -> gs.Scenario:
-    """Job streams of a load below 1."""
+    """Return a scenario of job streams with a load below 1."""
     usual: dict[str, Any] = {"horizon": 400.0, "interarrival": 20.0, "processing_time": 16.0, "seed": seed}
     jobs = gs.Workload.job_streams(**{**usual, **workload})
     return gs.Scenario(gs.Platform.normal(nodes, seed), jobs, network or gs.Network.star(), seed=seed)
@@ -65,7 +65,7 @@ def rows(result: gs.Result, table: str, *names: str) -> list[tuple[Any, ...]]:
 
 
 def test_a_job_moves_and_its_result_comes_back() -> None:
-    """10 s at home; 1.1 s to go, 5 s there, 1.1 s back."""
+    """The job takes 10 s at home, or 1.1 s to go, 5 s at node 1, and 1.1 s back."""
     result = gs.simulate(few([100.0, 200.0]), gs.Rjss(k=1.0), record=True)
     names = "application", "machine", "probes", "predicted", "waited", "turnaround"
     assert rows(result, "jobs", *names) == [(0, 1, 1, 0.0, 0.0, 7.2)]
@@ -80,7 +80,7 @@ def test_a_job_moves_and_its_result_comes_back() -> None:
 
 
 def test_a_bag_moves_task_by_task() -> None:
-    """The first task finds an idle home; the others find node 1 idle as long as none is there."""
+    """The first task starts at home; the others find node 1 idle until one has arrived there."""
     bag = few([100.0, 100.0], tasks=4)
     result = gs.simulate(bag, gs.Rjss(k=1.0, rule="none"), record=True)
     assert rows(result, "jobs", "application", "machine", "predicted", "waited", "turnaround")[1:] == [
@@ -119,7 +119,7 @@ def test_jobs_that_leave_one_node_wait_for_its_interface() -> None:
 
 
 def test_tasks_of_different_sizes_are_placed() -> None:
-    """20 s of work moves (5 + 2 there and back), 1 s does not; no data, so 1 s a way."""
+    """A task of 20 s moves (5 s, and 1 s each way without data), and a task of 1 s does not."""
     bags = gs.Workload.of_tasks([0.0, 50.0], [[2000.0, 100.0], [100.0, 2000.0]], [0, 0])
     scenario = gs.Scenario(gs.Platform.of([100.0, 400.0]), bags, second(), seed=1)
     result = gs.simulate(scenario, gs.Rjss(k=1.0, rule="none"), record=True)
@@ -131,7 +131,7 @@ def test_tasks_of_different_sizes_are_placed() -> None:
 
 
 def test_probe_takes_as_long_as_two_packets() -> None:
-    """100 bytes: 1.1 s to the other node, and 1.1 s back; the job leaves at 2.2 s."""
+    """A probe of 100 bytes takes 1.1 s each way, so the job leaves at 2.2 s."""
     scenario = few([100.0, 200.0])
     result = gs.simulate(scenario, gs.Rjss(k=1.0, probe_latency="network"))
     assert rows(result, "jobs", "machine", "turnaround") == [(1, 9.4)]
@@ -142,7 +142,7 @@ def test_probe_takes_as_long_as_two_packets() -> None:
 
 @pytest.mark.parametrize("cls", [gs.Rjss, gs.ResourceExclusion])
 def test_dispatcher_places_one_job_after_another(cls: type[gs.Scheduler]) -> None:
-    """Asking takes 4 s, and both stay: the second is decided on at 8 s, and the result of the first waits."""
+    """Probes take 4 s, and both jobs stay: the second is decided at 8 s, and the first result waits."""
     scenario = few([100.0, 50.0], size=100.0, release=(0.0, 1.0))
     result = gs.simulate(scenario, cls(k=1.0, probe_latency=4.0), record=True)
     assert rows(result, "arrivals", "application", "time") == [(0, 4.0), (1, 8.0)]
@@ -172,7 +172,7 @@ def test_without_migration_each_node_is_a_plain_queue() -> None:
 
 
 def replay(scenario: gs.Scenario, choose: Any) -> tuple[list[int], list[float]]:
-    """Machines and turnarounds where every node is asked, without interfaces or conditions.
+    """Return machines and turnarounds if all nodes are probed, without interfaces or conditions.
 
     choose : (turnarounds in ns at each node, home) -> node.
     """
@@ -229,7 +229,7 @@ def test_best_node_equals_that_of_a_replay() -> None:
 # -- rules and parameters -------------------------------------------------------------------------------
 
 
-def test_rules_differ_only_for_long_transfers() -> None:
+def test_rules_on_arrivals_differ_only_for_long_transfers() -> None:
     def found(network: gs.Network, data: float) -> list[gs.Table]:
         scenario = streams(60, network, data=data, interarrival=20.0, processing_time=30.0)
         rules = ("exactly-one", "at-least-one", "none")
@@ -243,7 +243,7 @@ def test_rules_differ_only_for_long_transfers() -> None:
 
 
 def test_printed_turnaround_compares_one_transfer_with_the_local_queue() -> None:
-    """1.1 s to go and nothing to wait for at home: the job stays, though it would be back 2.8 s earlier."""
+    """A transfer takes 1.1 s and home is idle: the job stays, although it would return 2.8 s earlier."""
     two = few([100.0, 200.0], release=(0.0, 5.0))
     result = gs.simulate(two, gs.Rjss(k=1.0, turnaround="printed", remote_threshold=np.inf))
     assert rows(result, "jobs", "machine", "turnaround") == [(0, 10.0), (1, 7.2)]
@@ -251,7 +251,7 @@ def test_printed_turnaround_compares_one_transfer_with_the_local_queue() -> None
 
 
 def test_rule_counts_jobs_that_arrive_during_the_transfer() -> None:
-    """Two jobs at node 1 in 2 s, and 1.1 s on the way: the chance of another is 1 - exp(-1.1) = 0.667."""
+    """Two jobs at node 1 in 2 s, and 1.1 s in transit: another has probability 1 - exp(-1.1) = 0.667."""
     jobs = gs.Workload.of([1.0, 1.0, 2.0], 1, [1.0, 1.0, 1000.0], [1, 1, 0], 100, origin=0.0)
     scenario = gs.Scenario(gs.Platform.of([100.0, 200.0]), jobs, second(), seed=1)
     for threshold, machine in ((0.66, 0), (0.67, 1)):
@@ -298,7 +298,7 @@ def test_schedulers_without_probes_do_not_migrate() -> None:
 
 
 def test_number_of_probed_nodes_is_limited() -> None:
-    """ceil(k * nodes), but no more than there are others; a job asks on until one is good enough."""
+    """A job probes at most ceil(k * nodes) other nodes, until one is good enough."""
     scenario = streams(25)
     for k, asked in ((0.1, 3), (0.04, 1), (0.041, 2), (1.0, 24)):
         result = gs.simulate(scenario, gs.Rjss(k=k))
@@ -321,7 +321,7 @@ def test_runs_are_valid_and_reproducible(name: str) -> None:
     assert gs.simulate(streams(30, seed=6), ALL[name]).digest != one.digest
 
 
-def test_schedulers_are_registered() -> None:
+def test_each_scheduler_has_a_registered_name() -> None:
     assert make_scheduler("rjss") == gs.Rjss() and make_scheduler("rjss-best") == gs.Rjss(pick="best")
     assert make_scheduler("resource-exclusion", {"k": 0.2}) == gs.ResourceExclusion(k=0.2)
     assert make_scheduler("resource-exclusion-fastest") == gs.ResourceExclusion(reading="fastest")
@@ -332,7 +332,7 @@ def test_schedulers_are_registered() -> None:
 
 
 class Cut(Exception):
-    """The run ends here."""
+    """Exception that ends a run."""
 
 
 def test_checkpoints_contain_pending_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

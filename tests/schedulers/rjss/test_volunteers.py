@@ -1,4 +1,4 @@
-"""RJSS and resource exclusion where owners come and go: runs worked out by hand, and what is refused."""
+"""RJSS and resource exclusion where owners come and go: runs computed by hand, and rejected input."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BACK = gs.Faults.of([1], [3.1], [100.0], reachable=True)
 
 
 def ran(scenario: gs.Scenario, faults: gs.Faults, scheduler: gs.Scheduler) -> Result:
-    """Run with everything recorded, and check the result."""
+    """Run with all records, and check the result."""
     with_owners = gs.Scenario(
         scenario.platform, scenario.workload, scenario.network, scenario.seed, faults=faults
     )
@@ -30,7 +30,7 @@ def ran(scenario: gs.Scenario, faults: gs.Faults, scheduler: gs.Scheduler) -> Re
 
 
 def stays_of(result: Result) -> list[tuple[Any, ...]]:
-    """Where jobs ran, from when to when, whether they ended there, and Mflop done before."""
+    """Return (machine, start, end, completed, Mflop done before) of each run of a job."""
     return [
         (machine, pytest.approx(start), pytest.approx(end), completed, pytest.approx(begin))
         for machine, start, end, completed, begin in sorted(
@@ -68,7 +68,7 @@ def test_job_leaves_when_the_owner_returns(on_return: Any, last: tuple[Any, ...]
 
 
 def test_waiting_jobs_leave_when_the_owner_returns() -> None:
-    """The second job waits at the fast node; both come home, and run there one after the other."""
+    """The second job waits at the fast node; both return home, and run there one after the other."""
     scenario = few([100.0, 400.0], tasks=2)
     result = ran(scenario, BACK, gs.Rjss(k=1.0, remote_threshold=np.inf, on_return="home"))
     # the first, 1.1 s to 3.1 s there: 800 Mflop; the second begins at home
@@ -76,8 +76,8 @@ def test_waiting_jobs_leave_when_the_owner_returns() -> None:
     assert result.machines["peak_queue"].tolist() == [1, 1]
 
 
-def test_job_that_arrives_after_the_owner_returns_home() -> None:
-    """The owner is back while the job is on its way: it turns round, and nothing is lost."""
+def test_a_job_that_arrives_after_the_owner_goes_back_home() -> None:
+    """The owner returns while the job is in transit: the job goes back, and nothing is lost."""
     faults = gs.Faults.of([1], [0.5], [100.0], reachable=True)
     result = ran(few([100.0, 200.0]), faults, gs.Rjss(k=1.0))
     assert stays_of(result) == [(0, 2.2, 12.2, 1, 0.0)]
@@ -86,7 +86,7 @@ def test_job_that_arrives_after_the_owner_returns_home() -> None:
 
 @pytest.mark.parametrize(("home", "begins", "machine", "probes"), [(80.0, 61.1, 1, 3), (20.0, 20.0, 0, 2)])
 def test_job_without_a_free_node_waits(home: float, begins: float, machine: int, probes: int) -> None:
-    """It is looked after again each 30 s, and when the owner of its node leaves."""
+    """The search is repeated every 30 s, and when the owner of its node leaves."""
     faults = gs.Faults.of([0, 1], [0.0, 0.0], [home, 50.0], reachable=True)
     result = ran(few([100.0, 200.0]), faults, gs.Rjss(k=1.0, retry=30.0))
     assert rows(result, "jobs", "machine", "probes") == [(machine, probes)]
@@ -126,7 +126,7 @@ def test_exact_predictions_change_the_chosen_node(
 
 
 def test_node_predicts_from_its_own_past() -> None:
-    """The owner of node 1 was away for 10 s twice, and left at 40 s: at 42 s there is time, at 46 s not."""
+    """The owner of node 1 was away for 10 s twice, and left at 40 s: a job fits at 42 s, but not at 46 s."""
     faults = gs.Faults.of([1, 1], [10.0, 30.0], [20.0, 40.0], reachable=True)
     machines = [
         int(ran(scenario, faults, gs.Rjss(k=1.0, pick="best", predictor="past")).tables["jobs"]["machine"][0])
@@ -161,7 +161,7 @@ def test_predictors_return_expected_ends() -> None:
     ids=repr,
 )
 def test_absent_owners_do_not_change_the_result(scheduler: gs.Scheduler) -> None:
-    """As the compiled protocol has it, which knows no owners."""
+    """The result is that of the compiled protocol, which has no owners."""
     scenario = streams(20, horizon=200.0)
     alone = gs.simulate(scenario, scheduler)
     owned = ran(scenario, gs.Faults.of([0], [1e6], [2e6], reachable=True), scheduler)
@@ -192,7 +192,7 @@ def test_unsupported_combinations_are_rejected(scheduler: gs.Scheduler, message:
 
 
 def test_wave_schedulers_support_the_same_owners() -> None:
-    """They are the same as outages of another kind: nothing is sent that could be lost."""
+    """Owners equal other outages for them, as they send no messages that could be lost."""
     scenario = few([100.0, 200.0], second(), tasks=3)
     down = gs.Faults.of([1], [3.1], [100.0])
     digests = {ran(scenario, faults, gs.Wave(mode="migration-immediate")).digest for faults in (BACK, down)}

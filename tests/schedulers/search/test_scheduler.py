@@ -176,7 +176,7 @@ def test_failed_point_is_skipped(line: None) -> None:
 
 
 def test_point_chooses_the_longest_listed_or_random_hosts() -> None:
-    """One point knows all 9 hosts; a second bag comes when the hosts of the first are listed again."""
+    """One point knows all 9 hosts; a second bag is released when the hosts of the first are listed again."""
     release = gs.Workload.of([50.0, 400.0], [5, 5], [1e5, 1e5], [0, 0], origin=0.0)
     seed, _ = one_point(8 + 8 * 7, release, degree=8, machines=9)
     chosen = {}
@@ -227,7 +227,7 @@ def test_all_machines_share_many_tasks(method: Any) -> None:
 
 
 def test_task_after_the_end_of_a_promise_is_returned() -> None:
-    """The promise to each client ends before its task comes; the second task finds the host busy."""
+    """The promise to each client ends before its task arrives; the second task finds the host busy."""
     workload = gs.Workload.of([10.0, 10.2], [2, 2], [1e5, 1e5], [0, 1], origin=0.0)
     result = run(gs.ExpandingRing(degree=2, promise=0.1, hop_time=1.0), workload=workload, machines=3)
     assert sent(result)["back"] >= 1
@@ -248,7 +248,7 @@ def test_oldest_task_gets_the_next_host() -> None:
 
 
 def test_returned_task_becomes_the_oldest() -> None:
-    """Machine 1 offers itself at 10.5 s until 10.6 s, and runs a task of its own when that of 0 comes."""
+    """Machine 1 offers itself at 10.5 s until 10.6 s, and runs an own task when that of 0 arrives."""
     workload = gs.Workload.of([10.0, 10.8, 11.2], [2, 1, 1], 1e5, [0, 1, 0], origin=0.0)
     method = gs.ExpandingRing(degree=1, promise=0.1, hop_time=1.0, max_hops=1, retry=1000.0)
     result = run(method, workload=workload, machines=2)
@@ -285,7 +285,7 @@ def test_only_the_promised_client_can_dismiss_a_host(line: None) -> None:
 
 
 def test_host_promised_to_another_client_returns_a_task(line: None) -> None:
-    """The task of 1 comes at 11.5 s; that of 3 comes at 12.4 s, when the promise has ended."""
+    """The task of 1 arrives at 11.5 s, and that of 3 at 12.4 s, when the promise has ended."""
     result = run(LATE, workload=gs.Workload.of([10.0, 10.9], [3, 2], 1e5, [1, 3], origin=0.0))
     assert sent(result)["back"] == 1
     assert assignments(result) == [

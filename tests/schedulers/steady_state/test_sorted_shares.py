@@ -36,7 +36,7 @@ def test_sorted_order_is_optimal_in_a_star(
     assert x.sum(axis=0) == pytest.approx(weights * level, rel=1e-9)
 
 
-def test_node_itself_uses_no_port() -> None:
+def test_tasks_of_the_node_itself_use_no_port() -> None:
     """The node runs the tasks with the most data, and its children run the others."""
     level, rates = sorted_shares(
         {7: (1.0, math.inf), 3: (1.0, 1.0)}, {0: (1.0, 9.0, 1.0), 1: (1.0, 0.1, 1.0)}

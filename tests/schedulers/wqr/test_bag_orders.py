@@ -1,4 +1,4 @@
-"""The orders of bags of WQR-FT, as its decisions and schedules show them, and machines that are left out."""
+"""Orders of bags in WQR-FT, checked by decisions and schedules, and excluded machines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COPIES = 2
 
 
 def crowded(seed: int, **more: Any) -> gs.Scenario:
-    """Six bags for eight machines that fail often."""
+    """Return six bags for eight machines that fail often."""
     workload = gs.Workload.bags(6, 150.0, 1.5, 0.5, 1e5, seed=seed, spread=gs.LogUniform(4.0))
     faults = gs.Faults.exponential(400.0, 100.0, seed)
     return gs.Scenario(gs.Platform.desktop_grid(8, seed), workload, seed=seed, faults=faults, **more)
@@ -32,7 +32,7 @@ Bags = dict[int, tuple[float, bool]]
 def decisions(result: Result) -> Iterator[tuple[int, Bags]]:
     """Yield the bag of each decision, and the released bags that are not complete before it.
 
-    For each of them: since when a task has no copy, and whether one may get one.  All is from the schedule.
+    For each of them: the time since which a task has no copy, and whether a task may get one.
     """
     rows, made, about = result.tables["schedule"], result.tables["decisions"], result.applications
     columns = (rows[name].tolist() for name in ("machine", "start", "task", "end", "completed"))
@@ -54,7 +54,7 @@ def decisions(result: Result) -> Iterator[tuple[int, Bags]]:
 
 
 def wanted(order: str, bags: Bags, last: int) -> int:
-    """Return the bag that a decision must be about.  last : that of the one before."""
+    """Return the bag that a decision must choose; `last` is the bag of the previous one."""
     ready = [bag for bag, (_, may_start) in bags.items() if may_start]
     waiting = [bag for bag, (since, _) in bags.items() if since < math.inf]
     if order == "fcfs-excl":

@@ -1,4 +1,4 @@
-"""The node programs of WQR-FT: they do exactly what the compiled kernel does, and do it themselves."""
+"""The node programs of WQR-FT equal the compiled kernel, without calling it."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_node_programs_equal_the_kernel_with_simultaneous_events(
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each handler is called; ``on_timer`` of workers by the name of the timer."""
+    """Count the calls of each handler; ``on_timer`` of workers by the name of the timer."""
     count: Counter[str] = Counter()
 
     def counted(owner: type, name: str) -> None:

@@ -1,4 +1,4 @@
-"""WQR-FT and its information-aware policies: parameters, the printed example, what is told of cycles."""
+"""WQR-FT and its information-aware policies: parameters, the printed example, and cycles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NINE = pytest.mark.parametrize("name", NAMES)
 
 
 def desktops(nodes: int = 40, ratio: float = 4.0, seed: int = 1, **more: Any) -> gs.Scenario:
-    """Three bags on machines that fail."""
+    """Return a scenario of three bags on machines that fail."""
     usual = {
         "workload": gs.Workload.bags(3, 900.0, ratio, 0.2, 3.6e6, seed=seed, spread=gs.LogUniform(5.0)),
         "faults": gs.Faults.exponential(7200.0, 900.0, seed),
@@ -44,7 +44,7 @@ def named(name: str, **parameters: Any) -> gs.WqrFt:
 
 @NINE
 def test_policies_reproduce_the_tables_of_the_paper(name: str) -> None:
-    """All nine as intended; as printed, all but those whose search begins with a machine that is not free."""
+    """As intended, all nine do; as printed, those whose search begins with a free machine."""
     _, wanted, (finish, done) = TABLES[name]
     seeds = range(20, 46) if name == "WQR-FT" else [1]  # three of these give the draw that is printed
     found = [assigned(Example()(seed), policy(name)) for seed in seeds]
@@ -55,7 +55,7 @@ def test_policies_reproduce_the_tables_of_the_paper(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROSE)
-def test_examples_in_the_text_hold_for_another_platform(name: str) -> None:
+def test_examples_in_the_text_of_the_paper_hold_for_another_platform(name: str) -> None:
     said, _ = PROSE[name]
     assert _slowest(name, assigned(Example(*ANOTHER)(1), policy(name))) == said
     holds = _slowest(name, assigned(Example()(1), policy(name))) == said
@@ -96,7 +96,7 @@ def test_nine_policies_are_registered() -> None:
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.booleans().flatmap(lambda fails: scenarios(faults=fails, unequal=True)))
 def test_named_rules_equal_their_functions(order: str, choice: str, scenario: gs.Scenario) -> None:
-    """The compiled indices find what the small functions find among everything there is."""
+    """The compiled indices choose the same as functions that search all tasks or machines."""
     rules = {"checkpoint_interval": 2.0, "checkpoint_cost": 0.5, "restore_cost": 0.25, "max_replicas": 3}
     by_name = gs.simulate(scenario, gs.WqrFt(task_order=order, machine_choice=choice, **rules))
     by_function = gs.simulate(
@@ -241,7 +241,7 @@ def total(result: Result) -> float:
 
 @pytest.mark.slow
 @NINE
-def test_cycles_sum_to_the_work_of_the_machines(name: str) -> None:
+def test_cycles_add_up_to_the_work_of_the_machines(name: str) -> None:
     result = gs.simulate(desktops(), named(name, max_replicas=3), record=True)
     assert validate_result(result) == []
     worked = float(result.machines["busy"] @ result.machines["speed"])
@@ -283,7 +283,7 @@ def test_checkpoint_interval_is_that_of_young() -> None:
 
 
 def test_local_checkpoints_serve_only_their_machine() -> None:
-    """One machine: the same.  Two tasks in turn: what a machine saved of the one is gone."""
+    """On one machine both stores are equal; on two, the other machine cannot read a local checkpoint."""
     faults = gs.Faults.of([0], [35.0], [35.0])
     scenario = gs.Scenario(gs.Platform.of([1000.0]), gs.Workload.of([0.0], 1, 60_000.0), faults=faults)
     rules: dict[str, Any] = {"checkpoint_interval": 10.0, "checkpoint_cost": 0.0, "restore_cost": 0.0}
@@ -308,7 +308,7 @@ def test_local_checkpoints_serve_only_their_machine() -> None:
 
 
 def first_machine(faults: gs.Faults, nodes: int, release: float, **parameters: Any) -> int:
-    """Where the only task goes."""
+    """Return the machine of the only task."""
     scenario = gs.Scenario(
         gs.Platform.equal(nodes), gs.Workload.of([release], 1, 1000.0, origin=0.0), faults=faults
     )
@@ -344,9 +344,9 @@ def test_prediction_errors_change_the_result() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_prediction_errors_multiply_up_times(seed: int) -> None:
-    """Both machines come up late: 0, on which the task takes 200 s, for 1000 s; 1, the faster one, for 10 s.
+    """Machine 0, on which the task takes 200 s, is up for 1000 s; machine 1, the faster one, for 10 s.
 
-    The factor is 0.2 at least and 10 at most: that is eight standard deviations, and eleven.
+    A factor below 0.2 or above 10 is eight or eleven standard deviations away.
     """
     scenario = gs.Scenario(
         gs.Platform.of([1000.0, 2000.0]),
@@ -372,7 +372,7 @@ def test_bags_are_served_in_order_of_release() -> None:
 
 
 def test_oldest_failed_task_restarts_first() -> None:
-    """Tasks 0 and 1 run; 1 fails before 0; then one machine is back."""
+    """Tasks 0 and 1 run; 1 fails before 0; then one machine recovers."""
     scenario = gs.Scenario(
         gs.Platform.equal(2),
         gs.Workload.of([0.0], 3, 100_000.0),

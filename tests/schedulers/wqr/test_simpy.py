@@ -1,5 +1,4 @@
-"""The SimPy programs that benchmarks hold WQR-FT against do the same work: same ends, same failures, same
-replicas."""
+"""SimPy programs of the benchmarks have the same ends, failures and replicas as WQR-FT."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ def test_kernel_and_simpy_do_the_same_work(
 def test_kernel_and_simpy_agree_on_simultaneous_events(
     bench: Any, monkeypatch: pytest.MonkeyPatch, design: str, policy: str
 ) -> None:
-    """First tasks end, then machines fail and come back, then tasks start."""
+    """First tasks end, then machines fail and recover, then tasks start."""
     scenario, scheduler = bench.scenario(60, 400, 4000.0), bench.scheduler(policy, checkpoint_cost=0.0)
     given = in_steps(*bench.inputs(scenario, scheduler, 10**15))
     monkeypatch.setattr(bench, "inputs", lambda *_: given)
@@ -56,7 +55,7 @@ def test_kernel_and_simpy_agree_on_simultaneous_events(
 
 
 def in_steps(speeds: Any, sizes: Any, sequence: Any, first: Any, failures: Any) -> tuple[Any, ...]:
-    """The same, with all that happens at whole multiples of 60 s."""
+    """Return the same scenario with all times at multiples of 60 s."""
     step = 60 * 10**9
     time, machine, up, until = failures
     sizes = np.ceil(sizes / 120000) * 120000

@@ -113,7 +113,7 @@ def test_a_run_with_arrays_continues_from_a_checkpoint() -> None:
 
 
 def test_a_state_without_the_arrays_of_its_messages_is_rejected() -> None:
-    """At 1 s, when the second application is released, messages of the first one are on their way."""
+    """At 1 s, when the second application is released, messages of the first one are in transit."""
     run = Simulation(scenario(latency=0.3, bandwidth=1000.0), Summaries(degree=3), Options())
     core: Any = run.policy.core  # type: ignore[attr-defined]
     seen = []

@@ -226,7 +226,7 @@ class Both(Taking):
         pass
 
 
-def test_on_done_does_not_support_reports() -> None:
+def test_the_handler_on_done_does_not_support_reports() -> None:
     class Asks(Takes, frozen=True, kw_only=True):
         policy = Both
         reports = True

@@ -351,7 +351,7 @@ def test_values_of_another_type_are_named(wrong: Any, said: str, monkeypatch: py
         gs.simulate(scenario(), Talks(told=[]))
 
 
-def test_numbers_of_numpy_and_extremes_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numpy_numbers_and_extreme_values_arrive_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     def say(view: Any) -> None:
         for count, weight in (
             (2**63 - 1, np.inf),

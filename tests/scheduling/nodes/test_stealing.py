@@ -72,7 +72,7 @@ class Alone(Stealing, frozen=True, kw_only=True):
 
 
 @pytest.mark.parametrize("cls", [Stealing, pytest.param(InOrder, marks=pytest.mark.slow)])
-def test_stealing_conforms(cls: Any, tmp_path: Any) -> None:
+def test_work_stealing_passes_the_checks(cls: Any, tmp_path: Any) -> None:
     """The promised order is checked, too, with arrivals and withdrawals of tasks."""
     found = check_scheduler(cls(degree=3), examples=6, max_nodes=7, hash_seeds=False, folder=tmp_path)
     assert found.with_failures > 1 and set(found.left_out) == {"hash seed", "decisions"}

@@ -1,4 +1,4 @@
-"""Cells, their keys, and where they run."""
+"""Cells, their keys, and the executors that run them."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def speechless(result):
 
 @pytest.fixture
 def fatal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The class, of a module that workers can import, too."""
+    """Return a scheduler class in a module that workers can import."""
     (tmp_path / "fatal_scheduler.py").write_text(FATAL)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "fatal_scheduler", raising=False)
@@ -104,7 +104,7 @@ def response(result: gs.Result) -> float:
     return result.makespan
 
 
-def test_a_key_is_all_that_an_outcome_depends_on(tmp_path: Path) -> None:
+def test_keys_differ_exactly_if_outcomes_may_differ(tmp_path: Path) -> None:
     base = Cell(small(), gs.FairTree())
     key = Keys().key
     same = Cell(gs.Scenario.from_toml(small().to_toml()), gs.FairTree(bound=1), {"makespan": None})
@@ -124,14 +124,14 @@ def test_a_key_is_all_that_an_outcome_depends_on(tmp_path: Path) -> None:
     assert len({key(cell) for cell in [base, *others]}) == len(others) + 1
 
 
-def test_a_key_is_of_one_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_depends_on_the_version_of_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = Cell(small(), gs.FairTree())
     before = Keys().key(cell)
     monkeypatch.setattr(keys, "code_version", lambda: "0.1.0+0123456789abcdef")
     assert Keys().key(cell) != before
 
 
-def test_a_key_has_the_content_of_files_and_not_their_paths(tmp_path: Path) -> None:
+def test_a_key_depends_on_the_content_of_files_and_not_on_their_paths(tmp_path: Path) -> None:
     def cell(name: str, speed: int) -> Cell:
         file = tmp_path / name
         head = "cpu_model,computers,avg_cores,gflops_core,gflops_computer\n"
@@ -144,7 +144,9 @@ def test_a_key_has_the_content_of_files_and_not_their_paths(tmp_path: Path) -> N
     assert keys.key(first) == keys.key(second) != keys.key(third)
 
 
-def test_a_key_has_the_source_of_the_users_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_depends_on_the_source_of_the_users_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = """
 import gridsim as gs
 class Mine(gs.Fcfs, frozen=True, kw_only=True):
@@ -165,7 +167,9 @@ class Mine(gs.Fcfs, frozen=True, kw_only=True):
         Keys().key(Cell(small(), scheduler))
 
 
-def test_a_key_has_the_source_of_the_users_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_depends_on_the_source_of_the_users_metric(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     keys = []
     for factor in (1, 20):
@@ -178,7 +182,9 @@ def test_a_key_has_the_source_of_the_users_metric(tmp_path: Path, monkeypatch: p
     assert keys[0] != keys[1]
 
 
-def test_a_key_has_the_name_of_the_users_metric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_depends_on_the_name_of_the_users_metric(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     code = "".join(f"def {name}(result):\n    return {value}\n" for value, name in enumerate("ab"))
     (tmp_path / "own_metrics.py").write_text(code)
@@ -187,7 +193,7 @@ def test_a_key_has_the_name_of_the_users_metric(tmp_path: Path, monkeypatch: pyt
     assert Keys().key(cells[0]) != Keys().key(cells[1])
 
 
-def test_a_key_has_the_source_of_functions_that_a_scheduler_is_given(
+def test_a_key_depends_on_the_source_of_functions_in_parameters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
@@ -201,8 +207,8 @@ def test_a_key_has_the_source_of_functions_that_a_scheduler_is_given(
     assert keys[0] != keys[1]
 
 
-def test_code_version_is_of_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of all of them, and of nothing else: kernels, their declarations and headers, Python; and of numpy."""
+def test_the_code_version_is_a_digest_of_the_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It covers Python files, kernels with declarations and headers, the version of numpy, and no more."""
     sources = digest_of_sources(Path(gs.__file__).parents[1], np.__version__)
     assert code_version() == f"{gs.__version__}+{sources[:16]}"
     counted = ["gridsim/a.py", "gridsim/deep/in/b.py", "gridcore/k.pyx", "gridcore/k.pxd", "gridcore/k.h"]
@@ -240,7 +246,7 @@ def values(found: list[Measured]) -> list[tuple]:
     return [(each.digest, dict(each.values).keys(), each.error) for each in found]
 
 
-def test_what_comes_out_does_not_depend_on_where() -> None:
+def test_results_do_not_depend_on_the_executor() -> None:
     cells = some(9)
     here = gathered(cells)
     assert len({each.digest for each in here}) == 9 and not any(each.error for each in here)
@@ -253,7 +259,7 @@ def test_what_comes_out_does_not_depend_on_where() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Couldn't detect a suitable IP address")  # where there is no network
-def test_dask() -> None:
+def test_runs_on_dask_equal_local_runs() -> None:
     import distributed
 
     cells = some(6)
@@ -267,8 +273,8 @@ def test_dask() -> None:
         assert values(gathered(cells, executor=pool)) == values(gathered(cells))
 
 
-def test_addresses_of_dask_that_are_not_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with ``tls:`` without certificates; `distributed` says so in a TypeError."""
+def test_a_failed_connection_to_dask_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For ``tls:`` without certificates, `distributed` raises a TypeError."""
     import distributed
 
     def fails(_: str) -> None:
@@ -281,7 +287,7 @@ def test_addresses_of_dask_that_are_not_set_up(monkeypatch: pytest.MonkeyPatch) 
 
 
 class Counted(Executor):
-    """Runs what is submitted at once, and counts."""
+    """Executor that runs each batch at once, and stores its size."""
 
     _max_workers = 1
 
@@ -295,7 +301,7 @@ class Counted(Executor):
         return future
 
 
-def test_cells_go_in_batches() -> None:
+def test_cells_are_submitted_in_batches() -> None:
     pool = Counted()
     gathered(some(40), executor=pool)
     assert sum(pool.sizes) == 40 and pool.sizes[0] == 1 and 3 <= max(pool.sizes) <= 25
@@ -306,7 +312,7 @@ def test_cells_go_in_batches() -> None:
         gathered(some(1), executor=pool, batch=0)
 
 
-def test_a_cell_that_fails_stops_nothing(fatal: Any) -> None:
+def test_a_failed_run_does_not_stop_other_runs(fatal: Any) -> None:
     cells = some(5)
     cells[2] = Cell(small(), fatal(how="raise"))
     cells[4] = Cell(small(), fatal(how="exit"))
@@ -318,8 +324,8 @@ def test_a_cell_that_fails_stops_nothing(fatal: Any) -> None:
 
 
 @pytest.mark.parametrize("workers", [False, True])
-def test_an_error_without_a_text_stops_nothing(fatal: Any, workers: bool) -> None:
-    """Of a scheduler and of a metric."""
+def test_an_error_whose_text_fails_is_recorded(fatal: Any, workers: bool) -> None:
+    """A scheduler or a metric raises the error."""
     metrics = {"bad": sys.modules[fatal.__module__].speechless}
     said = "Speechless: no text: str() of the error raises RuntimeError (fatal_scheduler.py:"
     with Processes(1) if workers else nullcontext() as where:
@@ -335,8 +341,8 @@ def test_an_error_without_a_text_stops_nothing(fatal: Any, workers: bool) -> Non
         gs.replicate(small(), schedulers, replicates=1)
 
 
-def test_a_worker_that_dies_stops_nothing(fatal: Any, tmp_path: Path) -> None:
-    """The cell that kills its process is told from those that went down with it."""
+def test_a_killed_worker_fails_only_its_own_run(fatal: Any, tmp_path: Path) -> None:
+    """The cell that kills its process is distinguished from those that were lost with it."""
     cells = some(8)
     cells[3] = Cell(small(), fatal())
     with Processes(2) as pool:
@@ -349,7 +355,7 @@ def test_a_worker_that_dies_stops_nothing(fatal: Any, tmp_path: Path) -> None:
 
 
 def lose_one(pool: Processes) -> None:
-    """One worker is killed, and the pool has noticed."""
+    """Kill a worker, and wait until the pool has detected it."""
     inner: Any = pool._pool
     os.kill(next(iter(inner._processes)), signal.SIGKILL)
     until = time.monotonic() + 20
@@ -359,7 +365,7 @@ def lose_one(pool: Processes) -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_idle_stops_nothing() -> None:
+def test_the_loss_of_an_idle_worker_fails_no_run() -> None:
     with Processes(2) as pool:
         assert not any(each.error for each in gathered(some(4), executor=pool))
         lose_one(pool)
@@ -367,7 +373,7 @@ def test_a_worker_that_dies_idle_stops_nothing() -> None:
 
 
 class LosesOne(Processes):
-    """A worker is lost between the first task and the second."""
+    """Pool that loses a worker between the first two submissions."""
 
     sent = 0
 
@@ -378,13 +384,13 @@ class LosesOne(Processes):
         return super().submit(fn, *args, **kwargs)
 
 
-def test_a_worker_that_dies_while_others_are_sent_stops_nothing() -> None:
+def test_the_loss_of_a_worker_during_submissions_fails_no_run() -> None:
     with LosesOne(2) as pool:
         assert not any(each.error for each in gathered(some(6), executor=pool, batch=2))
 
 
 class OneBreaks(Processes):
-    """Of the first two tasks one is lost with its worker, the other is not over; later ones are run here."""
+    """Pool that loses the first batch and never completes the second; it runs later batches itself."""
 
     def __init__(self) -> None:
         self._max_workers = 1
@@ -405,13 +411,13 @@ class OneBreaks(Processes):
         return "was killed"
 
 
-def test_what_goes_down_with_a_pool_is_run_again() -> None:
+def test_runs_lost_with_a_broken_pool_are_repeated() -> None:
     found = gathered(some(6), executor=OneBreaks(), batch=2)
     assert not any(each.error for each in found)
 
 
-def test_what_a_pool_ends_has_ended() -> None:
-    """Although workers do not heed SIGTERM: a pool that lost one ends the others, and waits for them."""
+def test_a_broken_pool_waits_for_the_end_of_its_workers() -> None:
+    """A pool that lost a worker kills the others, which ignore SIGTERM, and waits for them."""
     with Processes(2) as pool:
         assert all(future.result() for future in [pool.submit(os.getpid) for _ in range(8)])
         workers = list(pool._pool._processes.values())
@@ -428,8 +434,8 @@ def test_what_a_pool_ends_has_ended() -> None:
         assert pool.submit(os.getpid).result(timeout=60)
 
 
-def test_what_a_worker_cannot_import_is_an_error_of_its_own(fatal: Any, tmp_path: Path) -> None:
-    """As is a class of a notebook: the worker goes on."""
+def test_an_import_error_of_a_worker_fails_only_its_own_run(fatal: Any, tmp_path: Path) -> None:
+    """The worker continues; classes of notebooks cause such errors."""
     cells = some(4)
     cells[1] = Cell(small(), fatal())
     with Processes(1) as pool:
@@ -442,7 +448,7 @@ def test_what_a_worker_cannot_import_is_an_error_of_its_own(fatal: Any, tmp_path
 
 
 class Dropping(Counted):
-    """Drops what was submitted first, and each cell whose number of task is `always`."""
+    """Executor that drops the first batch once, and the cell with number `always` each time."""
 
     def __init__(self, always: int) -> None:
         super().__init__()
@@ -461,14 +467,14 @@ class Dropping(Counted):
         return future
 
 
-def test_what_an_executor_drops_is_tried_once_more() -> None:
+def test_runs_dropped_by_an_executor_are_repeated_once() -> None:
     cells = [Cell(replication(small(), k), gs.Fcfs()) for k in range(5)]
     found = gathered(cells, executor=Dropping(always=3), batch=1)
     assert [k for k, each in enumerate(found) if each.error] == [3]
     assert found[3].error == "the worker could not run it: CancelledError: "
 
 
-def test_a_pool_that_breaks_says_so(fatal: Any) -> None:
+def test_a_broken_pool_is_reported(fatal: Any) -> None:
     with (
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
         pytest.raises(gs.GridSimError, match="the executor failed .*; what was finished is kept"),
@@ -477,7 +483,7 @@ def test_a_pool_that_breaks_says_so(fatal: Any) -> None:
 
 
 class Breaking(Counted):
-    """Two at a time; breaks with the task of this number, which it refuses or loses."""
+    """Executor with two workers that breaks at the batch `number`, which it refuses or loses."""
 
     _max_workers = 2
 
@@ -497,27 +503,27 @@ class Breaking(Counted):
 
 
 @pytest.mark.parametrize(("refuses", "kept"), [(True, [0]), (False, [0, 2, 3])])
-def test_what_an_executor_that_breaks_had_finished_is_told(refuses: bool, kept: list[int]) -> None:
+def test_runs_finished_before_an_executor_broke_are_reported(refuses: bool, kept: list[int]) -> None:
     told: list[Any] = []
     with pytest.raises(gs.GridSimError, match="no more.; what was finished is kept"):
         run_cells(some(4), told.extend, executor=Breaking(1, refuses), batch=1)
     assert [number for number, _ in told] == kept
 
 
-def test_workers_with_other_code_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_with_another_version_of_the_code_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = Counted()
     monkeypatch.setattr(execution, "code_version", lambda: "0+other")
     with pytest.raises(gs.GridSimError, match="^workers"):
         gathered(some(1), executor=pool)
 
 
-def test_what_cannot_be_sent_is_said_before_anything_runs() -> None:
+def test_functions_that_cannot_be_sent_are_rejected_before_the_runs() -> None:
     cells = [*some(2), Cell(small(), gs.Fcfs(), {"own": lambda result: 1.0})]
     with Processes(1) as pool, pytest.raises(gs.ScenarioError, match="^own"):
         run_cells(cells, lambda over: pytest.fail("something ran"), executor=pool)
 
 
-def test_what_a_worker_warns_of_comes_back(tmp_path: Path) -> None:
+def test_warnings_of_a_worker_are_returned(tmp_path: Path) -> None:
     log = tmp_path / "jobs.swf"
     jobs = ["1 0 0 10 1 -1 -1 1 10 -1 1 1 1 1 1 1 -1 -1", "2 5 0 -1 1 -1 -1 1 10 -1 1 1 1 1 1 1 -1 -1"]
     log.write_text("\n".join(jobs) + "\n")
@@ -541,7 +547,7 @@ if __name__ == "__main__":
 
 
 def _lives(process: int) -> bool:
-    """Whether it does anything: one that nobody has waited for stands in the list, but is over."""
+    """Return whether a process runs; a zombie does not."""
     try:
         os.kill(process, 0)
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -574,8 +580,8 @@ os.kill(os.getpid(), signal.SIGTERM)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_workers_are_deaf_from_their_birth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To what is sent to all, even before they have read what they are to do: Python imports this first."""
+def test_workers_ignore_signals_from_their_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signals to all processes are ignored even before a worker reads its task: sitecustomize is first."""
     (tmp_path / "sitecustomize.py").write_text(STARTED)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
@@ -585,8 +591,8 @@ def test_workers_are_deaf_from_their_birth(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_a_submission_is_not_cut_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A signal waits until the pool knows of the worker that was begun."""
+def test_a_signal_during_a_submission_leaves_no_unknown_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal is handled once the pool knows the started worker."""
     monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: set())  # other threads hear it anyway
     start = SpawnProcess.start
     heard = []
@@ -612,9 +618,9 @@ def test_a_submission_is_not_cut_in_two(monkeypatch: pytest.MonkeyPatch) -> None
 def test_workers_have_the_environment_of_their_parent(
     value: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What begins them without a look at the current folder is not for what they begin.
+    """PYTHONSAFEPATH is set only for their start.
 
-    Threads of OpenBLAS sleep where they are idle, unless the user says for how long they wait."""
+    Idle threads of OpenBLAS sleep, unless the user states how long they wait."""
     names = "PYTHONSAFEPATH", "OPENBLAS_THREAD_TIMEOUT"
     for name in names:
         monkeypatch.delenv(name, raising=False)
@@ -626,8 +632,8 @@ def test_workers_have_the_environment_of_their_parent(
     assert [os.environ.get(name) for name in names] == [value, value]
 
 
-def test_what_was_cancelled_disturbs_no_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its thread tells all that were under way that the workers are gone."""
+def test_cancelled_runs_cause_no_error_in_a_broken_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread of the pool reports the loss of the workers to all pending runs."""
     told: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", told.append)
     with Processes(1) as pool:
@@ -640,7 +646,7 @@ def test_what_was_cancelled_disturbs_no_pool(monkeypatch: pytest.MonkeyPatch) ->
     assert not manager.is_alive() and told == [] and all(future.done() for future in futures)
 
 
-def test_measure_is_here_what_it_is_there() -> None:
+def test_measured_values_equal_those_of_simulate() -> None:
     found = measure(some(1)[0])
     assert found.digest == gs.simulate(replication(small(), 0), gs.Fcfs()).digest
     assert found.values["makespan"] == gs.simulate(replication(small(), 0), gs.Fcfs()).makespan

@@ -27,7 +27,7 @@ def some(count: int) -> list[Cell]:
     return [Cell(replication(small(), k), gs.Fcfs()) for k in range(count)]
 
 
-def test_what_is_there_is_not_run_again(tmp_path: Path, ran: list[int]) -> None:
+def test_stored_runs_are_not_repeated(tmp_path: Path, ran: list[int]) -> None:
     first = collect(some(3), store=Store(tmp_path / "s"))
     again = collect(some(5), store=Store(tmp_path / "s"))  # growing reuses what is there
     assert ran == [3, 2]
@@ -45,7 +45,7 @@ def test_equal_cells_are_run_once(tmp_path: Path, ran: list[int]) -> None:
     assert ran == [2] and found[0] == found[1] != found[2]
 
 
-def test_a_failed_cell_is_kept_with_its_error(tmp_path: Path, ran: list[int]) -> None:
+def test_a_failed_run_is_stored_with_its_error(tmp_path: Path, ran: list[int]) -> None:
     cells = [*some(2), Cell(small(), gs.DgsAsap())]
     store = Store(tmp_path / "s")
     for retry in (False, False, True):
@@ -57,7 +57,7 @@ def test_a_failed_cell_is_kept_with_its_error(tmp_path: Path, ran: list[int]) ->
         collect(cells, store=store, fail_fast=True)
 
 
-def test_one_that_did_not_fail_counts_more(tmp_path: Path) -> None:
+def test_a_successful_run_has_precedence_over_a_failed_one(tmp_path: Path) -> None:
     store, (cell,) = Store(tmp_path / "s"), some(1)
     (key,) = store.keys_of([cell])
     store.add([(key, cell, Measured(error="the worker was lost", code="c"))])
@@ -68,7 +68,7 @@ def test_one_that_did_not_fail_counts_more(tmp_path: Path) -> None:
 
 
 def in_order_of_time(monkeypatch: pytest.MonkeyPatch, backwards: bool) -> None:
-    """Let shards be read in the order in which they were written, or backwards."""
+    """Make stores read shards in the order in which they were written, or backwards."""
     ages: list[Path] = []
     write, shards = Store._write, Store._shards
     monkeypatch.setattr(Store, "_write", lambda *args: ages.append(write(*args)))
@@ -78,10 +78,10 @@ def in_order_of_time(monkeypatch: pytest.MonkeyPatch, backwards: bool) -> None:
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_a_run_that_did_not_fail_counts_more_whatever_it_measured(
+def test_a_run_with_only_own_metrics_has_precedence_over_a_failed_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backwards: bool
 ) -> None:
-    """Nothing but what is the user's own; in whatever order the shards are read."""
+    """The order in which shards are read has no effect."""
     in_order_of_time(monkeypatch, backwards)
     store, (cell,) = Store(tmp_path / "s"), some(1)
     (key,) = store.keys_of([cell])
@@ -91,7 +91,7 @@ def test_a_run_that_did_not_fail_counts_more_whatever_it_measured(
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_what_was_not_measured_is_missing(
+def test_a_stored_run_without_a_requested_metric_is_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backwards: bool
 ) -> None:
     in_order_of_time(monkeypatch, backwards)
@@ -104,8 +104,8 @@ def test_what_was_not_measured_is_missing(
     assert store.find([key], ["gap"])[key].values["gap"] == 2.0 and len(store) == 1
 
 
-def test_columns_are_those_of_pyarrow(tmp_path: Path) -> None:
-    """They are made from buffers, without ``pyarrow.array``."""
+def test_columns_equal_those_that_pyarrow_makes(tmp_path: Path) -> None:
+    """The store makes them from buffers, without ``pyarrow.array``."""
     arrow, store = pytest.importorskip("pyarrow"), Store(tmp_path / "s")
     values = {
         "string": ["", "two", "dr\u00fc\u03b2en", "\U0001f600"],
@@ -121,7 +121,7 @@ def test_columns_are_those_of_pyarrow(tmp_path: Path) -> None:
             )
 
 
-def test_whole_results(tmp_path: Path, ran: list[int]) -> None:
+def test_whole_results_are_stored_on_request(tmp_path: Path, ran: list[int]) -> None:
     store = Store(tmp_path / "s")
     collect(some(2), store=store)
     keys = store.keys_of(some(2))
@@ -134,7 +134,7 @@ def test_whole_results(tmp_path: Path, ran: list[int]) -> None:
     assert [keeping.result(key).digest for key in keys] == [each.digest for each in found]
 
 
-def test_tables(tmp_path: Path) -> None:
+def test_a_store_is_read_as_tables(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
     cells = [*some(2), Cell(small(), gs.FairTree(bound=1.5), {"own": own})]
     collect(cells, store=store)
@@ -155,7 +155,7 @@ def own(result: gs.Result) -> float:
     return 42.0
 
 
-def test_metrics_are_known_by_name(tmp_path: Path) -> None:
+def test_metrics_without_a_unique_name_are_rejected(tmp_path: Path) -> None:
     """Two closures, or a lambda with another default, have the same name and source."""
     store = Store(tmp_path / "s")
 
@@ -168,8 +168,8 @@ def test_metrics_are_known_by_name(tmp_path: Path) -> None:
     assert store.keys_of([dataclasses.replace(some(1)[0], metrics={"own": own})])
 
 
-def test_a_file_that_changes_is_another_one(tmp_path: Path) -> None:
-    """Also for the same store object, as in a notebook."""
+def test_a_changed_file_causes_a_new_run(tmp_path: Path) -> None:
+    """This holds for the same store object, as in a notebook."""
     store, log = Store(tmp_path / "s"), tmp_path / "jobs.swf"
     spans = []
     for run_time in (100, 900):
@@ -180,7 +180,7 @@ def test_a_file_that_changes_is_another_one(tmp_path: Path) -> None:
     assert spans[0] != spans[1]
 
 
-def test_what_the_worker_is_to_blame_for_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_lost_with_its_worker_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, cells = Store(tmp_path / "s"), some(2)
 
     def run_cells(todo, report, **how) -> None:
@@ -193,15 +193,15 @@ def test_what_the_worker_is_to_blame_for_is_not_kept(tmp_path: Path, monkeypatch
     assert first.digest and second.error == "x (in the store: retry runs it again)"
 
 
-def test_several_may_begin_a_store(tmp_path: Path) -> None:
-    """Or be killed when they do."""
+def test_a_partly_created_store_can_be_opened(tmp_path: Path) -> None:
+    """Another process is creating it, or was killed meanwhile."""
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / ".store.json.0123456789ab.tmp").write_bytes(b"")
     (tmp_path / "s" / "cells").mkdir()
     assert len(Store(tmp_path / "s")) == 0
 
 
-def test_many_shards_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_shards_are_merged_into_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "_MANY", 3)
     store = Store(tmp_path / "s")
     for k in range(1, 4):
@@ -216,8 +216,8 @@ def test_many_shards_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert store.to_pandas().equals(before.to_pandas())
 
 
-def test_what_is_put_together_is_there_all_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is killed, or has no room left, when one shard is written of many, has the many."""
+def test_a_failed_merge_of_shards_loses_no_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old shards remain if the process is killed or the disk is full."""
     store = Store(tmp_path / "s")
     for k in range(1, 4):
         collect(some(k), store=store)
@@ -233,10 +233,8 @@ def test_what_is_put_together_is_there_all_the_time(tmp_path: Path, monkeypatch:
     assert len(Store(tmp_path / "s")) == 3
 
 
-def test_what_is_put_together_by_others_is_not_missed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between being listed and being opened."""
+def test_runs_merged_by_another_process_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shards are merged after they are listed and before they are opened."""
     monkeypatch.setattr(stores, "_MANY", 3)
     store, other = Store(tmp_path / "s"), Store(tmp_path / "s")
     with monkeypatch.context() as patch:
@@ -255,7 +253,7 @@ def test_what_is_put_together_by_others_is_not_missed(
     assert len(store) == 3 and tidied
 
 
-def test_what_was_never_finished_is_cleared_away(tmp_path: Path) -> None:
+def test_old_unfinished_files_are_removed(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
     shards, results = tmp_path / "s" / "cells", tmp_path / "s" / "results"
     shard, result = f".{'a' * 32}.parquet", f".{'b' * 64}.npz"
@@ -274,7 +272,7 @@ def test_what_was_never_finished_is_cleared_away(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("folder", ["cells", "scenarios", "results"])
 @pytest.mark.parametrize("name", [".thesis.tmp", "data.parquet", ".x.npz.0123456789ab.tmp", "folder/x"])
-def test_folders_of_others_that_are_called_so(tmp_path: Path, folder: str, name: str) -> None:
+def test_other_folders_with_names_of_a_store_are_rejected(tmp_path: Path, folder: str, name: str) -> None:
     theirs = tmp_path / "mine" / folder / name
     theirs.parent.mkdir(parents=True)
     theirs.write_text("precious")
@@ -284,8 +282,8 @@ def test_folders_of_others_that_are_called_so(tmp_path: Path, folder: str, name:
     assert [path for path in (tmp_path / "mine").rglob("*") if path.is_file()] == [theirs]
 
 
-def test_a_store_that_others_begin(tmp_path: Path) -> None:
-    """What they may have put there before it is said that this is a store."""
+def test_a_store_that_another_process_is_creating_can_be_opened(tmp_path: Path) -> None:
+    """Its files may exist before the file that identifies a store."""
     for name in ("cells", "scenarios", "results"):
         (tmp_path / "s" / name).mkdir(parents=True)
     for name in (f"cells/.{'a' * 32}.parquet.{'1' * 12}.tmp", f"results/{'b' * 64}.npz"):
@@ -309,7 +307,7 @@ def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
         len(store)
 
 
-def test_no_flipped_bit_of_a_shard_is_read(tmp_path: Path) -> None:
+def test_a_shard_with_a_flipped_bit_is_rejected(tmp_path: Path) -> None:
     """Parquet itself notices few of them: it would return exchanged columns, NaN, or other digits."""
     store = Store(tmp_path / "s")
     collect(some(1), store=store)
@@ -324,7 +322,7 @@ def test_no_flipped_bit_of_a_shard_is_read(tmp_path: Path) -> None:
     assert len(store) == 1
 
 
-def test_shards_that_were_merged_before_are_merged_again(
+def test_shards_that_were_merged_but_not_removed_are_merged_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process was killed before it removed them: the new shard has the name of one of the old ones."""
@@ -339,7 +337,7 @@ def test_shards_that_were_merged_before_are_merged_again(
     assert len(list((tmp_path / "s" / "cells").iterdir())) == 1 and len(store) == 2
 
 
-def test_only_a_store_is_a_store(tmp_path: Path) -> None:
+def test_paths_that_are_no_store_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("precious")
     for wrong in (tmp_path, tmp_path / "mine.txt"):
         with pytest.raises(gs.ScenarioError, match="store must be a store of gridsim or a new folder"):
@@ -355,7 +353,9 @@ def test_only_a_store_is_a_store(tmp_path: Path) -> None:
         store.keys_of([dataclasses.replace(some(1)[0], metrics={"digest": own})])
 
 
-def test_what_is_done_when_it_is_cut_off_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_finished_before_an_interrupt_are_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cells = some(4)
     store = Store(tmp_path / "s")
     measure = __import__("gridsim.studies.execution.run_cells", fromlist=["measure"]).measure

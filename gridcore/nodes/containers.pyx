@@ -1,0 +1,524 @@
+"""Containers of node programs, whose memory grows and shrinks with their contents: queues, heaps, maps and sets.
+
+The rows of interpreted and compiled nodes are in the same memory, `gridcore.nodes.rows`.
+"""
+
+import numbers
+import operator
+
+cimport cython
+from libc.string cimport memcpy, memset
+
+from gridcore.nodes.rows cimport (
+    Head, block_rows, heap_at, heap_pop, heap_push, map_at, map_discard, map_find, map_get, map_next, map_pop,
+    map_put, map_remove, iteration_error, memory_in_use, queue_at, queue_pop, queue_push, rows_clear,
+)
+
+import numpy as np
+
+__all__ = ["Container", "Fifo", "Heap", "IntMap", "IntSet", "RecordContainers", "allocated_bytes", "rebuild"]
+
+cdef enum:
+    MAX_COLUMNS = 16
+cdef object LOWEST = -(2**63), HIGHEST = 2**63 - 1
+cdef dict row_types = {}
+
+
+def allocated_bytes() -> tuple[int, int]:
+    """Return the bytes of rows in use by all containers of this process, and the bytes allocated for them."""
+    return memory_in_use()
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class RowType:
+    """The columns of the rows of a container; containers with equal columns share them."""
+
+    def __init__(self, tuple names, tuple kinds, bint has_key):
+        cdef Py_ssize_t k
+        self.names, self.kinds, self.has_key = names, kinds, has_key
+        self.words = len(names) + has_key
+        for k in range(len(names)):
+            if kinds[k] is float:
+                self.reals |= 1LL << (k + has_key)
+
+    cdef object _value(self, const long long* row, Py_ssize_t word):
+        return (<const double*> row)[word] if self.reals >> word & 1 else row[word]
+
+    cdef object _values(self, const long long* row):
+        """Return the values of a row without its key: the value itself if there is one column, else a tuple."""
+        cdef Py_ssize_t k, first = self.has_key
+        if self.words == first + 1:
+            return self._value(row, first)
+        return tuple([self._value(row, k) for k in range(first, self.words)])
+
+    cdef int _fill(self, long long* row, tuple values, str call) except -1:
+        """Write values to a row, after its key."""
+        cdef Py_ssize_t k
+        cdef object value
+        if len(values) != len(self.names):
+            names = ", ".join(self.names)
+            raise TypeError(f"{call} requires {len(self.names)} values ({names}), got {len(values)}")
+        for k in range(len(values)):
+            value = values[k]
+            if self.kinds[k] is float:
+                (<double*> row)[k + self.has_key] = value if type(value) is float else real(self.names[k], value)
+            else:
+                row[k + self.has_key] = integer(self.names[k], value)
+        return 0
+
+
+cdef long long integer(name, value) except? -1:
+    """Return an integer of 64 bits; raise TypeError or OverflowError for other values."""
+    if type(value) is not int:
+        if isinstance(value, np.bool_):
+            value = bool(value)
+        try:
+            value = operator.index(value)
+        except TypeError:
+            raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+    if not LOWEST <= value <= HIGHEST:
+        raise OverflowError(f"{name} must be in -2**63..2**63-1, got {value!r}")
+    return value
+
+
+cdef double real(name, value) except? -1.0:
+    if not isinstance(value, (numbers.Real, np.bool_)):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    return float(value)
+
+
+cdef RowType row_type_of(dict columns, str owner, bint has_key):
+    """Return the `RowType` for the keyword arguments of a container."""
+    key = (tuple(columns.items()), has_key)
+    try:
+        return row_types[key]
+    except (KeyError, TypeError):       # TypeError: a kind that is not hashable
+        pass
+    for name, kind in columns.items():
+        if kind is not int and kind is not float:
+            raise TypeError(f"column {name} of {owner} must be int or float, got {kind!r}")
+    if not (1 <= len(columns) <= MAX_COLUMNS or owner == "IntSet"):
+        raise TypeError(f"{owner} must have 1..{MAX_COLUMNS} columns, such as {owner}(application=int), got {len(columns)}")
+    made = row_types[key] = RowType(tuple(columns), tuple(columns.values()), has_key)
+    return made
+
+
+cdef class Container:
+    """Base class of the containers.
+
+    Rows are copied in and out: nothing refers into a container.
+    """
+
+    def __dealloc__(self):
+        rows_clear(&self.head)
+
+    def __bool__(self):
+        return self.head.n > 0
+
+    def __iter__(self):
+        return ContainerIterator(self)
+
+    def __reduce__(self):
+        return rebuild, (type(self), self._columns(), self.rows())
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + (0 if self.head.block == NULL else 64 << self.head.block.kind)
+
+    def __repr__(self):
+        columns = ", ".join(f"{name}={kind.__name__}" for name, kind in self._columns().items())
+        return f"{type(self).__name__}({columns})[{', '.join(self._texts())}]"
+
+    def clear(self):
+        """Remove all rows."""
+        rows_clear(&self.head)
+
+    def rows(self) -> Integers:
+        """Return the rows: int64[rows, words], floats as their bits; those of a map begin with the key."""
+        cdef Py_ssize_t k
+        cdef long long at = -1
+        rows = np.empty((len(self), self.columns.words), np.int64)
+        cdef long long[:, ::1] out = rows
+        for k in range(out.shape[0]):
+            at = self._next(at + 1)
+            memcpy(&out[k, 0], self._row(at), 8 * self.columns.words)
+        return rows
+
+    cdef list _texts(self):
+        return [repr(row) for row in self]
+
+    cdef long long _next(self, long long at) noexcept:
+        """Return the number of the first row in use from number `at` on; -1 if there is none."""
+        return at if at < self.head.n else -1
+
+    cdef const long long* _row(self, long long at) except NULL:
+        """Return row number `at`, which is in use."""
+        return block_rows(self.head.block) + at * self.columns.words
+
+    cdef object _item(self, const long long* row):
+        """Return what iteration yields for a row."""
+        return self.columns._values(row)
+
+    cdef int _append(self, const long long* row) except -1:
+        """Add a row of `rows`."""
+        raise NotImplementedError
+
+    cdef int _copy_to(self, Head* head) except -1:
+        """Make an empty `head` that of a copy of this container."""
+        cdef Container copy = rebuild(type(self), self._columns(), self.rows()) if self.head.n else self
+        if copy is not self:
+            head[0] = copy.head
+            memset(&copy.head, 0, sizeof(Head))
+        return 0
+
+    def _columns(self) -> dict[str, type]:
+        return dict(zip(self.columns.names, self.columns.kinds))
+
+
+def rebuild(kind: type[Container], columns: dict[str, type], rows: Integers | None) -> Container:
+    """Return a container of a kind with these columns and the rows that `Container.rows` returned; None for no rows.
+
+    Raises ValueError for other rows.
+    """
+    cdef Container container = kind(**columns)
+    cdef const long long[:, ::1] source
+    cdef Py_ssize_t k
+    if rows is None or not len(rows):
+        return container
+    source = np.ascontiguousarray(rows, np.int64)
+    if source.shape[1] != container.columns.words:
+        raise ValueError(f"rows must have {container.columns.words} words each, got {source.shape[1]}")
+    if container.columns.has_key and (np.asarray(source)[:, 0] == LOWEST).any():
+        raise ValueError("keys must be above -2**63")
+    for k in range(source.shape[0]):
+        container._append(&source[k, 0])
+    return container
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class ContainerIterator:
+    """Iterator over the rows of a container, which must not change meanwhile."""
+    cdef Container container
+    cdef Head head                      # of the container when the iteration began
+    cdef long long at
+
+    def __init__(self, Container container):
+        self.container, self.head, self.at = container, container.head, 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef Container container = self.container
+        if not (self.head.block == container.head.block and self.head.first == container.head.first
+                and self.head.n == container.head.n):
+            iteration_error()
+        self.at = container._next(self.at)
+        if self.at < 0:
+            self.at = self.head.n
+            raise StopIteration
+        self.at += 1
+        return container._item(container._row(self.at - 1))
+
+
+@cython.final
+@cython.no_gc
+@cython.auto_pickle(False)
+cdef class Fifo(Container):
+    """Queue of rows of numbers, first in, first out.
+
+    Parameters
+    ----------
+    **columns
+        Name -> ``int`` or ``float``: the values of a row.
+
+    Examples
+    --------
+    >>> queue = Fifo(application=int, tasks=int)
+    >>> queue.push(3, 10)
+    >>> queue[0], len(queue), queue.pop()
+    ((3, 10), 1, (3, 10))
+    """
+
+    def __init__(self, **columns: type):
+        self.columns = row_type_of(columns, "Fifo", False)
+
+    def __len__(self):
+        return self.head.n
+
+    def push(self, *row: float):
+        """Append a row, a value for each column.
+
+        Raises
+        ------
+        TypeError
+            If the number of values or the type of a value is wrong.
+        OverflowError
+            If a whole number needs more than 64 bits.
+        """
+        cdef long long[MAX_COLUMNS] words
+        self.columns._fill(words, row, "Fifo.push")
+        memcpy(queue_push(&self.head, self.columns.words), words, 8 * self.columns.words)
+
+    def pop(self) -> Any:
+        """Remove the first row and return it: a number if there is one column, else a tuple.
+
+        Raises IndexError if the queue is empty.
+        """
+        cdef long long[MAX_COLUMNS] words
+        queue_pop(&self.head, words, self.columns.words)
+        return self.columns._values(words)
+
+    def __getitem__(self, k):
+        return self.columns._values(queue_at(&self.head, integer("index", k), self.columns.words))
+
+    cdef const long long* _row(self, long long at) except NULL:
+        return queue_at(&self.head, at, self.columns.words)
+
+    cdef int _append(self, const long long* row) except -1:
+        memcpy(queue_push(&self.head, self.columns.words), row, 8 * self.columns.words)
+        return 0
+
+
+@cython.final
+@cython.no_gc
+@cython.auto_pickle(False)
+cdef class Heap(Container):
+    """Priority queue of rows of numbers: the least row first, compared column by column.
+
+    Parameters
+    ----------
+    **columns
+        Name -> ``int`` or ``float``: the values of a row.
+
+    Examples
+    --------
+    >>> heap = Heap(time=float, node=int)
+    >>> heap.push(2.0, 7); heap.push(1.0, 9)
+    >>> heap[0], heap.pop(), len(heap)
+    ((1.0, 9), (1.0, 9), 1)
+    """
+
+    def __init__(self, **columns: type):
+        self.columns = row_type_of(columns, "Heap", False)
+
+    def __len__(self):
+        return self.head.n
+
+    def __iter__(self):
+        raise TypeError("a Heap does not support iteration: its rows are not in order")
+
+    def push(self, *row: float):
+        """Add a row, a value for each column.
+
+        Raises
+        ------
+        TypeError
+            If the number of values or the type of a value is wrong.
+        ValueError
+            If a value is NaN.
+        OverflowError
+            If a whole number needs more than 64 bits.
+        """
+        cdef long long[MAX_COLUMNS] words
+        self.columns._fill(words, row, "Heap.push")
+        self._append(words)
+
+    def pop(self) -> Any:
+        """Remove the least row and return it: a number if there is one column, else a tuple.
+
+        Raises IndexError if the heap is empty.
+        """
+        cdef long long[MAX_COLUMNS] words
+        heap_pop(&self.head, words, self.columns.words, self.columns.reals)
+        return self.columns._values(words)
+
+    def __getitem__(self, k):
+        return self.columns._values(heap_at(&self.head, integer("index", k)))
+
+    cdef list _texts(self):
+        return [repr(row) for row in sorted(self.columns._values(self._row(k)) for k in range(self.head.n))]
+
+    cdef int _append(self, const long long* row) except -1:
+        return heap_push(&self.head, row, self.columns.words, self.columns.reals)
+
+
+cdef class KeyedContainer(Container):
+    """Base class of containers with keys, in the order of insertion."""
+
+    def __len__(self):
+        return self.head.first
+
+    def __contains__(self, key):
+        return map_find(&self.head, integer("key", key), self.columns.words) != NULL
+
+    cdef long long _next(self, long long at) noexcept:
+        return map_next(&self.head, at, self.columns.words)
+
+    cdef object _item(self, const long long* row):
+        return row[0]
+
+    cdef int _append(self, const long long* row) except -1:
+        memcpy(map_put(&self.head, row[0], self.columns.words), row, 8 * self.columns.words)
+        return 0
+
+
+@cython.final
+@cython.no_gc
+@cython.auto_pickle(False)
+cdef class IntSet(KeyedContainer):
+    """Set of whole numbers above -2**63, in the order of insertion.
+
+    Examples
+    --------
+    >>> idle = IntSet()
+    >>> idle.add(7); idle.add(3); idle.add(7)
+    >>> 3 in idle, list(idle), idle.pop()
+    (True, [7, 3], 7)
+    """
+
+    def __init__(self):
+        self.columns = row_type_of({}, "IntSet", True)
+
+    def add(self, key: int):
+        """Add a number, after the others, unless it is there already."""
+        map_put(&self.head, integer("key", key), 1)
+
+    def discard(self, key: int):
+        """Remove a number if it is there."""
+        map_discard(&self.head, integer("key", key), 1)
+
+    def remove(self, key: int):
+        """Remove a number; raise KeyError if it is not there."""
+        map_remove(&self.head, integer("key", key), 1)
+
+    def pop(self) -> int:
+        """Remove the number that was added first and return it; raise KeyError if the set is empty."""
+        cdef long long[1] words
+        map_pop(&self.head, words, 1)
+        return words[0]
+
+    def __getitem__(self, k):
+        return map_at(&self.head, integer("index", k), 1)[0]
+
+
+@cython.final
+@cython.no_gc
+@cython.auto_pickle(False)
+cdef class IntMap(KeyedContainer):
+    """Map from whole numbers above -2**63 to numbers or rows of numbers, in the order of insertion.
+
+    Parameters
+    ----------
+    **columns
+        Name -> ``int`` or ``float``: the values of a key.  With one column the value is a number, else a tuple.
+
+    Examples
+    --------
+    >>> debts = IntMap(tasks=int)
+    >>> debts[7] = 10
+    >>> debts[7], debts.get(3, 0), list(debts), debts.pop(7)
+    (10, 0, [7], 10)
+    """
+
+    def __init__(self, **columns: type):
+        self.columns = row_type_of(columns, "IntMap", True)
+
+    def __getitem__(self, key):
+        return self.columns._values(map_get(&self.head, integer("key", key), self.columns.words))
+
+    def __setitem__(self, key, value):
+        cdef long long[MAX_COLUMNS + 1] words
+        cdef bint is_row = isinstance(value, tuple)
+        self.columns._fill(words, value if is_row else (value,), "a value of an IntMap")
+        words[0] = integer("key", key)
+        self._append(words)
+
+    def __delitem__(self, key):
+        map_remove(&self.head, integer("key", key), self.columns.words)
+
+    def get(self, key: int, default: Any) -> Any:
+        """Return the value of a key; `default` if there is none."""
+        cdef const long long* row = map_find(&self.head, integer("key", key), self.columns.words)
+        return default if row == NULL else self.columns._values(row)
+
+    def pop(self, key: int) -> Any:
+        """Remove a key and return its value; raise KeyError if it is not there."""
+        value = self[key]
+        del self[key]
+        return value
+
+    cdef list _texts(self):
+        return [f"{key}: {self[key]!r}" for key in self]
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class RecordContainers:
+    """The containers in the records of compiled nodes.
+
+    Parameters
+    ----------
+    records
+        uint8[nodes, bytes], the records; they are freed after this object.
+    entries
+        For each container of a record, its offset in bytes and a `Container` with the rows of a node that starts.
+    """
+
+    def __init__(self, records: NDArray[np.uint8], entries: Sequence[tuple[int, Container]]):
+        cdef Container container
+        self.records, self.entries = records, tuple(entries)
+        for offset, container in self.entries:
+            if not 0 <= offset <= records.shape[1] - <Py_ssize_t> sizeof(Head) or offset % sizeof(void*):
+                raise ValueError(f"offset must be a multiple of {sizeof(void*)} within the record, got {offset}")
+
+    def __dealloc__(self):
+        cdef Py_ssize_t node
+        for node in range(0 if self.entries is None else self.records.shape[0]):
+            self._clear(node)
+
+    cdef Head* _head(self, Py_ssize_t node, Py_ssize_t offset) noexcept:
+        return <Head*> &self.records[node, offset]
+
+    cdef int _clear(self, Py_ssize_t node) except -1:
+        """Remove all rows from the containers of a node."""
+        for offset, _ in self.entries:
+            rows_clear(self._head(node, offset))
+        return 0
+
+    cdef int _start(self, Py_ssize_t node) except -1:
+        """Put the rows of a node that starts into the containers of a node, which are empty."""
+        cdef Container container
+        for offset, container in self.entries:
+            container._copy_to(self._head(node, offset))
+        return 0
+
+    def getstate(self, k: int) -> dict[str, Any]:
+        """Return container `k` of all nodes: ``counts``, int64[nodes], and ``rows``, int64[rows, words]."""
+        offset, prototype = self.entries[k]
+        cdef Container view = rebuild(type(prototype), prototype._columns(), None)
+        cdef Py_ssize_t node
+        parts = [np.empty((0, view.columns.words), np.int64)]
+        for node in range(self.records.shape[0]):
+            view.head = self._head(node, offset)[0]
+            try:
+                parts.append(view.rows())
+            finally:
+                memset(&view.head, 0, sizeof(Head))
+        return {"counts": np.array([len(part) for part in parts[1:]], np.int64), "rows": np.concatenate(parts)}
+
+    def setstate(self, k: int, counts: Integers, rows: Integers):
+        """Replace the rows of container `k` of all nodes by those that `getstate` returned."""
+        offset, prototype = self.entries[k]
+        cdef Py_ssize_t node, first = 0
+        cdef Container container
+        if counts.shape != (self.records.shape[0],) or (counts < 0).any() or counts.sum() != len(rows):
+            raise ValueError(f"counts must have the number of rows of each of {self.records.shape[0]} nodes")
+        for node in range(self.records.shape[0]):
+            rows_clear(self._head(node, offset))
+            if counts[node]:
+                container = rebuild(type(prototype), prototype._columns(), rows[first : first + counts[node]])
+                self._head(node, offset)[0] = container.head
+                memset(&container.head, 0, sizeof(Head))
+            first += counts[node]

@@ -1,0 +1,161 @@
+"""Containers of node programs, compared with Python's own."""
+
+from __future__ import annotations
+
+import copy
+import heapq
+import pickle
+import sys
+from collections import deque
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet, allocated_bytes, rebuild
+
+NUMBERS = st.integers(-(2**63) + 1, 2**63 - 1) | st.integers(-5, 40)
+REALS = st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, 1.5])
+
+
+@given(st.lists(st.tuples(NUMBERS, REALS) | st.none(), max_size=200))
+def test_a_queue_returns_rows_in_the_order_of_pushes(steps) -> None:
+    queue, reference = Fifo(a=int, b=float), deque()
+    for row in steps:
+        if row is not None:
+            queue.push(*row)
+            reference.append(row)
+        elif reference:
+            assert queue.pop() == reference.popleft()
+        else:
+            with pytest.raises(IndexError, match="empty Fifo"):
+                queue.pop()
+        assert (len(queue), bool(queue)) == (len(reference), bool(reference))
+    assert list(queue) == list(reference)
+    assert [queue[k] for k in range(-len(queue), len(queue))] == [*reference, *reference]
+    with pytest.raises(IndexError):
+        queue[len(queue)]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, -0.0, 1.5]) | REALS, st.integers(0, 3)) | st.none(), max_size=200
+    )
+)
+def test_a_heap_returns_the_least_row(steps) -> None:
+    heap, reference = Heap(a=float, b=int), []
+    for row in steps:
+        if row is not None:
+            heap.push(*row)
+            heapq.heappush(reference, (row[0] + 0.0, row[1]))
+        elif reference:
+            assert heap[0] == reference[0]
+            assert heap.pop() == heapq.heappop(reference)
+        assert len(heap) == len(reference)
+    rest = pickle.loads(pickle.dumps(heap))
+    assert [rest.pop() for _ in range(len(rest))] == sorted(reference)
+
+
+KEYS = st.integers(-3, 12) | st.integers(-200, 200) | NUMBERS
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["add", "add", "add", "discard", "pop", "check", "clear"]), KEYS),
+        max_size=300,
+    )
+)
+def test_sets_and_maps_keep_the_order_of_insertion(steps) -> None:
+    keys, values, reference = IntSet(), IntMap(a=int, b=float), {}
+    for step, key in steps:
+        if step == "add":
+            keys.add(key)
+            values[key] = (key, 0.5)
+            reference[key] = (key, 0.5)
+        elif step == "discard":
+            keys.discard(key)
+            assert values.get(key, None) == reference.pop(key, None)
+            if key in values:
+                del values[key]
+        elif step == "pop" and reference:
+            oldest = next(iter(reference))
+            assert keys.pop() == oldest
+            assert values.pop(oldest) == reference.pop(oldest)
+        elif step == "clear" and key % 5 == 0:
+            keys.clear()
+            values.clear()
+            reference.clear()
+        assert (len(keys), len(values), bool(keys)) == (len(reference), len(reference), bool(reference))
+        assert (key in keys, key in values) == (key in reference, key in reference)
+    assert list(keys) == list(values) == list(reference)
+    assert {key: values[key] for key in values} == reference
+    assert [keys[k] for k in range(-len(keys), len(keys))] == [*reference, *reference]
+    for same in (copy.deepcopy(keys), pickle.loads(pickle.dumps(values))):
+        assert list(same) == list(reference)
+
+
+def test_containers_return_their_memory() -> None:
+    in_use, allocated = allocated_bytes()
+    held = [Fifo(a=int) for _ in range(1000)]
+    assert allocated_bytes() == (in_use, allocated) and sys.getsizeof(held[0]) <= 64
+    for queue in held:
+        for k in range(100):
+            queue.push(k)
+    assert allocated_bytes()[0] >= in_use + 1000 * 800
+    for queue in held[:500]:
+        while queue:
+            queue.pop()
+    del held
+    assert allocated_bytes()[0] == in_use
+    if in_use == 0:
+        assert allocated_bytes()[1] <= 2**21
+
+
+@pytest.mark.parametrize("container", [Fifo(a=int), IntSet(), IntMap(a=int)])
+def test_a_container_must_not_change_during_iteration(container) -> None:
+    def add(key: int) -> None:
+        if isinstance(container, IntMap):
+            container[key] = 1
+        else:
+            (container.push if isinstance(container, Fifo) else container.add)(key)
+
+    for key in range(3):
+        add(key)
+    with pytest.raises(RuntimeError, match="changed during iteration"):
+        for key in container:
+            add(key + 10)
+
+
+@pytest.mark.parametrize(
+    ("action", "error", "message"),
+    [
+        (lambda: Fifo(), TypeError, "Fifo must have 1..16 columns"),
+        (lambda: Heap(a=str), TypeError, "column a of Heap must be int or float"),
+        (lambda: Fifo(a=int, b=float).push(1), TypeError, r"Fifo.push requires 2 values \(a, b\), got 1"),
+        (lambda: Fifo(a=int).push(1.0), TypeError, "a must be a whole number, got 1.0"),
+        (lambda: Fifo(a=float).push("1"), TypeError, "a must be a number, got '1'"),
+        (lambda: Fifo(a=int).push(2**63), OverflowError, "a must be in"),
+        (lambda: Heap(a=float).push(float("nan")), ValueError, "nan"),
+        (lambda: IntSet().add(-(2**63)), OverflowError, "key must be above"),
+        (lambda: IntSet().remove(7), KeyError, "7"),
+        (lambda: IntMap(a=int)[7], KeyError, "7"),
+        (lambda: IntMap(a=int).pop(7), KeyError, "7"),
+        (lambda: iter(Heap(a=int)), TypeError, "iteration"),
+        (lambda: IntSet(a=int), TypeError, "argument"),
+        (lambda: rebuild(Fifo, {"a": int}, np.zeros((1, 2), np.int64)), ValueError, "rows must have 1 words"),
+        (lambda: rebuild(IntSet, {}, np.array([[-(2**63)]])), ValueError, "keys"),
+    ],
+)
+def test_wrong_use_of_a_container_is_an_error(action, error, message) -> None:
+    with pytest.raises(error, match=message):
+        action()
+
+
+def test_columns_of_a_container_accept_numpy_numbers() -> None:
+    queue = Fifo(a=int, b=float)
+    queue.push(np.int32(3), np.float32(0.5))
+    queue.push(np.bool_(True), 2)
+    assert list(queue) == [(3, 0.5), (1, 2.0)]
+    assert [type(value) for value in queue[1]] == [int, float]
+    assert repr(queue) == "Fifo(a=int, b=float)[(3, 0.5), (1, 2.0)]"

@@ -1,0 +1,209 @@
+"""Nodes with containers give equal digests interpreted, compiled, with failures and resumed."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given, settings
+
+import gridsim as gs
+from gridcore.nodes.containers import allocated_bytes
+from gridsim.testing.resuming import resume_difference
+from tests.scheduling.nodes.test_message_core import scenarios
+
+numba = pytest.importorskip("numba", reason="needs the extra jit")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRIDSIM_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+class Node(gs.NodeProgram):
+    """A node that asks its neighbours for offers, and uses every operation of a container."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.pending = gs.Fifo(application=int, tasks=int)
+        self.works = gs.Fifo(work=float)
+        self.offers = gs.Heap(work=float, node=int)
+        self.known = gs.IntSet()
+        self.debts = gs.IntMap(tasks=int, work=float)
+        self.asked = gs.IntMap(times=int)
+        self.first = gs.IntSet()
+        self.first.add(3)
+        self.first.add(1)
+        self.sum = 0.0
+
+    def on_release(self, view: gs.View, application: Any, tasks: int) -> None:
+        self.pending.push(application.number, tasks)
+        for node in view.neighbours:
+            view.send(node, "ask", application=application.number)
+        view.timer(1.0, "place")
+
+    def on_ask(self, view: gs.View, message: Any) -> None:
+        self.known.add(message.sender)
+        self.asked[message.sender] = self.asked.get(message.sender, 0) + 1
+        view.send(message.sender, "offer", application=message.application, work=view.work)
+
+    def on_offer(self, view: gs.View, message: Any) -> None:
+        self.offers.push(message.work, message.sender)
+        self.works.push(message.work)
+        tasks, work = self.debts.get(message.sender, (0, 0.5))
+        self.debts[message.sender] = (tasks + 1, work + message.work)
+
+    def on_timer(self, view: gs.View, name: str) -> None:
+        while self.pending:
+            number, tasks = self.pending.pop()
+            if not self.offers or tasks == 1:
+                view.enqueue(number, tasks)
+                continue
+            work, node = self.offers.pop()
+            self.sum += work + (self.offers[0][0] if len(self.offers) else 0.0)
+            for queued in self.works:
+                self.sum += queued
+            if len(self.works) > 4:
+                self.works.clear()
+            for key in self.debts:
+                self.sum += key * self.debts[key][0]
+            for key in self.known:
+                self.sum += 2 * key
+            if 3 in self.first:
+                self.first.discard(3)
+            if self.first:
+                self.sum += self.first[-1]
+            if node in self.debts and self.debts[node][0] > 2:
+                del self.debts[node]
+            elif node in self.debts:
+                self.sum += self.debts.pop(node)[1]
+            if len(self.known) > 3:
+                self.sum += self.known.pop()
+            view.send(node, "give", application=number, tasks=1)
+            self.pending.push(number, tasks - 1)
+        view.note("state", sum=self.sum, debts=len(self.debts), known=len(self.known))
+
+    def on_give(self, view: gs.View, message: Any) -> None:
+        view.enqueue(message.application, message.tasks)
+
+
+class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    """The scheduler of these nodes."""
+
+    name = "containers"
+    policy = Node
+    timers = ("place",)
+    messages: ClassVar = {
+        "ask": gs.Message(40, application=int),
+        "offer": gs.Message(60, application=int, work=float),
+        "give": gs.Message(100, moves_tasks=True, application=int, tasks=int),
+    }
+    tables: ClassVar = {"state": {"sum": float, "debts": int, "known": int}}
+
+
+@settings(max_examples=40)
+@given(scenario=scenarios())
+def test_compiled_containers_have_the_digest_of_interpreted_ones(scenario: gs.Scenario) -> None:
+    wanted = gs.simulate(scenario, Scheduler(degree=2), events_limit=100_000)
+    found = gs.simulate(scenario, Scheduler(degree=2), events_limit=100_000, nodes="compiled")
+    assert found.digest == wanted.digest
+    assert found.tables == wanted.tables
+
+
+FAILING = gs.Scenario(
+    gs.Platform.desktop_grid(nodes=20, seed=1),
+    gs.Workload.bags(applications=30, interarrival=20.0, tasks_per_node=1, task_size=65536.0, seed=1),
+    faults=gs.Faults.poisson(mean=300.0, seed=1),
+    seed=1,
+)
+
+
+@pytest.mark.parametrize("form", ["interpreted", "compiled"])
+def test_a_run_with_containers_continues_from_a_checkpoint(form: str) -> None:
+    wanted = gs.simulate(FAILING, Scheduler())
+    assert len(wanted.tables["state"]) > 30
+    assert resume_difference(FAILING, Scheduler(), wanted, record=False, nodes=form) is None
+
+
+@pytest.mark.parametrize("form", ["interpreted", "compiled"])
+def test_a_run_returns_the_memory_of_its_containers(form: str) -> None:
+    gc.collect()
+    in_use, _ = allocated_bytes()
+    gs.simulate(FAILING, Scheduler(), nodes=form)
+    gc.collect()
+    assert allocated_bytes()[0] == in_use
+
+
+def scheduler_of(method: Any) -> gs.NodeScheduler:
+    """Return a scheduler whose nodes handle a release by `method`."""
+
+    class Program(Node):
+        on_release = method
+
+    class Other(Scheduler, frozen=True, kw_only=True):
+        policy = Program
+
+    return Other()
+
+
+def _replaces(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.pending = self.works
+
+
+def _pushes_a_fraction(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.pending.push(application.number, 1.5)
+
+
+def _misspells(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.pending.pushh(1, 2)
+
+
+def _iterates(self: Any, view: Any, application: Any, tasks: int) -> None:
+    for row in self.offers:
+        self.sum += row[0]
+
+
+def _counts(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.pending.push(1)
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (_replaces, "self.pending is a container"),
+        (_pushes_a_fraction, "Fifo.push must be a whole number"),
+        (_misspells, "did you mean push"),
+        (_iterates, "a Heap does not support iteration"),
+        (_counts, "Fifo.push takes 2 values"),
+    ],
+)
+def test_unsupported_code_is_named_with_its_line(method: Any, message: str) -> None:
+    line = method.__code__.co_firstlineno
+    with pytest.raises(gs.CompileError, match=rf"test_containers.py:{line + 1}: .*{message}"):
+        gs.simulate(FAILING, scheduler_of(method), nodes="compiled")
+
+
+def _pops_too_much(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.pending.pop()
+
+
+def _changes_during_iteration(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.pending.push(1, 2)
+    for row in self.pending:
+        self.pending.push(row[0], row[1])
+
+
+@pytest.mark.parametrize("form", ["interpreted", "compiled"])
+@pytest.mark.parametrize(
+    ("method", "error", "message"),
+    [
+        (_pops_too_much, IndexError, "pop from an empty Fifo"),
+        (_changes_during_iteration, RuntimeError, "changed during iteration"),
+    ],
+)
+def test_both_forms_raise_the_same_errors(method: Any, error: Any, message: str, form: str) -> None:
+    with pytest.raises(error, match=message):
+        gs.simulate(FAILING, scheduler_of(method), nodes=form)
