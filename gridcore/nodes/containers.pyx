@@ -16,7 +16,10 @@ from gridcore.nodes.rows cimport (
 
 import numpy as np
 
-__all__ = ["Container", "Fifo", "Heap", "IntMap", "IntSet", "RecordContainers", "allocated_bytes", "rebuild"]
+__all__ = [
+    "Container", "Fifo", "Heap", "IntMap", "IntSet", "KeyedContainer", "RecordContainers", "RowType", "allocated_bytes",
+    "rebuild",
+]
 
 cdef enum:
     MAX_COLUMNS = 16

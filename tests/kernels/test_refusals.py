@@ -13,6 +13,7 @@ import pytest
 
 import gridcore
 from gridcore.fair_tree import summaries
+from gridcore.nodes import containers
 from gridcore.queues import availability, edf
 from gridcore.queues.summary_grid import SummaryGrid
 from tests.reference import availability as availability_reference
@@ -317,8 +318,14 @@ def helpers():
             if not module.__file__.endswith(".py"):
                 exports = {*getattr(module, "__all__", ())} - {*gridcore.__all__}
                 classes = (kind for name, kind in vars(module).items() if name[:1] == "_" or name in exports)
-                # except Python classes, such as messages, which may be copied
-                yield from (kind for kind in classes if type(kind) is type and not kind.__flags__ & 1 << 9)
+                # except Python classes, such as messages, and containers of nodes, which may be copied
+                yield from (
+                    kind
+                    for kind in classes
+                    if type(kind) is type
+                    and not kind.__flags__ & 1 << 9
+                    and not issubclass(kind, containers.Container)
+                )
 
 
 def test_internal_classes_cannot_be_copied():
