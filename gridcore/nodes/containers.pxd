@@ -3,7 +3,7 @@
 from gridcore.nodes.rows cimport Head
 
 cdef class RowType:
-    cdef readonly tuple names, kinds    #: of the columns, by position
+    cdef tuple column_names, column_types
     cdef readonly long long words       #: of a row: the number of columns, and 1 for the key of a map
     cdef readonly long long reals       #: bit k: word k of a row is a float
     cdef bint has_key

@@ -37,9 +37,19 @@ def allocated_bytes() -> tuple[int, int]:
 cdef class RowType:
     """The columns of the rows of a container; containers with equal columns share them."""
 
-    def __init__(self, tuple names, tuple kinds, bint has_key):
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return self.column_names
+
+    @property
+    def kinds(self) -> tuple[type, ...]:
+        """The type of each column, ``int`` or ``float``."""
+        return self.column_types
+
+    def __init__(self, names: tuple[str, ...], kinds: tuple[type, ...], bint has_key):
         cdef Py_ssize_t k
-        self.names, self.kinds, self.has_key = names, kinds, has_key
+        self.column_names, self.column_types, self.has_key = names, kinds, has_key
         self.words = len(names) + has_key
         for k in range(len(names)):
             if kinds[k] is float:
@@ -59,15 +69,15 @@ cdef class RowType:
         """Write values to a row, after its key."""
         cdef Py_ssize_t k
         cdef object value
-        if len(values) != len(self.names):
-            names = ", ".join(self.names)
-            raise TypeError(f"{call} requires {len(self.names)} values ({names}), got {len(values)}")
+        if len(values) != len(self.column_names):
+            names = ", ".join(self.column_names)
+            raise TypeError(f"{call} requires {len(self.column_names)} values ({names}), got {len(values)}")
         for k in range(len(values)):
             value = values[k]
-            if self.kinds[k] is float:
-                (<double*> row)[k + self.has_key] = value if type(value) is float else real(self.names[k], value)
+            if self.column_types[k] is float:
+                (<double*> row)[k + self.has_key] = value if type(value) is float else real(self.column_names[k], value)
             else:
-                row[k + self.has_key] = integer(self.names[k], value)
+                row[k + self.has_key] = integer(self.column_names[k], value)
         return 0
 
 
