@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import pytest
@@ -13,7 +14,8 @@ from gridcore.nodes.containers import allocated_bytes
 from gridsim.testing.resuming import resume_difference
 from tests.scheduling.nodes.test_message_core import scenarios
 
-numba = pytest.importorskip("numba", reason="needs the extra jit")
+needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs the extra jit")
+FORMS = ["interpreted", pytest.param("compiled", marks=needs_numba)]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -104,6 +106,7 @@ class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     tables: ClassVar = {"state": {"sum": float, "debts": int, "known": int}}
 
 
+@needs_numba
 @settings(max_examples=40)
 @given(scenario=scenarios())
 def test_compiled_containers_have_the_digest_of_interpreted_ones(scenario: gs.Scenario) -> None:
@@ -121,14 +124,14 @@ FAILING = gs.Scenario(
 )
 
 
-@pytest.mark.parametrize("form", ["interpreted", "compiled"])
+@pytest.mark.parametrize("form", FORMS)
 def test_a_run_with_containers_continues_from_a_checkpoint(form: str) -> None:
     wanted = gs.simulate(FAILING, Scheduler())
     assert len(wanted.tables["state"]) > 30
     assert resume_difference(FAILING, Scheduler(), wanted, record=False, nodes=form) is None
 
 
-@pytest.mark.parametrize("form", ["interpreted", "compiled"])
+@pytest.mark.parametrize("form", FORMS)
 def test_a_run_returns_the_memory_of_its_containers(form: str) -> None:
     gc.collect()
     in_use, _ = allocated_bytes()
@@ -170,6 +173,7 @@ def _counts(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.pending.push(1)
 
 
+@needs_numba
 @pytest.mark.parametrize(
     ("method", "message"),
     [
@@ -196,7 +200,7 @@ def _changes_during_iteration(self: Any, view: Any, application: Any, tasks: int
         self.pending.push(row[0], row[1])
 
 
-@pytest.mark.parametrize("form", ["interpreted", "compiled"])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
     ("method", "error", "message"),
     [
