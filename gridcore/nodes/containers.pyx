@@ -474,9 +474,9 @@ cdef class RecordContainers:
     Parameters
     ----------
     records
-        uint8[nodes, bytes], the records; they are freed after this object.
+        uint8[nodes, bytes], the records; this object keeps them alive.
     entries
-        For each container of a record, its offset in bytes and a `Container` with the rows of a node that starts.
+        For each container of a record, its offset in bytes, and a `Container` with its initial rows.
     """
 
     def __init__(self, records: NDArray[np.uint8], entries: Sequence[tuple[int, Container]]):
@@ -501,7 +501,7 @@ cdef class RecordContainers:
         return 0
 
     cdef int _start(self, Py_ssize_t node) except -1:
-        """Put the rows of a node that starts into the containers of a node, which are empty."""
+        """Put the initial rows into the containers of a node, which are empty."""
         cdef Container container
         for offset, container in self.entries:
             container._copy_to(self._head(node, offset))
@@ -527,7 +527,8 @@ cdef class RecordContainers:
         cdef Py_ssize_t node, first = 0
         cdef Container container
         if counts.shape != (self.records.shape[0],) or (counts < 0).any() or counts.sum() != len(rows):
-            raise ValueError(f"counts must have the number of rows of each of {self.records.shape[0]} nodes")
+            raise ValueError(f"counts must have a number of rows >= 0 for each of {self.records.shape[0]} nodes, "
+                             f"{len(rows)} in total, got shape {counts.shape} and sum {counts.sum()}")
         for node in range(self.records.shape[0]):
             rows_clear(self._head(node, offset))
             if counts[node]:

@@ -46,7 +46,9 @@ def check_running(
         raise ValueError("state['on'] must have no job on machines that are down")
     starts = start[running]
     if not ((starts >= 0) & (starts <= now) & (starts + length[running] > now)).all():
-        raise ValueError(f"state['start'] of running jobs must be in 0..{now} ns, and their ends later")
+        raise ValueError(
+            f"state['start'] of running jobs must be in 0..{now} ns, and each must end after {now} ns"
+        )
 
 
 def check_log(

@@ -257,8 +257,10 @@ cdef class WorkQueue:
         if period == 0:
             return 0
         self.factors = np.array(factors, np.float64, ndmin=2)
-        if not (np.isfinite(self.factors).all() and (np.asarray(self.factors) > 0).all()):
-            raise ValueError("factors must be finite and > 0")
+        values = np.asarray(self.factors)
+        is_valid = np.isfinite(values) & (values > 0)
+        if not is_valid.all():
+            raise ValueError(f"factors must be finite and > 0, got {values[~is_valid][0]}")
         rows, steps = self.factors.shape[0], self.factors.shape[1]
         self.series = np.asarray(indices(series, "series", 0, rows)).astype(np.int32)
         self.first_step = np.asarray(indices(first, "first", 0, steps)).astype(np.int32)

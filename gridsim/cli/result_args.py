@@ -70,7 +70,10 @@ def _files(paths: Sequence[str]) -> list[str]:
             continue
         results = sorted(name for name in os.listdir(path) if name.endswith(ENDINGS))
         if not results:
-            raise ScenarioError(f"PATH must contain a result ({' or '.join(ENDINGS)}), got the folder {path}")
+            raise ScenarioError(
+                f"PATH must be a result or a folder with results ({' or '.join(ENDINGS)}), got {path}, "
+                "a folder with none"
+            )
         candidates = [os.path.join(path, name) for name in results]
         targets = {os.path.realpath(file) for file in candidates if not os.path.islink(file)}
         files += [

@@ -332,7 +332,8 @@ class Engine:
             elif rounds > MAX_ROUNDS:
                 raise SchedulerError(
                     f"t = {self.now / NS} s: the clock has not advanced in {MAX_ROUNDS} handler calls, and "
-                    "further events are due at this instant"
+                    "further events are due at this instant; check for handlers that send messages or set "
+                    "timers without delay"
                 )
             if sources and self._poll(until):
                 continue

@@ -105,7 +105,9 @@ class DrawnAttributes(_AttributesBase, frozen=True, kw_only=True, tag="drawn"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (self.memory or self.disk or self.kinds or self.side is not None):
-            raise ScenarioError(f"{self.part} must have memory, disk, kinds or side, got none of them")
+            raise ScenarioError(
+                f"{self.part} must have at least one of memory, disk, kinds and side, got none"
+            )
 
     def realize(self, machines: int) -> Attributes:
         """Return the attributes of `machines` machines."""
@@ -141,7 +143,9 @@ class ListedAttributes(_AttributesBase, frozen=True, kw_only=True, tag="list"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if all(getattr(self, name) is None for name in self.__struct_fields__):
-            raise ScenarioError(f"{self.part} must have memory, disk, kinds, or x and y, got none of them")
+            raise ScenarioError(
+                f"{self.part} must have at least one of memory, disk, kinds, and the pair x, y, got none"
+            )
         if (self.x is None) != (self.y is None):
             missing, present = ("x", "y") if self.x is None else ("y", "x")
             raise ScenarioError(f"{self.part}.{present} requires {self.part}.{missing}")

@@ -125,7 +125,7 @@ class WeibullFaults(_Faults, frozen=True, kw_only=True, tag="weibull"):
         )
 
     def mean_up_time(self, nodes: int) -> float:
-        # for smaller shapes the mean exceeds the clock, and may overflow a float
+        # for smaller shapes the mean is beyond the last instant of the clock, and may overflow a float
         return self.up_scale * math.gamma(1 + 1 / self.up_shape) if self.up_shape > 0.01 else math.inf
 
 
@@ -414,7 +414,7 @@ class Faults:
         Raises
         ------
         TraceFormatError
-            When the trace is read, if it has a fault.
+            When the trace is read, if it is invalid.
         ScenarioError
             When the trace is read, if it has too few hosts.
         """
@@ -457,7 +457,7 @@ class Faults:
             Mean length of a spell, s.
         spread
             Largest deviation of the beginning and the end of a night, s, drawn uniformly for each machine and
-            day; at most a quarter of the night and of the day.
+            day; at most a quarter of the shorter of night and day.
         reachable
             If true, a machine that is down is in use by its owner: it computes nothing for others, but keeps
             its memory and stays on the network.

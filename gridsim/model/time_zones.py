@@ -94,7 +94,7 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
         limit = 900.0 * min(self.zones.night_hours, 24.0 - self.zones.night_hours)
         if self.spread > limit:
             raise ScenarioError(
-                f"faults.spread must be at most a quarter of the night and of the day, {limit:g} s with "
+                f"faults.spread must be at most a quarter of the shorter of night and day, {limit:g} s for "
                 f"night_hours = {self.zones.night_hours:g}, got {self.spread!r}"
             )
 

@@ -183,7 +183,7 @@ class Reader:
     def _content(self, name: str) -> bytes:
         # each member is read only once, so that the content is no larger than all members together
         if name not in self._unread:
-            raise ValueError(f"the archive must have the member {name}, and refer to it only once")
+            raise ValueError(f"the archive must have the member {name}, with exactly one reference to it")
         del self._unread[name]
         # zipfile verifies the checksum only at the end of a member
         return self._zip.read(name)

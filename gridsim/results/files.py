@@ -135,7 +135,9 @@ def write(
 
 def unreadable_result_error(path: str | os.PathLike[str], error: Exception) -> GridSimError:
     """Return the error for a result that was not written, since reading it would raise `error`."""
-    return GridSimError(f"{os.fspath(path)}: not written, because it could not be read again ({error})")
+    return GridSimError(
+        f"{os.fspath(path)}: the result was not written, since it could not be read back: {error}"
+    )
 
 
 def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:

@@ -166,7 +166,7 @@ def check_preset(name: str, cls: type[Scheduler], parameters: Mapping[str, Any])
     for key, value in parameters.items():
         if value != entry.preset.get(key, value):
             raise ScenarioError(
-                f"{name}.{key} must be {entry.preset[key]!r}, the preset of the name, got "
+                f"{name}.{key} must be {entry.preset[key]!r}, the preset of {name}, got "
                 f"{short_repr(value)}; use {cls.name} for other values"
             )
 

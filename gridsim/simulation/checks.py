@@ -130,8 +130,8 @@ def check_kind(
         )
     if applications.group is not None and not applications.rigid and faults is not None:
         raise ScenarioError(
-            "tasks that need memory or disk that not all machines have do not support faults: all machines "
-            "that suit a task might be down"
+            "faults do not support tasks that need memory or disk that only some machines have: all of these "
+            "machines might be down"
         )
     for name in JOB_TIMES:
         if getattr(applications, name) is not None and name not in scheduler.job_times:
@@ -240,7 +240,10 @@ def check_contract(outcome: Outcome, applications: Applications, machines: int, 
                     f"{time_text} outcome.{table} must not have {name!r}, which results already have"
                 )
             if np.shape(column) != (rows,) or np.asarray(column).dtype.kind not in "biu":
-                raise SchedulerError(f"{time_text} outcome.{table}[{name!r}] must be {rows} whole numbers")
+                raise SchedulerError(
+                    f"{time_text} outcome.{table}[{name!r}] must be {rows} whole numbers, "
+                    f"got shape {np.shape(column)} and dtype {np.asarray(column).dtype}"
+                )
     tables = {}
     for name, columns in outcome.tables.items():
         if name in (*CORE_TABLES, *RECORDS, "cycles"):

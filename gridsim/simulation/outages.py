@@ -219,8 +219,8 @@ class Outages:
             # A block is taken only when all changes of the previous block have happened.
             if len(self._block) and self._block.time[-1] > self.now:
                 raise ValueError(
-                    f"state['taken'] must be at most {self._block_count}, the blocks until {self.now} ns, "
-                    f"got {state['taken']}"
+                    f"state['taken'] must be at most {self._block_count}, the number of blocks up to "
+                    f"{self.now} ns, got {state['taken']}"
                 )
             self._block = next(self._blocks)
             self._block_count += 1

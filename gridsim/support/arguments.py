@@ -147,7 +147,7 @@ def sequence(path: str, values: Any) -> list[Any]:
         if values.ndim:
             plain: list[Any] = values.tolist()  # nested if the array has several dimensions
             return plain
-        raise ScenarioError(f"{path} must be a list of numbers, got an array without dimensions")
+        raise ScenarioError(f"{path} must be a list of numbers, got an array of 0 dimensions")
     if isinstance(values, Iterable) and not isinstance(
         values, (str, bytes, Set, Mapping)
     ):  # these have no order

@@ -77,7 +77,7 @@ def test_jobs_of_a_log_keep_their_numbers(tmp_path: Path) -> None:
     assert found.stdout.startswith("application 1 (job 9 of the log): ")
     assert found.stdout == invoke("why", saved, 1).stdout
     assert "job must be the number of a job in the log, got 8" in invoke("why", saved, "--job", 8).stderr
-    assert "either APPLICATION or --job" in invoke("why", saved).stderr
+    assert "exactly one of APPLICATION and --job" in invoke("why", saved).stderr
     told = invoke("export", saved, "--format", "batsim", "--out", out).stdout
     assert told.endswith("jobs have their numbers in the log\n")
     assert [row.split(",")[0] for row in out.read_text().splitlines()[1:]] == ["1007", "9", "30"]

@@ -174,14 +174,14 @@ def _file(attributes: str) -> gs.Scenario:
     [
         (
             lambda: gs.DrawnAttributes(),
-            "platform.attributes must have memory, disk, kinds or side, got none of them",
+            "platform.attributes must have at least one of memory, disk, kinds and side, got none",
         ),
         (lambda: gs.DrawnAttributes(memory=(-1,)), "platform.attributes.memory[0] must be a number in 0..9"),
         (lambda: gs.DrawnAttributes(side=0.0), "platform.attributes.side must be a number > 0 and at most"),
         (lambda: gs.DrawnAttributes(kinds=("",)), "platform.attributes.kinds[0] must"),
         (
             lambda: gs.ListedAttributes(),
-            "platform.attributes must have memory, disk, kinds, or x and y, got none",
+            "platform.attributes must have at least one of memory, disk, kinds, and the pair x, y, got none",
         ),
         (
             lambda: gs.ListedAttributes(x=(1.0,)),

@@ -142,8 +142,9 @@ class WorkQueue:
         self, factors: Any, series: Any, first: Any
     ) -> tuple[NDArray[Any], list[int], list[int]]:
         table = np.array(factors, np.float64, ndmin=2)
-        if not (np.isfinite(table).all() and (table > 0).all()):
-            raise ValueError("factors must be finite and > 0")
+        is_valid = np.isfinite(table) & (table > 0)
+        if not is_valid.all():
+            raise ValueError(f"factors must be finite and > 0, got {table[~is_valid][0]}")
         rows, begin = indices(series, "series", 0, len(table)), indices(first, "first", 0, table.shape[1])
         check_lengths(self.machines, len(rows), "speed", "series")
         check_lengths(self.machines, len(begin), "speed", "first")

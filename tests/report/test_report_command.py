@@ -95,7 +95,10 @@ def test_the_command_in_a_report_repeats_the_replications(folder: Path) -> None:
         ("report results", "Missing option '--out'."),
         ("report nothing --out r.html", "nothing: No such file or directory"),
         ("report text.npz --out r.html", "text.npz: not a sound result file"),
-        ("report empty --out r.html", "PATH must contain a result (.npz or .gridsim), got the folder empty"),
+        (
+            "report empty --out r.html",
+            "must be a result or a folder with results (.npz or .gridsim), got empty, a folder with none",
+        ),
         (
             "report results results/fcfs.npz --out r.html",
             "PATH must name each file once, got results/fcfs.npz twice",

@@ -139,7 +139,7 @@ def test_an_invalid_array_gives_one_error(file: Path, array: Any, said: str) -> 
         (["0" * 64], "must have the member scenario/0000"),
         ([None], "must have the member scenario/None.npy"),
         (["../result"], "must have the member scenario/../result.npy"),
-        (2 * [content_name(RELEASE)], "refer to it only once"),
+        (2 * [content_name(RELEASE)], "exactly one reference to it"),
         (5, "not iterable"),
         ({"x": 1}, "must have the member scenario/x.npy"),
     ],

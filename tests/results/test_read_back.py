@@ -288,7 +288,8 @@ def test_unreadable_facts_are_not_written(fact: Any, message: str | None, tmp_pa
         assert Result.load(tmp_path / "run.gridsim").facts == {"x": fact}
         return
     with pytest.raises(
-        gs.GridSimError, match=f"run.gridsim: not written, because it could not be read.*{message}"
+        gs.GridSimError,
+        match=f"run.gridsim: the result was not written, since it could not be read.*{message}",
     ):
         result.save(tmp_path / "run.gridsim")
     assert not list(tmp_path.iterdir())

@@ -136,7 +136,7 @@ FOR = "schedulers that support them: fair-tree"
             gs.FairTree(),
             {"faults": gs.Faults.poisson(3600.0, 1)},
             {},
-            "do not support faults",
+            "faults do not support tasks that need memory or disk",
         ),
         (gs.FairTree(need_samples=((4e9, 0.0),)), {}, {}, "fair-tree.need_samples must have for each"),
     ],

@@ -27,7 +27,10 @@ def why(file: str, application: int | None, job: int | None, task: int | None, a
     from gridsim.support.text import to_json
 
     if (application is None) == (job is None):
-        raise ScenarioError("either APPLICATION or --job (a job's number in its log) must be given, not both")
+        raise ScenarioError(
+            "why requires exactly one of APPLICATION and --job (a job's number in its log), "
+            f"got {'neither' if job is None else 'both'}"
+        )
     result = Result.load(file, verify=False)
     with guard_display([file]):
         try:

@@ -91,7 +91,7 @@ def check_handlers(policy: type[NodeProgram], kinds: tuple[str, ...]) -> None:
                 f"{listed(signatures, name)}"
             )
         if function is not attribute:
-            raise ScenarioError(f"{location} must be a method with self, got a {type(attribute).__name__}")
+            raise ScenarioError(f"{location} must be an instance method, got a {type(attribute).__name__}")
         if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
             raise ScenarioError(f"{location} must not be a generator or async: its body would never run")
         parameters = ("self", *signatures[name])

@@ -268,7 +268,7 @@ TestQueueComparison.settings = settings(stateful_step_count=30, deadline=None)
 
 
 @given(logs(), st.booleans())
-def test_logs_equal_reference(log: Any, easy: bool) -> None:
+def test_schedules_equal_those_of_the_reference(log: Any, easy: bool) -> None:
     """In one call, and in pieces."""
     *load, at = log
     queues = [kind(*load, easy=easy, log=True) for kind in BOTH]
@@ -600,7 +600,7 @@ def test_impossible_states_are_rejected(entry: str, at: Any, value: int, message
     with pytest.raises(ValueError, match=message):
         other.setstate({**good, entry: bad})
     assert outcome(other) == outcome(queue)
-    with pytest.raises(ValueError, match=r"state\['start'\] of running jobs .* their ends later"):
+    with pytest.raises(ValueError, match=r"state\['start'\] of running jobs .* each must end after"):
         other.setstate({**good, "now": 56, "coming": np.array([[3, 56]])})
     with pytest.raises(ValueError, match=r"^state\['runs'\]"):
         other.setstate({**good, "runs": good["runs"][:0]})

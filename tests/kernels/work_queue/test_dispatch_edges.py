@@ -159,7 +159,7 @@ def test_a_checkpoint_is_read_before_the_last_instant(kernel: Any) -> None:
 
 
 @BOTH
-def test_machines_up_until_the_last_instants_are_chosen(kernel: Any) -> None:
+def test_a_machine_is_chosen_if_it_stays_up_until_its_task_ends_near_the_last_instant(kernel: Any) -> None:
     """Machine 1 is faster, and is needed until one or two ns before the last instant."""
     size = 6e9
     need = round(size / 2.0 * 1e9)
@@ -351,8 +351,8 @@ RULES: list[tuple[dict[str, Any], str]] = [
     ({"tasks": [3]}, "sizes must have 3 entries, the sum of tasks, got 2"),
     ({"up_until": [0, -1]}, "up_until[1] must be >= 0, got -1"),
     ({"up_until": [0.5, 1]}, "up_until must hold integers, got dtype float64"),
-    ({**PACE, "factors": [[1.0, 0.0]]}, "factors must be finite and > 0"),
-    ({**PACE, "factors": [[1.0, math.nan]]}, "factors must be finite and > 0"),
+    ({**PACE, "factors": [[1.0, 0.0]]}, "factors must be finite and > 0, got 0.0"),
+    ({**PACE, "factors": [[1.0, math.nan]]}, "factors must be finite and > 0, got nan"),
     ({**PACE, "series": [0, 1]}, "series[1] must be in 0..0, got 1"),
     ({**PACE, "series": [0]}, "series must have as many entries as speed, got 1 and 2"),
     ({**PACE, "first": [-1, 0]}, "first[0] must be in 0..1, got -1"),
