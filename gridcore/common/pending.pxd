@@ -13,9 +13,9 @@ cdef struct Event:
 
 cdef struct Pending:                # events by (time, sequence); all zero when empty
     Event* event                    # a 4-ary heap
-    Py_ssize_t n, room
-    Event* run                      # a ring of the events pushed in order: most are, and need no heap
-    Py_ssize_t first, n_run, run_room
+    Py_ssize_t n, capacity
+    Event* ring                     # a ring of the events pushed in order: most are, and need no heap
+    Py_ssize_t first, n_ring, ring_capacity
     int[3] upcoming                 # after a pop: slots to prefetch, of the next event, of one of the next
                                     # few, and of one of the next twenty; -1: none
 
@@ -31,20 +31,20 @@ cdef inline int pending_push(Pending* p, long long time, long long sequence, int
     cdef Py_ssize_t k, parent
     cdef Event e
     e.time, e.sequence, e.slot = time, sequence, slot
-    if p.n_run == 0 or not pending_before(&e, &p.run[(p.first + p.n_run - 1) & (p.run_room - 1)]):
-        if p.n_run == p.run_room:
+    if p.n_ring == 0 or not pending_before(&e, &p.ring[(p.first + p.n_ring - 1) & (p.ring_capacity - 1)]):
+        if p.n_ring == p.ring_capacity:
             # double the ring: the events that have wrapped around, before `first`, move behind the others
-            k = max(64, 2 * p.run_room)
-            p.run = <Event*> reallocate(p.run, k * sizeof(Event))
-            memcpy(p.run + p.run_room, p.run, p.first * sizeof(Event))
-            p.run_room = k
-        k = (p.first + p.n_run) & (p.run_room - 1)
-        p.n_run += 1
-        p.run[k].time, p.run[k].sequence, p.run[k].slot = time, sequence, slot
+            k = max(64, 2 * p.ring_capacity)
+            p.ring = <Event*> reallocate(p.ring, k * sizeof(Event))
+            memcpy(p.ring + p.ring_capacity, p.ring, p.first * sizeof(Event))
+            p.ring_capacity = k
+        k = (p.first + p.n_ring) & (p.ring_capacity - 1)
+        p.n_ring += 1
+        p.ring[k].time, p.ring[k].sequence, p.ring[k].slot = time, sequence, slot
         return 0
-    if p.n == p.room:
-        p.event = <Event*> reallocate(p.event, (2 * p.room + 64) * sizeof(Event))
-        p.room = 2 * p.room + 64
+    if p.n == p.capacity:
+        p.event = <Event*> reallocate(p.event, (2 * p.capacity + 64) * sizeof(Event))
+        p.capacity = 2 * p.capacity + 64
     k = p.n
     p.n += 1
     while k > 0:
@@ -61,8 +61,8 @@ cdef inline const Event* pending_first(const Pending* p) noexcept nogil:
     cdef const Event* first = NULL
     if p.n:
         first = &p.event[0]
-    if p.n_run and (first == NULL or pending_before(&p.run[p.first], first)):
-        first = &p.run[p.first]
+    if p.n_ring and (first == NULL or pending_before(&p.ring[p.first], first)):
+        first = &p.ring[p.first]
     return first
 
 
@@ -73,10 +73,10 @@ cdef inline Event pending_pop(Pending* p) noexcept nogil:
     cdef Py_ssize_t k = 0, child, least, other, n, level = 0
     p.upcoming[0] = p.upcoming[1] = p.upcoming[2] = -1
     if p.n == 0 or first != &p.event[0]:
-        p.first = (p.first + 1) & (p.run_room - 1)
-        p.n_run -= 1
-        for k in range(min(3, p.n_run)):
-            p.upcoming[k] = p.run[(p.first + k) & (p.run_room - 1)].slot
+        p.first = (p.first + 1) & (p.ring_capacity - 1)
+        p.n_ring -= 1
+        for k in range(min(3, p.n_ring)):
+            p.upcoming[k] = p.ring[(p.first + k) & (p.ring_capacity - 1)].slot
         return top
     p.n -= 1
     n = p.n
@@ -107,19 +107,19 @@ cdef inline Event pending_pop(Pending* p) noexcept nogil:
 
 
 cdef inline void pending_clear(Pending* p) noexcept nogil:
-    p.n = p.n_run = p.first = 0
+    p.n = p.n_ring = p.first = 0
 
 
 cdef inline Py_ssize_t pending_read(const Pending* p, long long[:, ::1] rows) noexcept nogil:
     """Copy (time, sequence, slot) of all events into `rows`, in no particular order; return their number."""
     cdef Py_ssize_t k
     cdef const Event* e
-    for k in range(p.n + p.n_run):
-        e = &p.event[k] if k < p.n else &p.run[(p.first + k - p.n) & (p.run_room - 1)]
+    for k in range(p.n + p.n_ring):
+        e = &p.event[k] if k < p.n else &p.ring[(p.first + k - p.n) & (p.ring_capacity - 1)]
         rows[k, 0], rows[k, 1], rows[k, 2] = e.time, e.sequence, e.slot
-    return p.n + p.n_run
+    return p.n + p.n_ring
 
 
 cdef inline void pending_free(Pending* p) noexcept nogil:
     free(p.event)
-    free(p.run)
+    free(p.ring)

@@ -105,7 +105,7 @@ cdef class Negotiations:
             if not 0 <= number < links.kinds or links.deferred[number] or links.width[number] != _RECORDS[k].itemsize:
                 raise ValueError(f"kinds[{k}] must be a kind of {_RECORDS[k].itemsize} bytes that is not deferred, "
                                  f"got {number}")
-            self.number[k], self.nbytes[k], self.span[k] = number, nbytes, links._length(nbytes)
+            self.number[k], self.nbytes[k], self.span[k] = number, nbytes, links._transmission_time(nbytes)
             self.fields[k] = _RECORDS[k].itemsize // 8
             links.inner[number] = True
         for name in _NUMBERS:
@@ -341,10 +341,10 @@ cdef class Negotiations:
                 negotiation_copy(self.negotiation[job], job, negotiations, answers, results, reserved, pool, search_records,
                                  candidates, &rows)
         # columns: time, number and slot
-        delayed = np.empty((self.delayed_answers.due.n + self.delayed_answers.due.n_run, 3), np.int64)
-        ending = np.empty((self.run_ends.n + self.run_ends.n_run, 3), np.int64)
+        delayed = np.empty((self.delayed_answers.due.n + self.delayed_answers.due.n_ring, 3), np.int64)
+        ending = np.empty((self.run_ends.n + self.run_ends.n_ring, 3), np.int64)
         pending_read(&self.delayed_answers.due, delayed)
-        overdue = np.empty((self.wait_ends.n + self.wait_ends.n_run, 3), np.int64)
+        overdue = np.empty((self.wait_ends.n + self.wait_ends.n_ring, 3), np.int64)
         pending_read(&self.run_ends, ending)
         pending_read(&self.wait_ends, overdue)
         delayed = delayed[[self.delayed_answers.row[k].node >= 0 for k in delayed[:, 2].tolist()]]

@@ -48,7 +48,7 @@ cdef class SlotSchedules:
     # the candidates of the current search, in the order in which they were visited
     cdef Candidate* candidates
     cdef long long* low                     # scratch
-    cdef int[WINDOW + 1] change             # scratch: at each slot of a window, the change in the number of fits
+    cdef int[WINDOW + 1] fits_change        # scratch: at each slot of a window, the change in the number of fitting candidates
     cdef Py_ssize_t n_candidates, room_candidates
     # the nodes visited by the current search, in order; those that do not suit the job are not candidates
     cdef int* visited

@@ -652,7 +652,7 @@ cdef class SlotSchedules:
             if fits >= n_nodes:
                 return at
             end = at + WINDOW
-            memset(self.change, 0, sizeof(self.change))
+            memset(self.fits_change, 0, sizeof(self.fits_change))
             for k in range(self.n_candidates):
                 candidate = &self.candidates[k]
                 self._prefetch(k + AHEAD)
@@ -664,14 +664,14 @@ cdef class SlotSchedules:
                     self._count_starts(candidate, at, slots)
                     continue
                 while candidate.low < end:
-                    self.change[max(candidate.low - at, 0)] += 1
+                    self.fits_change[max(candidate.low - at, 0)] += 1
                     if candidate.high >= end:
                         break
-                    self.change[candidate.high + 1 - at] -= 1
+                    self.fits_change[candidate.high + 1 - at] -= 1
                     self._next_interval(candidate, candidate.high + 1, slots)
             fits = 0
             for k in range(WINDOW):
-                fits += self.change[k]
+                fits += self.fits_change[k]
                 if fits >= n_nodes:
                     return at + k
             for k in range(self.n_candidates):
@@ -743,12 +743,12 @@ cdef class SlotSchedules:
                 is_seen = info == NULL or info[k].made_at <= candidate.as_of
             if high >= WINDOW - 1:
                 # the gap reaches beyond the window; its end is unknown (-1) if the next reservation is not seen
-                self.change[low] += 1
+                self.fits_change[low] += 1
                 candidate.high = high + at if is_seen and high != NEVER else NEVER if is_seen else -1
                 break
             fits = is_seen & (high >= low)
-            self.change[low] += fits
-            self.change[max(high + 1, 0)] -= fits
+            self.fits_change[low] += fits
+            self.fits_change[max(high + 1, 0)] -= fits
             low = max(low, node.row[k].end - at) if is_seen else low
             k += 1
             candidate.high = -1

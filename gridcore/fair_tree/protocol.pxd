@@ -12,7 +12,7 @@ cdef packed struct Share:
 
 cdef struct Kind:
     int number
-    long long nbytes, length
+    long long nbytes, transmission_time
 
 
 cdef class _NodeSet:

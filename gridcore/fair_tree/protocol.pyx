@@ -174,7 +174,7 @@ cdef class FairTreeProtocol:
                              f"got {self.links.width[number]}")
         if not 0 <= nbytes < 2**31:
             raise ValueError(f"{name} must have 0..{2**31 - 1} bytes, got {nbytes}")
-        kind.number, kind.nbytes, kind.length = <int> number, nbytes, self.links._length(nbytes)
+        kind.number, kind.nbytes, kind.transmission_time = <int> number, nbytes, self.links._transmission_time(nbytes)
         return kind
 
     def __dealloc__(self):
@@ -308,7 +308,7 @@ cdef class FairTreeProtocol:
         if copy >= 0:
             sized.nbytes += 4 * self.tree.cells + _MADE_BYTES
         if sized.nbytes != kind.nbytes:
-            sized.length = self.links._length(sized.nbytes)
+            sized.transmission_time = self.links._transmission_time(sized.nbytes)
         return self._post(&sized, record, now)
 
     cdef int _post(self, const Kind* kind, const void* record, long long now) except -1:
@@ -317,7 +317,7 @@ cdef class FairTreeProtocol:
         if self.observe is not None:
             width = self.links.width[kind.number]
             self.observe(now, kind.number, np.array(<const unsigned char[:1, :width]> <const unsigned char*> record))
-        return self.links._send(now, kind.number, record, kind.nbytes, kind.length)
+        return self.links._send(now, kind.number, record, kind.nbytes, kind.transmission_time)
 
     cdef bint task_lost(self) noexcept nogil:
         """Free the payloads of dropped messages; return True if spreads or requests are left for the caller."""
@@ -466,7 +466,7 @@ cdef class FairTreeProtocol:
         return 0
 
     cdef int _report_nodes(self, const int[:] nodes, long long now) except -1:
-        """Send the reports of `nodes` (ascending, so routers come first) at `now`, or after their delay."""
+        """Send those reports of `nodes` (ascending, so routers come first) that are due at `now`; later ones wait."""
         cdef Py_ssize_t k, n = nodes.shape[0], ready = 0
         cdef int m, handle
         cdef long long due
@@ -506,7 +506,7 @@ cdef class FairTreeProtocol:
             u = self.batch[k] - self.tree.first_leaf
             self.queues._advance(u, now)
             self.queues._update(u)
-            # its width is not yet known; guess that it is the width of the leaf's last summary
+            # the width of the new payload is not known yet; assume that of the leaf's last summary
             wide = payloads_wide(self.tree.node[self.batch[k]].last_report)
             self._make_payload(k, wide)
         self._run_work(True, n, now)
@@ -679,7 +679,7 @@ cdef class FairTreeProtocol:
         cdef _Guard access = self._guard()
         if self.log is not None and self.log.n:
             raise RuntimeError("getstate requires an empty log: call read_log first")
-        turns = np.empty((self.turns.n + self.turns.n_run, 3), np.int64)
+        turns = np.empty((self.turns.n + self.turns.n_ring, 3), np.int64)
         pending_read(&self.turns, turns)
         return read_only({
             "turns": turns[np.lexsort((turns[:, 1], turns[:, 0]))][:, :2].copy(),
@@ -731,7 +731,7 @@ cdef class FairTreeProtocol:
         cdef int slot, kind
         cdef const Summary* summary
         cdef const Request* request
-        rows = np.empty((p.n + p.n_run, 3), np.int64)
+        rows = np.empty((p.n + p.n_ring, 3), np.int64)
         cdef long long[:, ::1] events = rows
         pending_read(p, events)
         for k in range(events.shape[0]):

@@ -48,7 +48,7 @@ _LOG = {
 }
 #: Columns of the message log; sender and receiver are machines.
 LOGGED = tuple(_LOG["logged"].columns)
-# The largest record (bytes); the records of the largest number of messages then fit into the address space.
+# Maximum size of a record (bytes); even those of the maximum number of messages then fit into the address space.
 cdef Py_ssize_t _MAX_WIDTH = 2**20
 
 
@@ -162,7 +162,7 @@ cdef class Links(Transit):
         cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, nodes = self.machine_of.shape[0], width
         cdef const long long* header
-        cdef long long length
+        cdef long long transmission_time
         if not 0 <= kind < self.kinds:
             raise ValueError(f"kind must be in 0..{self.kinds - 1}, got {kind}")
         width = self.width[kind]
@@ -178,10 +178,10 @@ cdef class Links(Transit):
             if not (0 <= header[0] < nodes and 0 <= header[1] < nodes):
                 raise ValueError(f"records[{k}] must have receiver and sender in 0..{nodes - 1}, "
                                  f"got {header[0]} and {header[1]}")
-        length = self._length(nbytes)
+        transmission_time = self._transmission_time(nbytes)
         self.stage += kind  # within a step of an instant, `Transport` sends in order of kind and sender
         for k in range(records.shape[0]):
-            self._send(now, kind, &records[k, 0], nbytes, length)
+            self._send(now, kind, &records[k, 0], nbytes, transmission_time)
         self.stage -= kind
 
     def advance(self, long long limit) -> int:
@@ -237,7 +237,7 @@ cdef class Links(Transit):
         return result
 
     def fail(self, machines: ArrayLike, long long now, *, bint down=False):
-        """Reset `machines` at `now` ns: messages addressed to them, or queued at them unsent, are dropped.
+        """Fail `machines` at `now` ns: messages addressed to them, and unsent messages in their queues, are dropped.
 
         With `down` they stay down until `restore`, and messages sent to them in the meantime are dropped too.
         """
@@ -359,13 +359,13 @@ cdef class Links(Transit):
         their wait; messages in mailboxes are sorted by box and arrival.
         """
         cdef _Guard access = guard(&self.in_call)
-        cdef Py_ssize_t k, n = self.heads.n + self.heads.n_run, done = 0
+        cdef Py_ssize_t k, n = self.heads.n + self.heads.n_ring, done = 0
         cdef int kind, entry
         cdef Message* m
         if self.n_missing:
             raise RuntimeError("getstate requires that all dropped messages were returned: call lost first")
         for kind in range(self.kinds):
-            n += self.queue[kind].n + self.queue[kind].n_run
+            n += self.queue[kind].n + self.queue[kind].n_ring
         event_rows, message_rows = np.empty((n, 3), np.int64), np.empty((n, 10), np.int64)
         records, queue_of = np.empty((n, self.stride), np.uint8), np.empty(n, np.int64)
         places = np.full(n, -1, np.int64)
@@ -382,7 +382,7 @@ cdef class Links(Transit):
             m = &self.message[events[k, 2]]
             messages[k, 0], messages[k, 1], messages[k, 2], messages[k, 3] = m.node, m.kind, m.source, m.target
             messages[k, 4], messages[k, 5], messages[k, 6] = m.source_life, m.target_life, m.nbytes
-            messages[k, 7], messages[k, 8], messages[k, 9] = m.length, m.start, m.lost
+            messages[k, 7], messages[k, 8], messages[k, 9] = m.transmission_time, m.start, m.lost
             memset(&data[k, 0], 0, self.stride)
             memcpy(&data[k, 0], self.data + events[k, 2] * self.stride, self.width[m.kind])
             if self.message_log.max_rows:
@@ -481,7 +481,7 @@ cdef class Links(Transit):
             m.node, m.kind, m.source = <int> messages[k, 0], <int> messages[k, 1], <int> messages[k, 2]
             m.target, m.source_life = <int> messages[k, 3], <int> messages[k, 4]
             m.target_life, m.nbytes = <int> messages[k, 5], <int> messages[k, 6]
-            m.length, m.start, m.lost = messages[k, 7], messages[k, 8], messages[k, 9] != 0
+            m.transmission_time, m.start, m.lost = messages[k, 7], messages[k, 8], messages[k, 9] != 0
             memcpy(self.data + slot * self.stride, &data[k, 0], self.stride)
             if self.message_log.max_rows:
                 self.message_log.of_slot[slot] = <int> place[k]

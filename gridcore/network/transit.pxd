@@ -12,7 +12,7 @@ cdef extern from *:
 
 
 cdef struct Message:
-    long long start, length
+    long long start, transmission_time
     int node, kind, source, target, source_life, target_life, nbytes
     bint lost                       # whether it is known to be lost; the loss is reported when it would have arrived
 
@@ -79,8 +79,9 @@ cdef class Transit:
     cdef int _make_slots(self) except -1
     cdef object _take_unboxed(self, int kind, long long until)
     cdef object _take_boxed(self, int kind, long long until)
-    cdef long long _length(self, long long nbytes) except -1
-    cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1
+    cdef long long _transmission_time(self, long long nbytes) except -1
+    cdef int _send(self, long long now, int kind, const void* record, long long nbytes,
+                   long long transmission_time) except -1
     cdef int _send_directly(self, long long now, int kind, const void* record, long long nbytes, long long delay,
                         long long sequence, bint is_counted) except -1
     cdef int _post(self, long long now, Py_ssize_t sender, int slot) except -1

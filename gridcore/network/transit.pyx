@@ -3,12 +3,12 @@
 The model is exact, in two stages.  In the first, the message starts when the sender's interface is free,
 ``start = max(now, up_free)``, and its head arrives `latency` later.  In the second, the receiver's interface
 takes the bytes of the message as soon as the head is there and the interface is free,
-``delivered = max(head, down_free) + length``.  One stage would not be exact: once messages queue at the
+``delivered = max(head, down_free) + transmission_time``.  One stage would not be exact: once messages queue at the
 senders, a message sent later may arrive first.
 
 The kernel runs the first stage of everything in flight by itself, and stops where a delivery must be handled.
 Messages between nodes of one machine take no time and are not counted.  Without FIFO interfaces
-(``fifo=False``) messages do not wait: each takes the latency and its own length.
+(``fifo=False``) messages do not wait: each takes the latency and its own transmission time.
 
 A record is opaque except for its first two int64 fields, the receiving and the sending node.
 The reference implementation is `tests.reference.links`.
@@ -87,14 +87,15 @@ cdef class Transit:
         mailboxes_reserve(&self.boxes)
         return messagelog_letters(&self.message_log, self.boxes.room)
 
-    cdef long long _length(self, long long nbytes) except -1:
-        cdef double length = nbytes / self.bandwidth * 1e9
-        if not 0.0 <= length <= LONGEST_MESSAGE:
-            raise ValueError(f"a message must take at most {LONGEST_MESSAGE} ns, got {length} for {nbytes} bytes "
-                             f"at {self.bandwidth} bytes/s")
-        return llrint(length)
+    cdef long long _transmission_time(self, long long nbytes) except -1:
+        cdef double transmission_time = nbytes / self.bandwidth * 1e9
+        if not 0.0 <= transmission_time <= LONGEST_MESSAGE:
+            raise ValueError(f"a message must take at most {LONGEST_MESSAGE} ns, "
+                             f"got {transmission_time} for {nbytes} bytes at {self.bandwidth} bytes/s")
+        return llrint(transmission_time)
 
-    cdef int _send(self, long long now, int kind, const void* record, long long nbytes, long long length) except -1:
+    cdef int _send(self, long long now, int kind, const void* record, long long nbytes,
+                   long long transmission_time) except -1:
         cdef const long long* header = <const long long*> record
         cdef int source = <int> self.machine_of[header[1]], target = <int> self.machine_of[header[0]], slot
         cdef long long sequence = self.sequence, start
@@ -108,7 +109,7 @@ cdef class Transit:
         m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
         m.source_life, m.target_life = self.life[source], self.life[target]
         m.nbytes = <int> nbytes if source != target else -1
-        m.length, m.start = length, now
+        m.transmission_time, m.start = transmission_time, now
         m.lost = self.down[source]
         copy_words(self.data + slot * self.stride, record, self.width[kind])
         if source != target and self.fifo:
@@ -116,7 +117,7 @@ cdef class Transit:
             if start > LATEST:
                 raise OverflowError(f"messages of machine {source} must start by {LATEST} ns")
             m.start = start
-            self.up_free[source] = start + length
+            self.up_free[source] = start + transmission_time
         self.n_unused -= 1
         self.sequence += 1
         if self.message_log.max_rows:
@@ -144,7 +145,7 @@ cdef class Transit:
         cdef const Message* m = &self.message[slot]
         if self.fifo:
             return pending_push(&self.heads, m.start + self._delay(sequence), sequence, slot)
-        return pending_push(&self.queue[m.kind], m.start + self._delay(sequence) + m.length, sequence, slot)
+        return pending_push(&self.queue[m.kind], m.start + self._delay(sequence) + m.transmission_time, sequence, slot)
 
     cdef int _post(self, long long now, Py_ssize_t sender, int slot) except -1:
         """Keep a message for the next exchange between processes."""
@@ -180,7 +181,7 @@ cdef class Transit:
         m.node, m.kind, m.source, m.target = <int> header[0], kind, source, target
         m.source_life, m.target_life = self.life[source], self.life[target]
         m.nbytes = <int> nbytes if is_counted else -1
-        m.length, m.start = 0, now
+        m.transmission_time, m.start = 0, now
         m.lost = self.down[source]
         copy_words(self.data + slot * self.stride, record, self.width[kind])
         if self.message_log.max_rows:
@@ -229,10 +230,10 @@ cdef class Transit:
                 continue
             if self.windows is not None:
                 self._count_window(m.source, m.start, m.nbytes)
-            e.time = max(e.time, self.down_free[m.target]) + m.length
+            e.time = max(e.time, self.down_free[m.target]) + m.transmission_time
             self.down_free[m.target] = e.time
             if self.windows is not None:
-                self._count_window(m.target, e.time - m.length, m.nbytes)
+                self._count_window(m.target, e.time - m.transmission_time, m.nbytes)
             if self.deferred[m.kind]:
                 letter.time, letter.nbytes, letter.life = e.time, m.nbytes, m.target_life
                 box = self.boxes_of[m.kind] + m.target

@@ -12,7 +12,7 @@ cdef struct Publication:
 
 cdef class Board:
     cdef readonly Py_ssize_t nodes      # number of nodes, or of applications
-    cdef readonly bint of_applications
+    cdef readonly bint is_per_application
     cdef long long age                  # ns
     cdef int refresh
     cdef double sigma                   # standard deviation of the logarithm of errors

@@ -58,7 +58,7 @@ cdef class Board:
         int64[nodes], 0..`age`, ns, the first instant of each node; used only if `refresh` is ``"individual"``.
     seed
         0..2**64 - 1, the seed of the errors.
-    of_applications
+    is_per_application
         Whether the board has a number for each application instead of each node.
 
     Raises
@@ -68,10 +68,10 @@ cdef class Board:
     """
 
     def __cinit__(self, up: ArrayLike, *, long long age, str refresh, double error, phase: NDArray[Any], seed: int,
-                  bint of_applications=False):
+                  bint is_per_application=False):
         cdef Py_ssize_t k
         up = np.asarray(up, bool)
-        self.nodes, self.of_applications = len(up), of_applications
+        self.nodes, self.is_per_application = len(up), is_per_application
         if not 0 <= age <= LATEST:
             raise ValueError(f"age must be in 0..{LATEST} ns, got {age}")
         if refresh not in REFRESHES:
@@ -191,7 +191,7 @@ cdef class Board:
 
     cdef dict _entries(self):
         """Return the entries of a state: rows of (since, node, falling[, due, number]) and of (value, factor)."""
-        cdef Py_ssize_t k, n = self.pending.n + self.pending.n_run
+        cdef Py_ssize_t k, n = self.pending.n + self.pending.n_ring
         cdef const Publication* publication
         events = np.empty((n, 3), np.int64)
         cdef long long[:, ::1] rows = events

@@ -37,10 +37,11 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     if tasks.shape[0]:
         c.tasks, c.task_size, c.size = &tasks[0], &queues.task_size[0], &queues.size[0]
         c.release = &queues.release[0]
-    c.send, c.finish_send, c.enqueue, c.waiting, c.work = on_send, on_finish_send, on_enqueue, on_waiting, on_work
-    c.timer, c.cancel, c.check_known, c.draw, c.integer = on_timer, on_cancel, on_check_known, on_draw, on_integer
-    c.held, c.take, c.queued, c.note, c.decide = on_held, on_take, on_queued, on_note, on_decide
-    c.publish, c.board, c.tasks_at = on_publish, on_board, on_tasks_at
+    c.send, c.finish_send, c.enqueue = add_message, finish_message, enqueue_tasks
+    c.waiting, c.work, c.timer, c.cancel = count_waiting, remaining_time, set_timer, cancel_timer
+    c.check_known, c.draw, c.integer = check_application, draw_variate, draw_integer
+    c.held, c.take, c.queued, c.note, c.decide = held_tasks, take_tasks, queued_applications, add_note, add_decision
+    c.publish, c.board, c.tasks_at = publish_value, read_board, count_tasks
     c.queue_push, c.queue_pop, c.queue_at = queue_push, queue_pop, queue_at
     c.heap_push, c.heap_pop, c.heap_at = heap_push, heap_pop, heap_at
     c.map_find, c.map_get, c.map_put, c.map_discard, c.map_remove = map_find, map_get, map_put, map_discard, map_remove
@@ -49,7 +50,7 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     return 0
 
 
-cdef long long* on_send(PyObject* core, long long node, long long kind, long long to) except NULL:
+cdef long long* add_message(PyObject* core, long long node, long long kind, long long to) except NULL:
     """Add a message to the outbox and return its fields, which the handler fills in."""
     cdef NodeActions c = <NodeActions> core
     if not 0 <= to < c.nodes:
@@ -60,13 +61,13 @@ cdef long long* on_send(PyObject* core, long long node, long long kind, long lon
     return outbox_add(&c.out[kind], to, node)
 
 
-cdef int on_finish_send(PyObject* core, long long node, long long kind, const long long* row) except -1:
+cdef int finish_message(PyObject* core, long long node, long long kind, const long long* row) except -1:
     """Check the fields of a message; if its kind has its own delay, send it at once."""
     cdef NodeActions c = <NodeActions> core
     cdef MessageKind k = <MessageKind> c.kinds[kind]
     if k.application_at >= 0:
         try:
-            c._check_sent(node, k, row)
+            c._account_for_message(node, k, row)
         except BaseException:
             outbox_drop(&c.out[kind])
             raise
@@ -76,58 +77,59 @@ cdef int on_finish_send(PyObject* core, long long node, long long kind, const lo
     return c._send_now(k, row - 2)
 
 
-cdef int on_enqueue(PyObject* core, long long node, long long application, long long tasks) except -1:
+cdef int enqueue_tasks(PyObject* core, long long node, long long application, long long tasks) except -1:
     cdef NodeActions c = <NodeActions> core
     c._check_known(node, application)
     return c._enqueue(node, application, tasks)
 
 
-cdef long long on_waiting(PyObject* core, long long node) except -1:
+cdef long long count_waiting(PyObject* core, long long node) except -1:
     cdef NodeActions c = <NodeActions> core
     c._catch_up(node)
     return c.queues.waiting[node]
 
 
-cdef long long on_tasks_at(PyObject* core, long long node) except -1:
+cdef long long count_tasks(PyObject* core, long long node) except -1:
     return (<NodeActions> core)._tasks_at(node)
 
 
-cdef double on_work(PyObject* core, long long node) except -1.0:
+cdef double remaining_time(PyObject* core, long long node) except -1.0:
     return (<NodeActions> core)._work(node)
 
 
-cdef int on_timer(PyObject* core, long long node, long long name, double seconds, double value) except -1:
+cdef int set_timer(PyObject* core, long long node, long long name, double seconds, double value) except -1:
     return (<NodeActions> core)._set_timer(node, name, seconds, value)
 
 
-cdef int on_cancel(PyObject* core, long long node, long long name) except -1:
+cdef int cancel_timer(PyObject* core, long long node, long long name) except -1:
     return timers_cancel(&(<NodeActions> core).timers, <int> node, <int> name)
 
 
-cdef int on_check_known(PyObject* core, long long node, long long application) except -1:
+cdef int check_application(PyObject* core, long long node, long long application) except -1:
     return (<NodeActions> core)._check_known(node, application)
 
 
-cdef int on_draw(PyObject* core, long long node, long long kind, double factor, double shift, double* out) except -1:
+cdef int draw_variate(PyObject* core, long long node, long long kind, double factor, double shift,
+                      double* out) except -1:
     out[0] = (<NodeActions> core)._stream(node)._variate(<int> kind, factor, shift)
     return 0
 
 
-cdef int on_integer(PyObject* core, long long node, long long low, long long high, long long* out) except -1:
+cdef int draw_integer(PyObject* core, long long node, long long low, long long high, long long* out) except -1:
     out[0] = (<NodeActions> core)._stream(node)._integer(low, high)
     return 0
 
 
-cdef long long on_held(PyObject* core, long long node, long long application) except -1:
+cdef long long held_tasks(PyObject* core, long long node, long long application) except -1:
     return (<NodeActions> core)._tasks_to_place(node, application)
 
 
-cdef long long on_take(PyObject* core, long long node, long long application, long long tasks) except -1:
+cdef long long take_tasks(PyObject* core, long long node, long long application, long long tasks) except -1:
     (<NodeActions> core)._check_known(node, application)
     return (<NodeActions> core)._take(node, application, tasks)
 
 
-cdef long long on_queued(PyObject* core, long long node, long long* out) except -1:
+cdef long long queued_applications(PyObject* core, long long node, long long* out) except -1:
     """Return the number of waiting applications of a node; write (application, tasks) of each unless `out` is NULL."""
     cdef TaskQueues queues = (<NodeActions> core).queues
     cdef Py_ssize_t k, first
@@ -139,17 +141,17 @@ cdef long long on_queued(PyObject* core, long long node, long long* out) except 
     return queues.count[node]
 
 
-cdef int on_publish(PyObject* core, long long node, double value, long long falling) except -1:
+cdef int publish_value(PyObject* core, long long node, double value, long long falling) except -1:
     return (<NodeActions> core)._publish(node, -1, value, falling)
 
 
-cdef double* on_board(PyObject* core, long long node) except NULL:
+cdef double* read_board(PyObject* core, long long node) except NULL:
     """Return the memory of the board, float64[nodes]; it may change after the handler has returned."""
     (<NodeActions> core)._check_board(node)
     return (<NodeActions> core).board._read((<NodeActions> core).now)
 
 
-cdef int on_note(PyObject* core, long long node, long long table, const long long* row) except -1:
+cdef int add_note(PyObject* core, long long node, long long table, const long long* row) except -1:
     cdef NodeActions c = <NodeActions> core
     cdef Py_ssize_t k
     name, columns = c.compiled_form.tables[table]
@@ -160,7 +162,7 @@ cdef int on_note(PyObject* core, long long node, long long table, const long lon
     return 0
 
 
-cdef int on_decide(PyObject* core, long long node, long long action, const long long* row) except -1:
+cdef int add_decision(PyObject* core, long long node, long long action, const long long* row) except -1:
     """Record a decision; `row` has application, machine, task, tasks, among, and the floats saw, limit, age."""
     cdef NodeActions c = <NodeActions> core
     cdef const double* floats = <const double*> row

@@ -9,6 +9,6 @@ cdef class MessageKind:
     cdef bytes type_codes               # per field: 0 for an int, 1 for a float, 2 for an array
     cdef int number, n, application_at, tasks_at  # `n` fields; indices of the fields `application` and `tasks`, or -1
     cdef bint moves_tasks, is_counted, has_arrays
-    cdef long long nbytes, length       # `length` is the time at an interface, ns
+    cdef long long nbytes, transmission_time  # the latter in ns
     cdef object size                    # callable, fields -> bytes; None if all messages have `nbytes`
     cdef long long delay                # ns; -1: messages go through the links

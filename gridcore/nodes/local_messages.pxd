@@ -24,4 +24,4 @@ cdef class LocalMessages:
 
 cdef inline long long local_first(LocalMessages m) except -1:
     """Return when the next local message arrives, ns; `NEVER` if there is none."""
-    return m._first() if m.due.n or m.due.n_run else NEVER
+    return m._first() if m.due.n or m.due.n_ring else NEVER

@@ -88,7 +88,7 @@ cdef class LocalMessages:
         cdef MessageKind kind
         cdef Py_ssize_t k
         arrays, rows, words = list(payloads.arrays), [], []
-        events = np.empty((self.due.n + self.due.n_run, 3), np.int64)
+        events = np.empty((self.due.n + self.due.n_ring, 3), np.int64)
         pending_read(&self.due, events)
         for time, number, slot in events[np.argsort(events[:, 1])].tolist():
             if self.messages[slot] is None:

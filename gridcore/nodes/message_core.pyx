@@ -147,7 +147,7 @@ cdef class NodeCore(NodeEvents):
         self.views, self.streams = [None] * self.nodes, [None] * self.nodes
         self.payloads, self.local, self.slots = Payloads(), LocalMessages(self.nodes), slots
         self.board = board
-        cdef Py_ssize_t entries = queues.n_applications if board is not None and board.of_applications else self.nodes
+        cdef Py_ssize_t entries = queues.n_applications if board is not None and board.is_per_application else self.nodes
         if board is not None and board.nodes != entries:
             raise ValueError(f"board must have {entries} numbers, got {board.nodes}")
         self._make_kinds(kinds)
@@ -264,7 +264,9 @@ cdef class NodeCore(NodeEvents):
     # -- events of the engine, and failures ---------------------------------------------------------------------
 
     def resubmit(self, applications: ArrayLike, tasks: ArrayLike, long long now):
-        """Give lost tasks to nodes again, at an event of the engine at `now` ns; both arrays are int64[k].
+        """Resubmit lost tasks at the home nodes of their submitters, at an event of the engine at `now` ns.
+
+        Both arrays are int64[k].
 
         Timers of this instant fire in the same wave.
         """
@@ -352,7 +354,7 @@ cdef class NodeCore(NodeEvents):
                 self.cython_handlers._forget(u[k])
             timers_cancel(&self.timers, <int> u[k], -1)
             self.local._drop(u[k])
-            if self.board is not None and not self.board.of_applications:
+            if self.board is not None and not self.board.is_per_application:
                 self.board._publish(u[k], INFINITY, False, now)
             at = self.holdings.first[u[k]]
             while at >= 0:

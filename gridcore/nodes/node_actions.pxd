@@ -70,7 +70,7 @@ cdef class NodeActions:
 
     cdef int _make_kinds(self, kinds) except -1
     cdef int _add_kind(self, MessageKind kind) except -1
-    cdef int _check_sent(self, Py_ssize_t node, MessageKind k, const long long* row) except -1
+    cdef int _account_for_message(self, Py_ssize_t node, MessageKind k, const long long* row) except -1
     cdef long long _bytes_of(self, Py_ssize_t node, MessageKind kind, dict fields) except -1
     cdef object _send_error(self, node, to, kind, dict fields)
     cdef int _send_now(self, MessageKind kind, const long long* row) except -1

@@ -71,11 +71,11 @@ cdef class NodeActions:
     cdef int _publish(self, Py_ssize_t node, long long application, double value, bint falling) except -1:
         """Publish a number of the node, or of `application` if that is not -1."""
         self._check_board(node)
-        if self.board.of_applications != (application >= 0) or application >= self.queues.n_applications:
+        if self.board.is_per_application != (application >= 0) or application >= self.queues.n_applications:
             raise self.error_type(f"t = {self.now / 1e9} s: node {node} publishes a number: application must be "
-                                  f"{f'in 0..{self.queues.n_applications - 1}' if self.board.of_applications else -1}, "
+                                  f"{f'in 0..{self.queues.n_applications - 1}' if self.board.is_per_application else -1}, "
                                   f"got {application}, since the board is of "
-                                  f"{'applications' if self.board.of_applications else 'nodes'}")
+                                  f"{'applications' if self.board.is_per_application else 'nodes'}")
         if value != value:
             raise self.error_type(f"t = {self.now / 1e9} s: node {node} publishes a number: "
                                   f"value must be a number or inf, got {value!r}")
@@ -237,7 +237,7 @@ cdef class NodeActions:
         self.out = <Outbox*> reallocate(NULL, max(1, self.n_kinds) * sizeof(Outbox))
         for k in range(self.n_kinds):
             self.out[k].data, self.out[k].place = NULL, NULL
-            self.out[k].words = self.out[k].n = self.out[k].room = self.out[k].place_room = 0
+            self.out[k].words = self.out[k].n = self.out[k].capacity = self.out[k].place_capacity = 0
             self.out[k].unsorted = False
         for arguments in kinds:
             self._add_kind(MessageKind(*arguments))
@@ -258,14 +258,14 @@ cdef class NodeActions:
                              f"got {self.links.width[number]}")
         if kind.has_arrays and not self.links.keep[number]:
             raise ValueError(f"kind {kind.name!r} has arrays, which requires links with keep[{number}] = True")
-        kind.length = self.links._length(kind.nbytes)
+        kind.transmission_time = self.links._transmission_time(kind.nbytes)
         if kind.delay >= 0:
             self.links.inner[number] = True
         self.out[number].words = 2 + kind.n + (kind.size is not None)  # the last word is the size, if it varies
         self.kinds[number] = self.by_name[kind.name] = kind
         return 0
 
-    cdef int _check_sent(self, Py_ssize_t node, MessageKind k, const long long* row) except -1:
+    cdef int _account_for_message(self, Py_ssize_t node, MessageKind k, const long long* row) except -1:
         """Check that the node knows the application of a message; subtract moved tasks from its tasks to place."""
         cdef long long application = row[k.application_at]
         if holdings_find(&self.holdings, node, application) == NULL:
@@ -279,7 +279,7 @@ cdef class NodeActions:
         if not 0 <= nbytes < 2**31:
             raise self.error_type(f"t = {self.now / 1e9} s: node {node} sends {kind.name!r}: "
                                   f"its size must be in 0..{2**31 - 1} bytes, got {nbytes}")
-        self.links._length(nbytes)
+        self.links._transmission_time(nbytes)
         return nbytes
 
     cdef object _send_error(self, node, to, kind, dict fields):
@@ -308,7 +308,7 @@ cdef class NodeActions:
             self.observe(self.now, kind.number, records)
         if kind.delay < 0:
             return links._send(self.now, kind.number, row, nbytes,
-                               kind.length if kind.size is None else links._length(nbytes))
+                               kind.transmission_time if kind.size is None else links._transmission_time(nbytes))
         links._send_directly(self.now, kind.number, row, nbytes, kind.delay, self.n_direct, kind.is_counted)
         self.n_direct += 1
         if kind.delay == 0:
@@ -339,10 +339,10 @@ cdef class NodeActions:
             for k in range(box.n):
                 row = box.data + (box.place[k].at if box.unsorted else k) * box.words
                 if kind.size is None:
-                    self.links._send(self.now, <int> number, row, kind.nbytes, kind.length)
+                    self.links._send(self.now, <int> number, row, kind.nbytes, kind.transmission_time)
                 else:
                     nbytes = row[2 + kind.n]
-                    self.links._send(self.now, <int> number, row, nbytes, self.links._length(nbytes))
+                    self.links._send(self.now, <int> number, row, nbytes, self.links._transmission_time(nbytes))
             outbox_clear(box)
         return 0
 

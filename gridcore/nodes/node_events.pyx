@@ -46,7 +46,7 @@ __all__ = ["NodeEvents"]
 # Handlers of events in the order of their numbers in `gridcore.nodes.handlers`.
 _EVENT_NAMES = ["on_start", "on_release", "on_lost", "on_timer", "on_idle", "on_end", "on_act"]
 # The engine checks for an endless loop once an instant has this many events: a constant, plus a number per node.
-cdef long long _ENDLESS = 2**16, _ENDLESS_A_NODE = 64
+cdef long long _MAX_INSTANT_EVENTS = 2**16, _MAX_INSTANT_EVENTS_PER_NODE = 64
 
 
 cdef int ascending(const void* x, const void* y) noexcept nogil:
@@ -171,7 +171,7 @@ cdef class NodeEvents(NodeActions):
 
     cdef long long _advance(self, long long limit) except -1:
         """Run all events up to `limit` ns, as `NodeCore.advance` describes."""
-        cdef long long at, endless = _ENDLESS + _ENDLESS_A_NODE * self.nodes
+        cdef long long at, max_events = _MAX_INSTANT_EVENTS + _MAX_INSTANT_EVENTS_PER_NODE * self.nodes
         cdef int phase
         self.limit = limit
         if self.needs_engine:
@@ -192,8 +192,8 @@ cdef class NodeEvents(NodeActions):
             if at > self.now:
                 self.now, self.since = at, self.events
             if self.events >= self.pause_at:
-                self.needs_engine = self.events > self.since + endless
-                if self.events > self.since + 16 * (endless + self.total):
+                self.needs_engine = self.events > self.since + max_events
+                if self.events > self.since + 16 * (max_events + self.total):
                     raise self.error_type(f"t = {self.now / 1e9} s: the simulated time does not advance: "
                                      f"{self.events - self.since} events at this instant, and more are due")
                 if self.needs_engine or not self.dirty:
@@ -417,7 +417,7 @@ cdef class NodeEvents(NodeActions):
         cdef int first
         cdef const Event* e = NULL
         cdef const Event* candidate
-        cdef long long limit = self.events + _ENDLESS + _ENDLESS_A_NODE * self.nodes
+        cdef long long limit = self.events + _MAX_INSTANT_EVENTS + _MAX_INSTANT_EVENTS_PER_NODE * self.nodes
         if self.handling_now:
             return 0
         self.handling_now = True

@@ -13,18 +13,18 @@ cdef struct Place:                      # the index of a record, to sort records
 cdef struct Outbox:                     # if it is empty, all fields except `words` are zero
     long long* data
     Py_ssize_t words                    # number of words of a record
-    Py_ssize_t n, room
+    Py_ssize_t n, capacity
     bint unsorted                       # whether records are not in the order of their senders
     Place* place                        # the records in the order of sending, made by `outbox_sort`
-    Py_ssize_t place_room
+    Py_ssize_t place_capacity
 
 
 cdef inline long long* outbox_add(Outbox* o, long long to, long long sender) except NULL:
     """Add a record and return its fields, which the caller fills in; `outbox_drop` takes it back."""
     cdef long long* row
-    if o.n == o.room:
-        o.data = <long long*> reallocate(o.data, (2 * o.room + 16) * o.words * sizeof(long long))
-        o.room = 2 * o.room + 16
+    if o.n == o.capacity:
+        o.data = <long long*> reallocate(o.data, (2 * o.capacity + 16) * o.words * sizeof(long long))
+        o.capacity = 2 * o.capacity + 16
     row = o.data + o.n * o.words
     if o.n and sender < (row - o.words)[1]:
         o.unsorted = True
@@ -48,9 +48,9 @@ cdef inline int place_order(const void* a, const void* b) noexcept nogil:
 cdef inline int outbox_sort(Outbox* o) except -1:
     """Put into `place` the records in the order of their senders, each sender's own order kept."""
     cdef Py_ssize_t k
-    if o.n > o.place_room:
+    if o.n > o.place_capacity:
         o.place = <Place*> reallocate(o.place, o.n * sizeof(Place))
-        o.place_room = o.n
+        o.place_capacity = o.n
     for k in range(o.n):
         o.place[k].sender, o.place[k].at = o.data[k * o.words + 1], k
     qsort(o.place, o.n, sizeof(Place), place_order)

@@ -263,7 +263,7 @@ cdef class View:
             if k.size is not None:
                 row[k.n] = core._bytes_of(self.node, k, fields)
             if k.application_at >= 0:
-                core._check_sent(self.node, k, row)
+                core._account_for_message(self.node, k, row)
         except BaseException:
             for i in range(n_stored):
                 if k.type_codes[i] == 2:

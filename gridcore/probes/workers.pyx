@@ -124,7 +124,7 @@ cdef class Sparrow(Handlers):
                 "age": float("nan")})
         row = put(core, self.task, worker, node)
         row[0], row[1] = job, 1
-        return core._check_sent(node, self.task_kind, row)
+        return core._account_for_message(node, self.task_kind, row)
 
     # -- the worker -------------------------------------------------------------------------------------------
 
@@ -283,7 +283,7 @@ cdef class ProbeWorker(Sparrow):
         """Pass a job on to the center."""
         cdef long long* row = put(core, self.job, self.center, node)
         row[0], row[1] = job, tasks
-        return core._check_sent(node, <MessageKind> core.kinds[self.job], row)
+        return core._account_for_message(node, <MessageKind> core.kinds[self.job], row)
 
     cdef int _release(self, NodeActions core, Py_ssize_t node, long long job, long long tasks) except -1:
         if self._is_long(core, job):

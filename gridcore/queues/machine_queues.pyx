@@ -451,7 +451,7 @@ cdef class MachineQueues:
             pairs_add(&self.pairs, pair_of(u, self.owner[application]))
         cdef Py_ssize_t f = self.first[u], n = self.count[u], k
         cdef long long length = self._duration(u, application)
-        cdef long long longest = _nanoseconds(self.numbers.largest / self.speed[u]) if self.own_sizes else length
+        cdef long long longest = _nanoseconds(self.numbers.largest_size / self.speed[u]) if self.own_sizes else length
         cdef bint idle = n == 0 and self.running[u] < 0
         cdef long long start = max(self.free_at[u], now) if idle else self.idle_at[u]
         cdef long long end = start

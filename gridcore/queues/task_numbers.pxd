@@ -3,7 +3,7 @@
 cdef class TaskNumbers:
     cdef Py_ssize_t applications
     cdef const double[::1] size         # per task, Mflop
-    cdef double largest                 # of `size`
+    cdef double largest_size            # of `size`
     cdef const long long[::1] offset    # per application: its first task; then the number of tasks
     cdef int[::1] n_enqueued            # per application: number of tasks that have been in a queue at least once
     cdef int[::1] free                  # per application: number of tasks that are in no queue

@@ -48,7 +48,7 @@ cdef class TaskNumbers:
                                 f"got {self.offset[self.applications] + counts.sum()}")
         self.offset = np.concatenate((self.offset, self.offset[self.applications] + np.cumsum(counts)))
         self.size = np.concatenate((self.size, sizes))
-        self.largest = max(self.largest, np.max(sizes, initial=0.0))
+        self.largest_size = max(self.largest_size, np.max(sizes, initial=0.0))
         self.n_enqueued = np.concatenate((self.n_enqueued, np.zeros(k, np.int32)))
         self.free = np.concatenate((self.free, counts.astype(np.int32)))
         self.first_returned = np.concatenate((self.first_returned, np.full(k, -1, np.int32)))

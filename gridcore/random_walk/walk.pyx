@@ -161,7 +161,7 @@ cdef class JobWalks:
         for k in range(KINDS):
             self.number[k] = arrays["kinds"][k]
         if self.count:
-            links._length(arrays["data"].max())
+            links._transmission_time(arrays["data"].max())
         self.release, self.home, self.data = arrays["release"], arrays["node"], arrays["data"]
         self.work, self.neighbours = arrays["work"], arrays["neighbours"]
         self.degree, self.probes = self.neighbours.shape[1], probes
@@ -737,9 +737,9 @@ cdef class JobWalks:
         cdef unsigned int[::1] to_answered = n_answers
         for k in range(self.nodes):
             to_free[k], to_answered[k] = self.at[k].free, self.at[k].n_answers
-        rows = np.empty((self.ending.n + self.ending.n_run, 3), np.int64)
+        rows = np.empty((self.ending.n + self.ending.n_ring, 3), np.int64)
         pending_read(&self.ending, rows)
-        events = np.empty((self.steps.n + self.steps.n_run, 3), np.int64)
+        events = np.empty((self.steps.n + self.steps.n_ring, 3), np.int64)
         pending_read(&self.steps, events)
         searches, steps = np.empty((len(events), FIELDS), np.int64), []
         cdef long long[:, ::1] out = searches

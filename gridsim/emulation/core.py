@@ -25,8 +25,8 @@ from gridsim.support.clock import NS
 
 #: Of a restarted process nodes draw other random numbers than in its life before.
 _GOLDEN = 0x9E3779B97F4A7C15
-#: The most messages that take no time which may follow from one event.
-_ENDLESS = 1 << 16
+#: Maximum number of messages without delay that may follow from one event.
+_MAX_INSTANT_MESSAGES = 1 << 16
 
 
 def _within(value: float, limit: Any) -> bool:
@@ -136,7 +136,7 @@ class EmulatedCore:
         #: these: so many numbers from 0 on, or any int or float.
         self.learn: dict[str, tuple[Callable[..., None], tuple[Any, ...]]] = {}
         if self.board is not None:
-            rows = len(self.submitter) if self.board.of_applications else nodes
+            rows = len(self.submitter) if self.board.is_per_application else nodes
             self.learn["board"] = self._published, (rows, float, 2)
         if process.number >= 0:
             queues.ended = self._ended
@@ -243,7 +243,7 @@ class EmulatedCore:
                     lost.append((application, tasks))
             self.held[node].clear()
             self.lives[node] += 1
-            if self.board is not None and not self.board.of_applications:
+            if self.board is not None and not self.board.is_per_application:
                 self.board.publish(node, float("inf"), False, now)
         return lost
 
@@ -335,7 +335,7 @@ class EmulatedCore:
         """See `View`."""
         value = self.checked(float, value, node, "the board")
         row = node if application < 0 else application
-        if self.board_of(node).of_applications != (application >= 0) or value != value:
+        if self.board_of(node).is_per_application != (application >= 0) or value != value:
             raise self._error(node, f"publishes {value!r} for application {application}")
         self.board.publish(row, value, bool(falling), self.now)
         self.process.share(Fact("board", [row, value, int(falling)]))
@@ -534,7 +534,7 @@ class EmulatedCore:
         """Handle messages that take no time, let machines begin tasks, and tell those that are idle."""
         if self.busy:
             return
-        self.busy, most = True, _ENDLESS
+        self.busy, most = True, _MAX_INSTANT_MESSAGES
         try:
             while True:
                 if self.direct:

@@ -178,7 +178,7 @@ class QueueModel:
     memory
         Relaxation time of the number of jobs after a change of the load (s), which affects only the width of
         intervals.
-    dispatchers
+    machines_per_dispatcher
         Number of machines per submitting machine; jobs are submitted at the first machines.
     """
 
@@ -191,7 +191,7 @@ class QueueModel:
     full: ExperimentSize
     memory: float
     spread: Spread | None = Exponential()
-    dispatchers: int = 1
+    machines_per_dispatcher: int = 1
     nodes: bool = True
 
     def values(self, size: ExperimentSize) -> list[Value]:
@@ -208,9 +208,9 @@ class QueueModel:
             jobs, 1 / rate, tasks=1, variation=0, task_size=1.0, seed=seed, spread=self.spread
         )
         platform = Platform.equal(size.machines, 1.0)
-        if self.dispatchers > 1:
+        if self.machines_per_dispatcher > 1:
             applications = workload.realize(platform)
-            submitter = applications.submitter // self.dispatchers
+            submitter = applications.submitter // self.machines_per_dispatcher
             workload = Workload.of(applications.release, 1, applications.task_size, submitter, origin=0.0)
         return Scenario(platform, workload, seed=seed)
 
@@ -428,17 +428,19 @@ _SINGLE_SERVER_SIZES = ExperimentSize(10, 50, 700.0, 200.0), ExperimentSize(10, 
 
 
 def _idle_queue(
-    name: str, load: float, dispatchers: int, small: ExperimentSize, full: ExperimentSize
+    name: str, load: float, machines_per_dispatcher: int, small: ExperimentSize, full: ExperimentSize
 ) -> QueueModel:
-    ratio = "one machine" if dispatchers == 1 else f"{dispatchers} machines"
+    ratio = "one machine" if machines_per_dispatcher == 1 else f"{machines_per_dispatcher} machines"
 
     def theory(number: int) -> Callable[[float, int], float]:
-        return lambda load, _: formulas.join_idle_queue(load, dispatchers)[number]
+        return lambda load, _: formulas.join_idle_queue(load, machines_per_dispatcher)[number]
 
     return QueueModel(
         name,
         f"join idle queue, {ratio} per dispatcher, load {load:g}",
-        lambda machines: JoinIdleQueue(instant=True, degree=1, dispatchers=machines // dispatchers),
+        lambda machines: JoinIdleQueue(
+            instant=True, degree=1, dispatchers=machines // machines_per_dispatcher
+        ),
         load,
         (
             QueueQuantity("mean response, s", mean_response, theory(0)),
@@ -447,7 +449,7 @@ def _idle_queue(
         small,
         full,
         memory=7.0,
-        dispatchers=dispatchers,
+        machines_per_dispatcher=machines_per_dispatcher,
     )
 
 

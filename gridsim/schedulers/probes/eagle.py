@@ -99,9 +99,9 @@ class SrptNode(WorkerNode):
 
     def on_probe(self, view: View, message: Any) -> None:
         """Queue a reservation."""
-        self.add(view, message)
+        self.add_reservation(view, message)
 
-    def add(self, view: View, message: Any) -> None:
+    def add_reservation(self, view: View, message: Any) -> None:
         """Add a reservation to the queue, and serve it if the slot is free."""
         self.reservations.append([message.job, message.sender, message.size, 0.0])
         self.smallest = min(self.smallest, message.size)
@@ -193,7 +193,7 @@ class EagleNode(SrptNode):
     def on_long(self, view: View, message: Any) -> None:
         """Queue a reservation of a long job."""
         self.update_bits(message)
-        self.add(view, message)
+        self.add_reservation(view, message)
 
     def update_bits(self, message: Any) -> None:
         """Store the bits of workers with long tasks, if the message has a newer version."""
@@ -215,7 +215,7 @@ class EagleNode(SrptNode):
                 bits=self.bits,
             )
         else:
-            self.add(view, message)
+            self.add_reservation(view, message)
 
     def on_refusal(self, view: View, message: Any) -> None:
         """Store a refusal; the probe is sent again once all refusals of this instant have arrived."""

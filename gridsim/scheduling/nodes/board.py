@@ -71,5 +71,5 @@ class BoardScheduler(NodeScheduler, frozen=True, kw_only=True):
             error=self.error,
             phase=random.integers(0, age, len(up), endpoint=True),
             seed=int(random.integers(2**63)),
-            of_applications=self.board_of == "applications",
+            is_per_application=self.board_of == "applications",
         )

@@ -126,8 +126,8 @@ def _lower_calls(name: str) -> None:
     def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         container = sig.args[0]
         lower = _METHODS[container.kind, name][2]
-        pointer, head = _parts(context, builder, container, args[0])
-        result = lower(context, builder, container, pointer, head, *args[1:])
+        core_context, head = _parts(context, builder, container, args[0])
+        result = lower(context, builder, container, core_context, head, *args[1:])
         return context.get_dummy_value() if result is None else result
 
 
@@ -182,57 +182,67 @@ def _no_result(container: Any) -> Any:
 
 
 @_method((Fifo,), "push", _value_types, _no_result)
-def _fifo_push(context: Any, builder: Any, container: Any, at: Any, head: Any, *values: Any) -> None:
-    row = call_checked(context, builder, at, "queue_push", _WORDS, head, _words(container))
+def _fifo_push(
+    context: Any, builder: Any, container: Any, core_context: Any, head: Any, *values: Any
+) -> None:
+    row = call_checked(context, builder, core_context, "queue_push", _WORDS, head, _words(container))
     _store_row(builder, container, row, values)
 
 
 @_method((Fifo,), "pop", _no_arguments, _row_type)
-def _fifo_pop(context: Any, builder: Any, container: Any, at: Any, head: Any) -> Any:
+def _fifo_pop(context: Any, builder: Any, container: Any, core_context: Any, head: Any) -> Any:
     row = _scratch_row(builder, container)
-    call_checked(context, builder, at, "queue_pop", I32, head, row, _words(container))
+    call_checked(context, builder, core_context, "queue_pop", I32, head, row, _words(container))
     return _load_row(context, builder, container, row)
 
 
 @_method((Heap,), "push", _value_types, _no_result)
-def _heap_push(context: Any, builder: Any, container: Any, at: Any, head: Any, *values: Any) -> None:
+def _heap_push(
+    context: Any, builder: Any, container: Any, core_context: Any, head: Any, *values: Any
+) -> None:
     row = _scratch_row(builder, container)
     _store_row(builder, container, row, values)
-    call_checked(context, builder, at, "heap_push", I32, head, row, _words(container), _reals(container))
+    call_checked(
+        context, builder, core_context, "heap_push", I32, head, row, _words(container), _reals(container)
+    )
 
 
 @_method((Heap,), "pop", _no_arguments, _row_type)
-def _heap_pop(context: Any, builder: Any, container: Any, at: Any, head: Any) -> Any:
+def _heap_pop(context: Any, builder: Any, container: Any, core_context: Any, head: Any) -> Any:
     row = _scratch_row(builder, container)
-    call_checked(context, builder, at, "heap_pop", I32, head, row, _words(container), _reals(container))
+    call_checked(
+        context, builder, core_context, "heap_pop", I32, head, row, _words(container), _reals(container)
+    )
     return _load_row(context, builder, container, row)
 
 
 @_method((IntSet,), "add", _key_argument, _no_result)
-def _set_add(context: Any, builder: Any, container: Any, at: Any, head: Any, key: Any) -> None:
-    call_checked(context, builder, at, "map_put", _WORDS, head, key, _words(container))
+def _set_add(context: Any, builder: Any, container: Any, core_context: Any, head: Any, key: Any) -> None:
+    call_checked(context, builder, core_context, "map_put", _WORDS, head, key, _words(container))
 
 
 @_method((IntSet,), "discard", _key_argument, _no_result)
-def _set_discard(context: Any, builder: Any, container: Any, at: Any, head: Any, key: Any) -> None:
-    call_unchecked(builder, at, "map_discard", I64, head, key, _words(container))
+def _set_discard(context: Any, builder: Any, container: Any, core_context: Any, head: Any, key: Any) -> None:
+    call_unchecked(builder, core_context, "map_discard", I64, head, key, _words(container))
 
 
 @_method((IntSet,), "remove", _key_argument, _no_result)
-def _set_remove(context: Any, builder: Any, container: Any, at: Any, head: Any, key: Any) -> None:
-    call_checked(context, builder, at, "map_remove", I32, head, key, _words(container))
+def _set_remove(context: Any, builder: Any, container: Any, core_context: Any, head: Any, key: Any) -> None:
+    call_checked(context, builder, core_context, "map_remove", I32, head, key, _words(container))
 
 
 @_method((IntSet,), "pop", _no_arguments, lambda container: types.int64)
-def _set_pop(context: Any, builder: Any, container: Any, at: Any, head: Any) -> Any:
+def _set_pop(context: Any, builder: Any, container: Any, core_context: Any, head: Any) -> Any:
     row = _scratch_row(builder, container)
-    call_checked(context, builder, at, "map_pop", I32, head, row, _words(container))
+    call_checked(context, builder, core_context, "map_pop", I32, head, row, _words(container))
     return builder.load(row)
 
 
 @_method((IntMap,), "get", lambda container: [types.int64, _row_type(container)], _row_type)
-def _map_get(context: Any, builder: Any, container: Any, at: Any, head: Any, key: Any, default: Any) -> Any:
-    row = call_unchecked(builder, at, "map_find", _WORDS, head, key, _words(container))
+def _map_get(
+    context: Any, builder: Any, container: Any, core_context: Any, head: Any, key: Any, default: Any
+) -> Any:
+    row = call_unchecked(builder, core_context, "map_find", _WORDS, head, key, _words(container))
     out = cgutils.alloca_once_value(builder, default)
     with cgutils.if_likely(builder, cgutils.is_not_null(builder, row)):
         builder.store(_load_row(context, builder, container, row), out)
@@ -240,16 +250,16 @@ def _map_get(context: Any, builder: Any, container: Any, at: Any, head: Any, key
 
 
 @_method((IntMap,), "pop", _key_argument, _row_type)
-def _map_pop(context: Any, builder: Any, container: Any, at: Any, head: Any, key: Any) -> Any:
-    row = call_checked(context, builder, at, "map_get", _WORDS, head, key, _words(container))
+def _map_pop(context: Any, builder: Any, container: Any, core_context: Any, head: Any, key: Any) -> Any:
+    row = call_checked(context, builder, core_context, "map_get", _WORDS, head, key, _words(container))
     value = _load_row(context, builder, container, row)
-    call_unchecked(builder, at, "map_discard", I64, head, key, _words(container))
+    call_unchecked(builder, core_context, "map_discard", I64, head, key, _words(container))
     return value
 
 
 @_method((Fifo, Heap, IntMap, IntSet), "clear", _no_arguments, _no_result)
-def _clear(context: Any, builder: Any, container: Any, at: Any, head: Any) -> None:
-    call_unchecked(builder, at, "rows_clear", I32, head)
+def _clear(context: Any, builder: Any, container: Any, core_context: Any, head: Any) -> None:
+    call_unchecked(builder, core_context, "rows_clear", I32, head)
 
 
 # -- operators -----------------------------------------------------------------------------------------------
@@ -298,9 +308,9 @@ _ITEMS = {Fifo: "queue_at", Heap: "heap_at", IntSet: "map_at", IntMap: "map_get"
 @lower_builtin(operator.getitem, ContainerType, types.Integer)
 def _item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     container = sig.args[0]
-    at, head = _parts(context, builder, container, args[0])
+    core_context, head = _parts(context, builder, container, args[0])
     words = () if container.kind is Heap else (_words(container),)
-    row = call_checked(context, builder, at, _ITEMS[container.kind], _WORDS, head, args[1], *words)
+    row = call_checked(context, builder, core_context, _ITEMS[container.kind], _WORDS, head, args[1], *words)
     return builder.load(row) if container.kind is IntSet else _load_row(context, builder, container, row)
 
 
@@ -326,9 +336,9 @@ _infer(operator.setitem, _infer_assignment)
 @lower_builtin(operator.setitem, ContainerType, types.Integer, types.Any)
 def _set_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     container = sig.args[0]
-    at, head = _parts(context, builder, container, args[0])
+    core_context, head = _parts(context, builder, container, args[0])
     values = [args[2]] if len(container.kinds) == 1 else cgutils.unpack_tuple(builder, args[2])
-    row = call_checked(context, builder, at, "map_put", _WORDS, head, args[1], _words(container))
+    row = call_checked(context, builder, core_context, "map_put", _WORDS, head, args[1], _words(container))
     _store_row(builder, container, row, values)
     return context.get_dummy_value()
 
@@ -338,8 +348,8 @@ _infer(operator.delitem, lambda container, key: signature(types.none, container,
 
 @lower_builtin(operator.delitem, ContainerType, types.Integer)
 def _delete_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    at, head = _parts(context, builder, sig.args[0], args[0])
-    call_checked(context, builder, at, "map_remove", I32, head, args[1], _words(sig.args[0]))
+    core_context, head = _parts(context, builder, sig.args[0], args[0])
+    call_checked(context, builder, core_context, "map_remove", I32, head, args[1], _words(sig.args[0]))
     return context.get_dummy_value()
 
 
@@ -354,8 +364,8 @@ _infer(operator.contains, _infer_contains)
 
 @lower_builtin(operator.contains, ContainerType, types.Integer)
 def _contains(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    at, head = _parts(context, builder, sig.args[0], args[0])
-    row = call_unchecked(builder, at, "map_find", _WORDS, head, args[1], _words(sig.args[0]))
+    core_context, head = _parts(context, builder, sig.args[0], args[0])
+    row = call_unchecked(builder, core_context, "map_find", _WORDS, head, args[1], _words(sig.args[0]))
     return cgutils.is_not_null(builder, row)
 
 
@@ -413,16 +423,16 @@ def _iterate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 def _next_row(context: Any, builder: Any, sig: Any, args: Any, result: Any) -> None:
     iterator = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
     container = sig.args[0].container
-    pointer, head = _parts(context, builder, container, iterator.container)
+    core_context, head = _parts(context, builder, container, iterator.container)
     for name, k in (("block", 0), ("counts", 1)):
         is_changed = builder.icmp_signed(
             "!=", builder.load(getattr(iterator, name)), builder.load(_word(builder, head, k, I64))
         )
         with cgutils.if_unlikely(builder, is_changed):
-            call_checked(context, builder, pointer, "iteration_error", I32)
+            call_checked(context, builder, core_context, "iteration_error", I32)
     at = builder.load(iterator.at)
     if _has_key(container):
-        at = call_unchecked(builder, pointer, "map_next", I64, head, at, _words(container))
+        at = call_unchecked(builder, core_context, "map_next", I64, head, at, _words(container))
         is_valid = builder.icmp_signed(">=", at, ir.Constant(I64, 0))
     else:
         is_valid = builder.icmp_signed("<", at, _head_field(builder, head, 3))
@@ -434,5 +444,7 @@ def _next_row(context: Any, builder: Any, sig: Any, args: Any, result: Any) -> N
             rows = builder.bitcast(builder.gep(block, [ir.Constant(I64, 16)]), _WORDS)
             result.yield_(builder.load(builder.gep(rows, [builder.mul(at, _words(container))])))
         else:
-            row = call_checked(context, builder, pointer, "queue_at", _WORDS, head, at, _words(container))
+            row = call_checked(
+                context, builder, core_context, "queue_at", _WORDS, head, at, _words(container)
+            )
             result.yield_(_load_row(context, builder, container, row))

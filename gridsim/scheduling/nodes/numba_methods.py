@@ -146,14 +146,16 @@ class _Send:
 
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
-        at = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
         kind = types_[1].literal_value
         number = ir.Constant(I64, view.program.numbers[kind])
-        row = call_core(context, builder, at.context, "send", I64.as_pointer(), at.node, number, args[0])
+        row = call_core(
+            context, builder, proxy.context, "send", I64.as_pointer(), proxy.node, number, args[0]
+        )
         for k, field_ in enumerate(args[2:]):
             _store(context, builder, row, k, field_)
         if kind in view.program.checked_kinds:
-            call_core(context, builder, at.context, "finish_send", I32, at.node, number, row)
+            call_core(context, builder, proxy.context, "finish_send", I32, proxy.node, number, row)
         return context.get_dummy_value()
 
 
@@ -172,9 +174,9 @@ def _queue_method(method: str, result: Any) -> None:
 
         @staticmethod
         def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
-            at = cgutils.create_struct_proxy(view)(context, builder, value=value)
+            proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
             kind = I32 if result is types.none else I64
-            output = call_core(context, builder, at.context, method, kind, at.node, *args)
+            output = call_core(context, builder, proxy.context, method, kind, proxy.node, *args)
             return context.get_dummy_value() if result is types.none else output
 
 
@@ -192,8 +194,8 @@ class _HeldTasks:
 
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
-        at = cgutils.create_struct_proxy(view)(context, builder, value=value)
-        return call_core(context, builder, at.context, "held", I64, at.node, *args)
+        proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        return call_core(context, builder, proxy.context, "held", I64, proxy.node, *args)
 
 
 @_method(ViewType, "application")
@@ -206,10 +208,10 @@ class _Application:
 
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
-        at = cgutils.create_struct_proxy(view)(context, builder, value=value)
-        call_core(context, builder, at.context, "check_known", I32, at.node, args[0])
+        proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        call_core(context, builder, proxy.context, "check_known", I32, proxy.node, args[0])
         kind = ApplicationType(view.program)
-        return struct_of(context, builder, kind, context=at.context, number=args[0])
+        return struct_of(context, builder, kind, context=proxy.context, number=args[0])
 
 
 @_method(ViewType, "timer")
@@ -227,9 +229,9 @@ class _Timer:
 
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
-        at = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
         name = ir.Constant(I64, view.program.timers.index(types_[1].literal_value))
-        call_core(context, builder, at.context, "timer", I32, at.node, name, args[0], args[2])
+        call_core(context, builder, proxy.context, "timer", I32, proxy.node, name, args[0], args[2])
         return context.get_dummy_value()
 
 
@@ -245,8 +247,8 @@ class _Publish:
 
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
-        at = cgutils.create_struct_proxy(view)(context, builder, value=value)
-        call_core(context, builder, at.context, "publish", I32, at.node, *args)
+        proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        call_core(context, builder, proxy.context, "publish", I32, proxy.node, *args)
         return context.get_dummy_value()
 
 
@@ -260,9 +262,9 @@ class _Cancel:
 
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
-        at = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
         name = ir.Constant(I64, view.program.timers.index(types_[0].literal_value))
-        call_core(context, builder, at.context, "cancel", I32, at.node, name)
+        call_core(context, builder, proxy.context, "cancel", I32, proxy.node, name)
         return context.get_dummy_value()
 
 
@@ -284,12 +286,12 @@ class _Note:
 
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
-        at = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
         table = ir.Constant(I64, list(view.program.tables).index(types_[0].literal_value))
         row = _row(builder, len(args) - 1)
         for k, value_ in enumerate(args[1:]):
             _store(context, builder, row, k, value_)
-        call_core(context, builder, at.context, "note", I32, at.node, table, row)
+        call_core(context, builder, proxy.context, "note", I32, proxy.node, table, row)
         return context.get_dummy_value()
 
 
@@ -323,12 +325,12 @@ class _Decide:
 
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
-        at = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
         action = ir.Constant(I64, view.program.actions.index(types_[0].literal_value))
         row = _row(builder, len(args) - 1)
         for k, value_ in enumerate(args[1:]):
             _store(context, builder, row, k, value_)
-        call_core(context, builder, at.context, "decide", I32, at.node, action, row)
+        call_core(context, builder, proxy.context, "decide", I32, proxy.node, action, row)
         return context.get_dummy_value()
 
 
@@ -351,11 +353,11 @@ def _draw(name: str, names: tuple[str, ...], defaults: dict[str, float], kind: i
 
         @staticmethod
         def lower(context: Any, builder: Any, random: Any, value: Any, types_: Any, args: Any) -> Any:
-            at = cgutils.create_struct_proxy(random)(context, builder, value=value)
+            proxy = cgutils.create_struct_proxy(random)(context, builder, value=value)
             out = cgutils.alloca_once(builder, F64)
             factor, shift = scale_of(builder, *args)
             number = ir.Constant(I64, kind)
-            call_core(context, builder, at.context, "draw", I32, at.node, number, factor, shift, out)
+            call_core(context, builder, proxy.context, "draw", I32, proxy.node, number, factor, shift, out)
             return builder.load(out)
 
 
@@ -367,9 +369,9 @@ _draw("normal", ("loc", "scale"), {"loc": 0.0, "scale": 1.0}, 2, lambda builder,
 
 
 def _integer(context: Any, builder: Any, random: Any, value: Any, low: Any, high: Any) -> Any:
-    at = cgutils.create_struct_proxy(random)(context, builder, value=value)
+    proxy = cgutils.create_struct_proxy(random)(context, builder, value=value)
     out = cgutils.alloca_once(builder, I64)
-    call_core(context, builder, at.context, "integer", I32, at.node, low, high, out)
+    call_core(context, builder, proxy.context, "integer", I32, proxy.node, low, high, out)
     return builder.load(out)
 
 
@@ -414,8 +416,8 @@ class _Choice:
         array = arrayobj.make_array(types_[0])(context, builder, args[0])
         count = cgutils.unpack_tuple(builder, array.shape, 1)[0]
         index = _integer(context, builder, random, value, zero, count)
-        at = cgutils.get_item_pointer(context, builder, types_[0], array, [index])
-        return context.unpack_value(builder, types_[0].dtype, at)
+        pointer = cgutils.get_item_pointer(context, builder, types_[0], array, [index])
+        return context.unpack_value(builder, types_[0].dtype, pointer)
 
 
 # -- calls of handlers by the core ---------------------------------------------------------------------------
@@ -449,10 +451,10 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
         inner = dispatcher.get_call_type(typing, (node, view, *argument_types), {})
 
         def codegen(target: Any, builder: Any, sig: Any, args: Any) -> Any:
-            at, node_number, row, memory = args
+            core_context, node_number, row, memory = args
             values = [
-                struct_of(target, builder, node, state=memory, context=at),
-                struct_of(target, builder, view, context=at, node=node_number),
+                struct_of(target, builder, node, state=memory, context=core_context),
+                struct_of(target, builder, view, context=core_context, node=node_number),
             ]
             if kind[0] == "message":
                 kind_number = ir.Constant(I64, kind[2])
@@ -460,7 +462,11 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
             elif kind[0] == "release":
                 values.append(
                     struct_of(
-                        target, builder, argument_types[0], context=at, number=load_word(builder, row, 0)
+                        target,
+                        builder,
+                        argument_types[0],
+                        context=core_context,
+                        number=load_word(builder, row, 0),
                     )
                 )
                 values.append(load_word(builder, row, 1))
