@@ -110,7 +110,7 @@ cdef long long bind_bulk(const long long[::1] at, const long long* length, long 
     cdef double rate = 0.0, done = 0.0, start, latest = <double> now, instant, gap, goal = <double> tasks
     cdef long long limit = _MAX_FLOAT_INSTANT, base, count = 0
     if tasks > 1048576:
-        # rounding errors could bind too many tasks: aim a little lower, and bind the rest one by one
+        # with rounding errors, too many tasks could be bound: aim slightly lower, and bind the rest one by one
         goal -= goal * 4e-12
     for u in range(n):
         base = at[u] if at[u] > now else now

@@ -627,7 +627,10 @@ cdef class PullQueue:
         return True
 
     cdef inline bint _count_machine(self, long long i, Machine* m) noexcept nogil:
-        """Make `i` the last application of a machine, and count the machine once for it; False if memory runs out."""
+        """Record `i` as the last application of a machine, and count the machine for `i` unless it already was.
+
+        Returns False if memory runs out.
+        """
         cdef long long u = m.number
         cdef unsigned long long bit = <unsigned long long> 1 << (u & 63)
         m.last = <int> i

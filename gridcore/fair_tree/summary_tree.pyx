@@ -72,7 +72,7 @@ DECISION = np.dtype([("node", "i8"), ("application", "i8"), ("tasks", "i8"), ("s
 LARGEST_BYTES, COVERS_BYTES, MADE_BYTES = 8, 4, 8
 #: The rules of acceptance, see `SummaryTree`.
 RULES = ("minimum", "root", "largest", "either")
-# Relative tolerance of a limit of the stretch, for rounding errors of samples.
+# Relative tolerance when a stretch is compared with a limit; it allows for rounding errors in samples.
 cdef double _TOLERANCE = 1e-9
 # In a state, nodes are stored as bytes of their structs.
 _STATE = {

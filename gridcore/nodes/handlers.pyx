@@ -28,7 +28,10 @@ cdef class Handlers:
         return 0
 
     cdef int _message(self, NodeActions core, Py_ssize_t kind, Py_ssize_t node, const long long* row) except -1:
-        """Handle a message; `row` has receiver, sender and fields: for an array its number in ``core.payloads``."""
+        """Handle a message.
+
+        `row` has its receiver, its sender and its fields; the field of an array is its number in ``core.payloads``.
+        """
         raise NotImplementedError
 
     cdef int _event(self, NodeActions core, Py_ssize_t event, Py_ssize_t node, const long long* arguments) except -1:

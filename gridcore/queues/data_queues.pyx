@@ -63,7 +63,7 @@ cdef class DataQueues(TaskQueues):
     bandwidth
         float64[machines], bytes/s, the same up and down; inf for no transmission time.
     aware
-        Whether the minimum stretch, the order and the room of a machine include the data of tasks.
+        Whether the minimum stretch, the order and the capacity of a machine include the data of tasks.
     **options
         Options of `TaskQueues`.
 
@@ -225,7 +225,8 @@ cdef class DataQueues(TaskQueues):
         return self.free_at[u]
 
     cdef long long _next_end(self, Py_ssize_t u) noexcept nogil:
-        # the end of an active task, or of a queued task without output, which may end before others have sent theirs
+        # the next end is that of an active task, or of a queued task without output: the latter may end while earlier
+        # tasks are still sending their outputs
         cdef Pipe pipe = (<Pipe*> &self.pipe[u, 0])[0]
         cdef Py_ssize_t k = self._first_over(u)
         cdef long long first = NEVER if k < 0 else self.active[u, k, 3], left

@@ -483,8 +483,8 @@ cdef class BackfillQueue:
             if self.easy and self.occupancy.n_idle > 0:
                 self._reserve()
         elif self.easy and self.occupancy.n_idle > 0 and self.shadow < self.now:
-            # Jobs that exceed their estimates have delayed the shadow time.  It is no further ahead than before, so
-            # jobs that did not start then can only start now if the extra has changed.
+            # Jobs that exceed their estimates have delayed the shadow time.  Its distance from now has not grown, so a
+            # job that could not be backfilled before can start now only if the number of extra machines has changed.
             previous_extra = self.extra
             self._reserve()
             if self.extra != previous_extra:

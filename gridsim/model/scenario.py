@@ -39,7 +39,7 @@ _LOG = logging.getLogger(__name__)
 _OVERRIDING_ENTRIES = {"workload.tasks_per_node": "workload.tasks"}
 _KEYS = ("seed", "platform", "workload", "network", "faults", "fluctuation", "schedulers")
 _REQUIRED_KEYS = ("platform", "workload")
-#: Bytes of memory of a number in a list of Python numbers.
+#: Estimated memory per element of a list of Python numbers, bytes.
 _BYTES_PER_NUMBER = 100
 #: Name of a type in msgspec -> its name in error messages.
 _TYPES = {

@@ -37,7 +37,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":")
 #: Colour map of continuous scales.
 MAP = "cividis"
-#: Colour of bars of totals, next to coloured parts.
+#: Neutral colour of totals and reference lines, distinct from the colours of parts.
 TOTAL_COLOUR = "#999999"
 #: Formats of figure files: ending of the name -> metadata settings that omit times and versions.
 FORMATS: Mapping[str, dict[str, None]] = {
@@ -54,7 +54,7 @@ _AXIS_WIDTH, _LEGEND_WIDTH = 24, 36
 #: If names at the x axis overlap, they are wrapped at these widths (letters), or else slanted (degrees).
 _SHORTER_WIDTHS = (16, 12)
 _SLANT_ANGLE = 35
-#: Column -> a longer name for charts.
+#: Column -> its name in charts.
 _NAMES = {
     "stretch_agg": "stretch",
     "max_stretch_agg": "max stretch",

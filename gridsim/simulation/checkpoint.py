@@ -103,9 +103,9 @@ class CheckpointWriter:
         has_run: bool = False,
     ) -> None:
         self.path = os.fspath(path)
-        #: Identity of the file that may be replaced, whether that file is of this run, and identity of the
-        #: file that is about to replace it.
+        #: Identity of the file that may be overwritten, and whether that file contains this run.
         self._known, self._has_run = _identity(self.path), has_run
+        #: Identity of the file that is about to replace it.
         self._next: _Identity | None = None
         self._interval, self._engine = interval, engine
         self._simulation, self._make_header = simulation, make_header

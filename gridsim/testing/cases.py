@@ -30,7 +30,7 @@ _INSTANTS = (0.0, 0.05, 0.05136, 0.1, 0.15408, 0.3, 1.0, 20.0, 60.0)
 _FAILURE_OFFSETS = (-1.0, -0.05, -1e-9, 0.0, 0.0, 0.0, 1e-9, 0.05)
 #: Times (s) from the end of an application to the next release, and from a failure to the next one.
 _SHORT_GAPS = (1e-9, 0.05, 0.3, 1.0)
-#: Delay (s) of the releases of some applications: just over two hours.
+#: Delay (s) of the releases of some applications, so that machines are idle for hours.
 PAUSE = 7300.0
 
 

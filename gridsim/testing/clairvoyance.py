@@ -288,7 +288,8 @@ _COLUMNS = {
     "arrivals": ("time", "machine", "application", "tasks"),
     "schedule": ("start", "machine", "application", "end", "tasks", "completed", "task", "begin"),
 }
-#: The end, tasks and completed tasks of a row of the schedule that has not ended.
+#: Placeholders for the end, tasks and completed tasks of a row of the schedule that has not ended before the
+#: compared instant.
 _OPEN_END = (inf, 0, 0)
 
 

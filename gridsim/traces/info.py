@@ -273,14 +273,14 @@ def read_jobs(path: StrPath) -> JobLog:
     Raises
     ------
     TraceFormatError
-        If the log has a fault, or the file has another format.
+        If the log is invalid, or the file has another format.
     """
     return load_jobs(path).report_repairs()
 
 
 def load_jobs(path: StrPath) -> JobLog:
     """Read a job log as `read_jobs` does, without a warning about repairs."""
-    # for a folder, such as an FTA trace, the reader raises an error with the reason
+    # a folder, such as an FTA trace, is no job log: the SWF reader raises an error that says why
     format = "swf" if Path(path).is_dir() else detect_format(path)
     if (plugin := plugin_formats().get(format)) is not None and plugin.kind == "jobs":
         return _read(plugin, path, JobLog)
@@ -302,7 +302,7 @@ def read_bags(path: StrPath, *, gap: float, span: float, whole_seconds: bool) ->
     Raises
     ------
     TraceFormatError
-        If the log has a fault, or the file has another format.
+        If the log is invalid, or the file has another format.
     """
     log, bags = load_bags(path, gap=gap, span=span, whole_seconds=whole_seconds)
     report_bags(log, bags)
@@ -326,7 +326,7 @@ def read_availability(path: StrPath) -> AvailabilityTrace:
     Raises
     ------
     TraceFormatError
-        If the trace has a fault, or the file has another format.
+        If the trace is invalid, or the file has another format.
     """
     format = detect_format(path)
     if (plugin := plugin_formats().get(format)) is not None and plugin.kind == "availability":

@@ -372,7 +372,7 @@ def _check_concurrency(rows: Copies, max_copies: int) -> list[Violation]:
 def _check_moves(
     result: Result, workload: Applications, rows: Copies, cost: int, keeps_work: bool
 ) -> list[Violation]:
-    """Check that tasks continue with the right work, and that their durations include the moves.
+    """Check that interrupted tasks resume with the correct work, and that durations include those of moves.
 
     Parameters
     ----------

@@ -152,7 +152,7 @@ def test_a_stop_before_a_run_ends_that_run_only() -> None:
     assert (engine.now, fired, engine.exhausted()) == (20, [(4, [0])], True)
 
 
-def test_a_periodic_timer_fires_once_per_period_besides_others_of_its_kind() -> None:
+def test_a_periodic_timer_keeps_its_period_when_other_timers_of_its_kind_fire() -> None:
     engine = Engine()
     fired = timers(engine)
     engine.every(10, "t")

@@ -342,7 +342,7 @@ def test_messages_that_take_too_long_are_rejected() -> None:
     assert Setup(bandwidth=0.02).engine.now == 0
 
 
-def test_kinds_are_numbered_by_priority() -> None:
+def test_message_kinds_are_numbered_by_priority() -> None:
     setup = Setup()
     assert (setup.net.number("fast"), setup.net.number("slow")) == ((0, 1), (1, 5))
 
@@ -465,7 +465,7 @@ def test_the_mean_use_is_over_the_recorded_time() -> None:
     assert watched(1.0, 1.9, 15.0, last=21.5).use()["use_mean"] == pytest.approx([1.5 / 20.5] * 2)
 
 
-def test_too_many_windows_are_rejected() -> None:
+def test_too_many_windows_of_network_use_are_rejected() -> None:
     net = Transport(Engine(), Network(record_use=True), 1000)
     with pytest.raises(ScenarioError, match=r"network.record_use .* got 1000 machines for 1000000 s"):
         net.watch(0, 10**15)

@@ -149,7 +149,7 @@ TOO_EARLY = r"faults.down\[1\] must be at least 1 ns after the recovery of machi
         ({"machine": [0, 0], "down": [0.0, 9.0], "up": [inf, 9.0]}, TOO_EARLY),
     ],
 )  # fmt: skip
-def test_invalid_lists_are_rejected(of: dict[str, Any], message: str) -> None:
+def test_invalid_lists_of_failures_are_rejected(of: dict[str, Any], message: str) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
         Faults.of(**of)
 

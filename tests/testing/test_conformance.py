@@ -199,7 +199,9 @@ def test_searches_for_idle_hosts_pass(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheduler", RIGID, ids=repr)
-def test_baselines_of_rigid_jobs_pass(scheduler: gs.Scheduler, tmp_path: Path) -> None:
+def test_baselines_for_rigid_jobs_pass_the_conformance_checks(
+    scheduler: gs.Scheduler, tmp_path: Path
+) -> None:
     report = check_scheduler(scheduler, examples=20, folder=tmp_path)
     assert report.examples >= 20 and report.with_failures >= 5
     order = {"order"} if scheduler.order is None else set()
@@ -210,7 +212,7 @@ def test_baselines_of_rigid_jobs_pass(scheduler: gs.Scheduler, tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
-def test_wqr_ft_policies_pass(name: str, tmp_path: Path) -> None:
+def test_wqr_ft_policies_pass_the_conformance_checks(name: str, tmp_path: Path) -> None:
     order, choice = POLICIES[name]
     policy = work_queues(task_order=order, machine_choice=choice)
     report = check_scheduler(policy, examples=10, hash_seeds=name == "GreatET-AllInfo", folder=tmp_path)
@@ -402,7 +404,7 @@ def test_error_with_cut_cohorts_breaks_the_invariant_named_cohorts(wrong: Any, t
     assert caught.value.law == "cohorts" and caught.value.file is not None
 
 
-def test_unknown_order_is_reported(wrong: Any, tmp_path: Path) -> None:
+def test_a_scheduler_with_an_unknown_order_is_reported(wrong: Any, tmp_path: Path) -> None:
     class Promises(wrong.Shares, frozen=True, kw_only=True):
         order = "somehow"
 
@@ -411,7 +413,7 @@ def test_unknown_order_is_reported(wrong: Any, tmp_path: Path) -> None:
     assert caught.value.law == "order"
 
 
-def test_unknown_kind_of_foresight_is_reported(wrong: Any, tmp_path: Path) -> None:
+def test_a_scheduler_with_an_unknown_kind_of_foresight_is_reported(wrong: Any, tmp_path: Path) -> None:
     class Foresees(wrong.Shares, frozen=True, kw_only=True):
         foresees = ("weather",)
 

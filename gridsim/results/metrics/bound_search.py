@@ -44,7 +44,7 @@ class Slots:
         return min(Fraction(m) / Fraction(speed) for m, speed in pairs)
 
     def _window(self, count: int) -> tuple[Floats, Floats, int]:
-        """Return all m and s_u with m / s_u in an interval around the count-th end, and the index of the end.
+        """Return m and s_u of all ends m / s_u in an interval around the count-th, and its rank in it.
 
         The interval goes from count / speed to (count + machines - 1) / speed and has about two ends per
         machine.  Ends before the interval are only counted.
@@ -178,9 +178,9 @@ class BoundSearch:
         return largest, prefix[self.group[prefix] >= k], threshold
 
     def _ends(self, order: Integers) -> tuple[Floats, Floats]:
-        """Return bounds of the largest C_ki over k, for each i.
+        """Return bounds on the largest C_ki over k, for each i.
 
-        The first is its value for divisible work, the second an upper bound for whole tasks.
+        The first is the exact value for divisible work, the second an upper bound for whole tasks.
         """
         ends, low = self.start.copy(), np.empty(len(order))
         groups, work = (self.group + 1).tolist(), self.work.tolist()

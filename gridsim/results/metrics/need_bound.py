@@ -54,7 +54,7 @@ class NeedBound(Bound):
 def need_bounds(
     needs: Floats, capacity: Floats, speeds: Floats, bound: Callable[[Integers, Floats], Bound]
 ) -> list[NeedBound]:
-    """Return a bound for each tried set of machines to which some applications are restricted.
+    """Return a bound for each set of machines to which needs restrict applications; `_MAX_SETS` at most.
 
     Parameters
     ----------

@@ -102,7 +102,7 @@ class WorkerNode(SparrowNode):
         self.waiting_times.forget(message.sender, message.speed)
 
     def initial_waiting_times(self, view: View) -> WaitingTimes | StaleTimes:
-        """Return the waiting times of workers without tasks."""
+        """Return the initial waiting times, when no worker has a task."""
         return WaitingTimes(
             self.workers(view),
             (0, reserved_count(self.parameters.reserved, self.workers(view))),

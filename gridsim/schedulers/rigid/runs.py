@@ -58,7 +58,7 @@ class Runs(Stateful):
         self.busy, self.tasks = np.zeros(machines, np.int64), np.zeros(machines, np.int64)
         self.interrupted = np.zeros(machines, np.int64)
         self.places = None if run.attributes is None else run.attributes.places
-        # per job: mean distance between its machines, if machines have places; -1 until it is completed
+        # per job: mean distance between its machines, if these have coordinates; -1 until completed
         self.distances = np.full(jobs, -1.0)
         # rows of the schedule: machine, application, tasks, start, end, completed
         self.rows: list[tuple[int, ...]] = []
@@ -158,7 +158,7 @@ class Runs(Stateful):
             self._interrupt(job, node, start, now)
 
     def stop(self, job: int, node: int, attempt: int, now: int) -> None:
-        """Stop `node` at `now`, ns, if it still runs this attempt of `job`, which is lost."""
+        """Stop a lost `attempt` of `job` on `node` at `now`, ns, unless it has stopped there already."""
         for lost_run in self.lost_runs.get(job, ()):
             if lost_run.attempt == attempt and node in lost_run.nodes:
                 lost_run.nodes.remove(node)

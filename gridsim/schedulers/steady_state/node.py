@@ -191,7 +191,9 @@ class MasterTreeNode(NodeProgram, ABC):
 
 
 class InTurnNode(MasterTreeNode):
-    """A node that serves the child with the fastest link, with the application served least per weight."""
+    """A node that serves the child with the fastest link, and selects the application with the fewest served
+    tasks per weight.
+    """
 
     def __init__(self, setup: NodeSetup) -> None:
         super().__init__(setup)

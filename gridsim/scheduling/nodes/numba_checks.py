@@ -199,7 +199,7 @@ _DOMAIN_ERRORS = (
     "sqrt",
     "tan",
 )
-#: Function of one argument -> its replacement.
+#: Function of one argument -> its version for Numba, which raises the errors that Python would raise.
 _CHECKED_FUNCTIONS: dict[Any, Any] = {
     **{getattr(math, name): _with_math_errors(getattr(math, name), True) for name in _OVERFLOW_ERRORS},
     **{getattr(math, name): _with_math_errors(getattr(math, name), False) for name in _DOMAIN_ERRORS},
@@ -209,7 +209,7 @@ _CHECKED_FUNCTIONS: dict[Any, Any] = {
     ),
 }
 _POWER = _power(in_place=False)
-#: Function of two arguments, or operator -> its replacement.
+#: Likewise for functions of two arguments and operators.
 _CHECKED_BINARY_FUNCTIONS = {math.pow: _math_power, **dict.fromkeys((builtins.pow, operator.pow), _POWER)}
 _OPERATORS = {
     operator.pow: _POWER,

@@ -183,7 +183,9 @@ def _model(type_: type, *members: tuple[str, Any]) -> None:
 
 
 class ContainerType(types.Type):
-    """A container of a node, by its class in `gridcore.nodes.containers` and its columns."""
+    """Numba type of a container of a node; it depends on the class in `gridcore.nodes.containers` and on the
+    columns.
+    """
 
     def __init__(self, kind: type, names: tuple[str, ...], kinds: tuple[type, ...]) -> None:
         self.kind, self.names, self.kinds = kind, names, kinds

@@ -575,7 +575,7 @@ def test_a_job_beyond_the_last_instant_raises_an_error() -> None:
 
 
 @pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_a_job_that_failed_to_queue_fails_in_each_call(module: Any, links: Any) -> None:
+def test_a_job_too_long_to_queue_raises_in_each_call_of_advance(module: Any, links: Any) -> None:
     """A node can be probed repeatedly; otherwise no node would be left to probe."""
     case = plain(speed=[100.0] * 3, rate=[0.0] * 3, release=[S], work=[1e300], probes=2)
     _, walks = make(module, links, case)

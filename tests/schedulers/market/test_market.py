@@ -19,7 +19,7 @@ def run(tasks: list[int], release: list[float], **parameters: float) -> gs.Resul
     return gs.simulate(scenario, gs.Market(ask_ratio=100.0, **parameters), record="all")
 
 
-def test_cheapest_providers_get_tasks_up_to_their_room() -> None:
+def test_cheapest_providers_get_tasks_up_to_their_capacity() -> None:
     """Tasks of 1 s, deadlines after 3 s: each machine has room for three of the first four tasks."""
     result = run([4, 1, 1], [0.0, 10.0, 20.0], slack=3.0, step=0.5)
     schedule = result.tables["schedule"]
@@ -32,7 +32,7 @@ def test_cheapest_providers_get_tasks_up_to_their_room() -> None:
     assert paid["machine"][4] != paid["machine"][5]
 
 
-def test_tasks_beyond_all_room_are_late_and_penalized() -> None:
+def test_tasks_beyond_the_capacity_of_all_machines_are_late_and_penalized() -> None:
     """Each machine has room for two: the last two tasks are late, at half the price."""
     result = run([6], [0.0], slack=2.0, penalty=0.5, rounds=1)
     paid = result.tables["payments"]
