@@ -22,7 +22,7 @@ from gridcore.queues.task_queues cimport TaskQueues, scratch_free, scratch_make
 
 import numpy as np
 
-__all__ = ["ACTIONS", "NOTE"]
+__all__ = ["ACTIONS", "LOG_ROW"]
 
 
 #: The logged actions, in the order of their numbers in the log.

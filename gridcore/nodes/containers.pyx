@@ -254,7 +254,7 @@ cdef class Fifo(Container):
     ((3, 10), 1, (3, 10))
     """
 
-    def __init__(self, **columns: type):
+    def __cinit__(self, **columns: type):
         self.columns = row_type_of(columns, "Fifo", False)
 
     def __len__(self):
@@ -313,7 +313,7 @@ cdef class Heap(Container):
     ((1.0, 9), (1.0, 9), 1)
     """
 
-    def __init__(self, **columns: type):
+    def __cinit__(self, **columns: type):
         self.columns = row_type_of(columns, "Heap", False)
 
     def __len__(self):
@@ -391,8 +391,10 @@ cdef class IntSet(KeyedContainer):
     (True, [7, 3], 7)
     """
 
-    def __init__(self):
-        self.columns = row_type_of({}, "IntSet", True)
+    def __cinit__(self, **columns: type):
+        if columns:                     # without parameters, Cython would ignore all arguments
+            raise TypeError(f"IntSet does not support columns, got {', '.join(columns)}")
+        self.columns = row_type_of(columns, "IntSet", True)
 
     def add(self, key: int):
         """Add a number, after the others, unless it is there already."""
@@ -435,7 +437,7 @@ cdef class IntMap(KeyedContainer):
     (10, 0, [7], 10)
     """
 
-    def __init__(self, **columns: type):
+    def __cinit__(self, **columns: type):
         self.columns = row_type_of(columns, "IntMap", True)
 
     def __getitem__(self, key):
