@@ -11,13 +11,13 @@ from libc.string cimport memcpy, memset
 
 from gridcore.nodes.rows cimport (
     Head, block_rows, heap_at, heap_pop, heap_push, map_at, map_discard, map_find, map_get, map_next, map_pop,
-    map_put, map_remove, iteration_error, memory_in_use, queue_at, queue_pop, queue_push, rows_clear,
+    map_put, map_remove, iteration_error, queue_at, queue_pop, queue_push, rows_clear,
 )
 
 import numpy as np
 
 __all__ = [
-    "Container", "Fifo", "Heap", "IntMap", "IntSet", "KeyedContainer", "RecordContainers", "RowType", "allocated_bytes",
+    "Container", "Fifo", "Heap", "IntMap", "IntSet", "KeyedContainer", "RecordContainers", "RowType",
     "rebuild",
 ]
 
@@ -25,11 +25,6 @@ cdef enum:
     MAX_COLUMNS = 16
 cdef object LOWEST = -(2**63), HIGHEST = 2**63 - 1
 cdef dict row_types = {}
-
-
-def allocated_bytes() -> tuple[int, int]:
-    """Return the bytes of rows in use by all containers of this process, and the bytes allocated for them."""
-    return memory_in_use()
 
 
 @cython.final

@@ -40,4 +40,3 @@ cdef long long map_next(const Head* h, long long at, long long words) noexcept
 cdef int map_pop(Head* h, long long* row, long long words) except -1
 
 cdef int iteration_error() except -1
-cdef (long long, long long) memory_in_use() noexcept

@@ -12,7 +12,7 @@ from libc.string cimport memcpy, memset
 
 from gridcore.common.memory cimport reallocate
 
-__all__ = []
+__all__ = ["allocated_bytes"]
 
 cdef enum:
     SMALLEST = 64                       # bytes of blocks of the kind 0
@@ -86,8 +86,8 @@ cdef void pool_shrink() noexcept:
     pool.next_block, pool.end = <char*> chunk + SMALLEST, <char*> chunk + CHUNK + SMALLEST
 
 
-cdef (long long, long long) memory_in_use() noexcept:
-    """Return the bytes of blocks in use, and the bytes allocated for blocks."""
+def allocated_bytes() -> tuple[int, int]:
+    """Return the bytes of rows in use by all containers of this process, and the bytes allocated for them."""
     return pool.in_use, pool.allocated
 
 

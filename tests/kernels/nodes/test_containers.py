@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet, allocated_bytes, rebuild
+from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet, rebuild
+from gridcore.nodes.rows import allocated_bytes
 
 NUMBERS = st.integers(-(2**63) + 1, 2**63 - 1) | st.integers(-5, 40)
 REALS = st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, 1.5])

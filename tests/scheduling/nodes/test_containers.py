@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 import gridsim as gs
-from gridcore.nodes.containers import allocated_bytes
+from gridcore.nodes.rows import allocated_bytes
 from gridsim.testing.resuming import resume_difference
 from tests.scheduling.nodes.test_message_core import scenarios
 
