@@ -83,7 +83,7 @@ PULL = Part(
             "left": lambda c: c.s.bytes(c.sizes["applications"]).astype(np.int64) % 9,
             "task_size": lambda c: POSITIVE[c.s.bytes(c.sizes["applications"])],
             "first": integer(0, 0),
-            "came": integer(0, 0),
+            "n_released": integer(0, 0),
             "waiting": integer(0, 9),
         },
         "fail": {"machines": _machines(), "now": object_time},
