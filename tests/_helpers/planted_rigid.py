@@ -151,9 +151,9 @@ class _ForgetsNotBefore(_AsapPolicy):
     """A job that is lost may start again at once, whatever it states."""
 
     def on_faults(self, failed: Any, back: Any) -> None:
-        kept, self.earliest = self.earliest, np.zeros_like(self.earliest)
+        kept, self.first_slots = self.first_slots, np.zeros_like(self.first_slots)
         super().on_faults(failed, back)
-        self.earliest = kept
+        self.first_slots = kept
 
 
 class _ExtendsDeadlines(_AsapPolicy):
@@ -161,7 +161,7 @@ class _ExtendsDeadlines(_AsapPolicy):
 
     def __init__(self, parameters: Asap, run: Run) -> None:
         super().__init__(parameters, run)
-        self.latest = np.where((self.length > 4) & (self.latest < 2**40), self.latest + 1, self.latest)
+        self.last_slots = np.where((self.lengths > 4) & (self.last_slots < 2**40), self.last_slots + 1, self.last_slots)
 
 
 class _ForeseesCancellations(_AsapPolicy):
@@ -191,9 +191,9 @@ class _RestartsTooLate(_AsapPolicy):
     """A job that is lost may start again after its last start."""
 
     def on_faults(self, failed: Any, back: Any) -> None:
-        kept, self.latest = self.latest, np.full_like(self.latest, 2**40)
+        kept, self.last_slots = self.last_slots, np.full_like(self.last_slots, 2**40)
         super().on_faults(failed, back)
-        self.latest = kept
+        self.last_slots = kept
 
 
 class _CancelsNoneThatIsLost(_AsapPolicy):
