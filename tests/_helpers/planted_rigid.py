@@ -161,7 +161,9 @@ class _ExtendsDeadlines(_AsapPolicy):
 
     def __init__(self, parameters: Asap, run: Run) -> None:
         super().__init__(parameters, run)
-        self.last_slots = np.where((self.lengths > 4) & (self.last_slots < 2**40), self.last_slots + 1, self.last_slots)
+        self.last_slots = np.where(
+            (self.lengths > 4) & (self.last_slots < 2**40), self.last_slots + 1, self.last_slots
+        )
 
 
 class _ForeseesCancellations(_AsapPolicy):
