@@ -43,7 +43,7 @@ class Disk:
     def __init__(self, last: int, ends: Ends) -> None:
         self.last, self.ends, self.calls, self.off = last, ends, 0, False
         self.paths: dict[int, str] = {}
-        #: File -> number of its bytes that are surely on the disk.
+        #: File -> number of its bytes that have been synced to disk.
         self.unsynced: dict[str, int] = {}
         #: (file, previous content) of names given since the last sync of the folder; None for a new file.
         self.renamed: list[tuple[str, bytes | None]] = []

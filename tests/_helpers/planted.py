@@ -564,7 +564,7 @@ class _CountsWaves(_Planted):
 
 
 class _KeepsGoing(_Planted):
-    """Policy that does not stop after an application of more than 100 tasks: its timer is set for ever."""
+    """Policy that does not stop after an application of more than 100 tasks: its timer is set forever."""
 
     def again(self, _: list[int]) -> None:
         super().again(_)

@@ -224,7 +224,7 @@ class LosesHeld(HonestNode):
 
 
 class HoldsLate(HonestNode):
-    """Program that holds shares that come after 1000 s for ever."""
+    """Program that holds shares that come after 1000 s forever."""
 
     def on_share(self, view: Any, message: Any) -> None:
         if view.now < 1000.0:

@@ -260,7 +260,7 @@ class _DoubleBooks(SharesPolicy):
 
 
 class _ForgetsAMessage(SharesPolicy):
-    """Policy that drops all but the first share of an instant."""
+    """Policy that drops all except the first share of an instant."""
 
     def on_share(self, rows: Any) -> None:
         super().on_share(rows[:1])
