@@ -257,6 +257,9 @@ from .scheduling.nodes.adapter import (
     IntSet as IntSet,
 )
 from .scheduling.nodes.adapter import (
+    Layout as Layout,
+)
+from .scheduling.nodes.adapter import (
     Message as Message,
 )
 from .scheduling.nodes.adapter import (
@@ -264,6 +267,9 @@ from .scheduling.nodes.adapter import (
 )
 from .scheduling.nodes.adapter import (
     NodeScheduler as NodeScheduler,
+)
+from .scheduling.nodes.adapter import (
+    Role as Role,
 )
 from .scheduling.nodes.adapter import (
     array as array,
@@ -285,5 +291,6 @@ from .studies.replications import replication as replication
 from .studies.sweep import Sweep as Sweep
 from .studies.sweep import sweep as sweep
 from .studies.sweep_result import SweepResult as SweepResult
+from .support.parameters import Limits as Limits
 
 __version__: str

@@ -2,10 +2,6 @@
 
 from gridcore.nodes.node_actions cimport NodeActions
 
-# The events that have handlers, after the kinds of messages.
-cdef enum:
-    ON_START, ON_RELEASE, ON_LOST, ON_TIMER, ON_IDLE, ON_END, ON_ACT, EVENTS
-
 
 cdef class Handlers:
     cdef readonly Py_ssize_t nodes, applications

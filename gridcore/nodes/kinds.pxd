@@ -4,7 +4,8 @@ cdef class MessageKind:
     cdef readonly str name
     cdef readonly tuple fields          # type: tuple[str, ...]
     cdef readonly object type           # the class of its message objects
-    cdef object handler                 # the name of the method that handles it
+    cdef tuple handlers                 # per role: the name of the method that handles it, or None
+    cdef object handler                 # the entry of `handlers` if all are equal; else None
     cdef tuple types                    # per field: int, float, or the type of an array
     cdef bytes type_codes               # per field: 0 for an int, 1 for a float, 2 for an array
     cdef int number, n, application_at, tasks_at  # `n` fields; indices of the fields `application` and `tasks`, or -1

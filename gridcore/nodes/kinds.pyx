@@ -10,14 +10,18 @@ __all__ = ["MessageKind", "Received"]
 @cython.final
 @cython.auto_pickle(False)
 cdef class MessageKind:
-    """A kind of message: its number in the links (-1 for a local kind), its fields and its message class."""
+    """A kind of message: its number in the links (-1 for a local kind), its fields and its message class.
 
-    def __init__(self, str name, int number, nbytes, dict fields, bint moves_tasks, str handler, long long delay=-1,
-                 bint is_counted=True):
+    `handlers` has the name of the method that handles it for each role, or None.
+    """
+
+    def __init__(self, str name, int number, nbytes, dict fields, bint moves_tasks, handlers: tuple[str | None, ...],
+                 long long delay=-1, bint is_counted=True):
         self.name, self.number, self.moves_tasks = name, number, moves_tasks
         self.nbytes, self.size = (0, nbytes) if callable(nbytes) else (nbytes or 0, None)
         self.delay, self.is_counted = delay, is_counted
-        self.handler = sys.intern(handler)
+        self.handlers = tuple([None if handler is None else sys.intern(handler) for handler in handlers])
+        self.handler = self.handlers[0] if len(set(self.handlers)) == 1 else None
         self.fields, self.types, self.n = tuple(fields), tuple(fields.values()), len(fields)
         self.type_codes = bytes(0 if kind is int else 1 if kind is float else 2 for kind in fields.values())
         self.has_arrays = 2 in self.type_codes

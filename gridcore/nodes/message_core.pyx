@@ -20,13 +20,16 @@ cohorts.
 
 from cpython.ref cimport PyObject
 from libc.math cimport INFINITY
+from libc.string cimport memset
 
 cimport cython
 
 from gridcore.common.arguments cimport _Guard, check_lengths, guard, indices, integers
+from gridcore.common.memory cimport reallocate
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.network.links cimport Links
 from gridcore.nodes.board cimport Board
+from gridcore.nodes.containers cimport RecordContainers
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_forget, holdings_free, holdings_give, holdings_make
 from gridcore.nodes.kinds cimport MessageKind
@@ -35,6 +38,7 @@ from gridcore.nodes.node_events cimport NOTHING, STRIDE, TIMERS, NodeEvents
 from gridcore.nodes.outbox cimport outbox_clear
 from gridcore.nodes.payloads cimport Payloads
 from gridcore.nodes.random_stream cimport RandomStream
+from gridcore.nodes.roles cimport ON_START, ON_TIMER, WITH_VALUE, Role, role_of
 from gridcore.nodes.timers cimport Timer, timers_cancel, timers_free, timers_make, timers_set
 from gridcore.nodes.active_set cimport ActiveSet, active_add, active_clear, active_make
 from gridcore.queues.task_queues cimport TaskQueues
@@ -44,6 +48,7 @@ import numpy as np
 from gridcore.common.names import listed
 from gridcore.common.state import read, read_only
 from gridcore.nodes.kinds import Received
+from gridcore.nodes.node_events import EVENT_NAMES
 from gridcore.nodes.state import STATE, payload_entries
 from gridcore.nodes.view import View
 
@@ -63,18 +68,18 @@ cdef class NodeCore(NodeEvents):
         `Links.machine_of` is the machine of each node.
     programs
         List of the program of each node; `restart` replaces those of failed nodes.
+    roles
+        For each role, (name, name of the class, number of nodes, names of the handlers of events that its nodes have);
+        nodes are numbered role by role.  For ``on_done``, the queues must watch and log completions; ``value`` says that
+        ``on_timer`` takes the value of the timer.
     kinds
-        For each kind, (name, number in `links`, bytes, fields, whether it moves tasks, name of the handler),
+        For each kind, (name, number in `links`, bytes, fields, whether it moves tasks, names of the handlers by role),
         and optionally its own delay in ns, -1 for none, and whether it is counted.  The bytes may be a
         callable, fields -> bytes.  A field is ``int``, ``float``, or another type for an
         array; the links must keep dropped messages of kinds with arrays.  The number is -1 for a local kind
         (`View.later`).
     timers
         The names of timers.
-    handlers
-        Names of the optional handlers that the programs have: ``on_start``, ``on_end``, ``on_idle``,
-        ``on_act``, ``on_timer``, ``on_done``, for which the queues must watch and log completions; ``value``
-        if ``on_timer`` takes the value of the timer.
     neighbours
         int64[nodes, degree].
     up
@@ -82,8 +87,10 @@ cdef class NodeCore(NodeEvents):
     release, submitter, tasks
         int64[applications], ns, machine, number; release ascending.
     home
-        int64[machines], the home node of each machine, which handles releases at the machine and events of its
-        queue; by default the node of the same number.
+        int64[machines], the home node of each machine, which handles the events of its queue; by default the node of
+        the same number.
+    releases
+        int64[k], the nodes that handle the releases at machines 0..k - 1; by default `home`.
     until
         The end of the run: ``"done"``, all tasks are completed; ``"placed"``, all tasks are in queues; or
         ``""``, the caller decides.
@@ -93,7 +100,7 @@ cdef class NodeCore(NodeEvents):
         0..2**64 - 1, the seed of the random streams of the nodes.
     report_lost
         Callable, (application, tasks, node), for tasks that are lost on their way to a node; the node is -1 for
-        tasks that are released while all home nodes are down.
+        tasks that are released while all nodes for releases are down.
     add_note, record_decision
         Callables for `View.note` and `View.decide`, with the node first; `record_decision` is None if decisions of
         compiled nodes are not recorded.
@@ -102,10 +109,11 @@ cdef class NodeCore(NodeEvents):
     error_type
         The type of the errors that nodes cause.
     compiled_form
-        The compiled form of the program, or None.  With machine code, `programs` is an array of the states of the
-        nodes, one record each, and `compiled_form` has ``handlers``, name of a kind or event -> address;
-        ``parameters``, the record that handlers read; ``containers``, those of a record (`RecordContainers`);
-        ``tables``, (name, columns) pairs, and ``actions``, names, to which handlers refer by index.  With `Handlers`, which have the states, each of `programs` is None.
+        The compiled form of the programs, or None.  With machine code, `programs` is a `NodeRecords`, and
+        `compiled_form` has ``programs``, for each role an object with ``handlers``, name of a kind or event -> address,
+        and ``containers``, those of a record (`RecordContainers`); ``parameters``, the record that handlers read;
+        ``tables``, (name, columns) pairs, and ``actions``, names, to which handlers refer by index.  With `Handlers`,
+        which have the states, each of `programs` is None.
     observe
         Callable, (ns, number of a kind, uint8[k, width] records), for all sent messages; or None.
     at_once
@@ -124,12 +132,12 @@ cdef class NodeCore(NodeEvents):
     cdef bint in_call                   # set while a public method runs; see `gridcore.common.arguments.guard`
 
     def __cinit__(self, Links links, TaskQueues queues, *, programs, kinds: Iterable[tuple[Any, ...]],
-                  timers: Sequence[str], handlers: Sequence[str], neighbours: ArrayLike, up: Bools,
+                  roles: Sequence[tuple[str, str, int, Sequence[str]]], timers: Sequence[str], neighbours: ArrayLike, up: Bools,
                   release: ArrayLike, submitter: ArrayLike, tasks: ArrayLike, application: Callable[[int], Any],
                   seed: int, report_lost: Callable[[int, int, int], None], add_note: Callable[..., None],
                   record_decision: Callable[..., None] | None, convert: Callable[..., Any], error_type: type[Exception],
                   compiled_form=None, observe: Callable[[int, int, NDArray[np.uint8]], None] | None = None,
-                  bint at_once=False, home: ArrayLike | None = None, str until="done",
+                  bint at_once=False, home: ArrayLike | None = None, releases: ArrayLike | None = None, str until="done",
                   slots: Callable[[int], Any] | None = None, Board board=None):
         cdef Py_ssize_t k
         if links is None or queues is None:
@@ -144,6 +152,8 @@ cdef class NodeCore(NodeEvents):
         self.home = indices(np.arange(queues.machines) if home is None else home, "home", 0, self.nodes)
         if self.home.shape[0] != queues.machines:
             raise ValueError(f"home must have {queues.machines} entries, got {self.home.shape[0]}")
+        self.release_nodes = self.home if releases is None else indices(releases, "releases", 0, self.nodes)
+        self._make_roles(list(roles))
         self.views, self.streams = [None] * self.nodes, [None] * self.nodes
         self.payloads, self.local, self.slots = Payloads(), LocalMessages(self.nodes), slots
         self.board = board
@@ -152,9 +162,8 @@ cdef class NodeCore(NodeEvents):
             raise ValueError(f"board must have {entries} numbers, got {board.nodes}")
         self._make_kinds(kinds)
         self.timer_names = tuple(timers)
-        self.has_on_start, self.has_on_idle = "on_start" in handlers, "on_idle" in handlers
-        self.has_on_timer, self.timers_have_values = "on_timer" in handlers, "value" in handlers
-        self.has_on_end, self.has_on_act = "on_end" in handlers and queues.each_task, "on_act" in handlers
+        handlers = {name for *_, names in roles for name in names}
+        self.has_on_idle, self.has_on_end = "on_idle" in handlers, "on_end" in handlers and queues.each_task
         self.has_on_done = "on_done" in handlers
         if self.has_on_done and not (queues.watch == "completion" and queues.log):
             raise ValueError("on_done requires queues with watch='completion' and log=True")
@@ -175,7 +184,7 @@ cdef class NodeCore(NodeEvents):
             raise ValueError(f"up must have {self.nodes} entries, got {self.up.shape[0]}")
         self.release = indices(release, "release", 0, LATEST)
         self.tasks = indices(tasks, "tasks", 0, 2**31)
-        self.submitter = indices(submitter, "submitter", 0, queues.machines)
+        self.submitter = indices(submitter, "submitter", 0, self.release_nodes.shape[0])
         if not self.release.shape[0] == self.submitter.shape[0] == self.tasks.shape[0]:
             raise ValueError(f"release, submitter and tasks must be equally long, got {self.release.shape[0]}, "
                              f"{self.submitter.shape[0]}, {self.tasks.shape[0]}")
@@ -197,8 +206,24 @@ cdef class NodeCore(NodeEvents):
             self._use_handlers(compiled_form)
         elif compiled_form is not None:
             self._compile(compiled_form)
-        for k in range(self.nodes if self.has_on_start else 0):
-            active_add(&self.start, <int> k)
+        self.begin(np.arange(self.nodes))
+
+    cdef int _make_roles(self, list roles) except -1:
+        cdef Py_ssize_t k, first = 0
+        self.roles = <Role*> reallocate(NULL, len(roles) * sizeof(Role))
+        memset(self.roles, 0, len(roles) * sizeof(Role))
+        self.n_roles, self.role_names, self.role_nodes = len(roles), [], {}
+        for k, (name, program, nodes, handlers) in enumerate(roles):
+            self.roles[k].first, self.roles[k].end = first, first + nodes
+            for event, handler in enumerate([*EVENT_NAMES, "value"]):
+                self.roles[k].events |= (handler in handlers) << event
+            self.role_names.append((name, program))
+            if name:
+                self.role_nodes[name] = range(first, first + nodes)
+            first += nodes
+        if first != self.nodes:
+            raise ValueError(f"roles must have {self.nodes} nodes, got {first}")
+        return 0
 
     # -- calls of the engine ------------------------------------------------------------------------------------
 
@@ -264,7 +289,7 @@ cdef class NodeCore(NodeEvents):
     # -- events of the engine, and failures ---------------------------------------------------------------------
 
     def resubmit(self, applications: ArrayLike, tasks: ArrayLike, long long now):
-        """Resubmit lost tasks at the home nodes of their submitters, at an event of the engine at `now` ns.
+        """Resubmit lost tasks at the nodes for releases at their submitters, at an event of the engine at `now` ns.
 
         Both arrays are int64[k].
 
@@ -294,12 +319,13 @@ cdef class NodeCore(NodeEvents):
             raise TypeError(f"name must be a str, got {type(name).__name__}")
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
-        value = 0.0 if self.timers_have_values else None
+        cdef object value = 0.0
         self._reach(now)
         self.phase, self.limit = TIMERS, now
         self.events += u.shape[0]
         for k in range(u.shape[0]):
-            self._call("on_timer", u[k], <PyObject*> name, <PyObject*> value if self.timers_have_values else NULL)
+            if self._handles(u[k], ON_TIMER):
+                self._call("on_timer", u[k], <PyObject*> name, <PyObject*> value if self._handles(u[k], WITH_VALUE) else NULL)
         while self._phase_due() == TIMERS:
             self._release_or_fire()
 
@@ -321,7 +347,8 @@ cdef class NodeCore(NodeEvents):
     def add_applications(self, submitter: ArrayLike):
         """Append applications submitted at the machines `submitter`; only `resubmit` gives them to nodes."""
         cdef _Guard access = guard(&self.in_call)
-        self.submitter = np.concatenate((self.submitter, indices(submitter, "submitter", 0, self.queues.machines)))
+        submitters = indices(submitter, "submitter", 0, self.release_nodes.shape[0])
+        self.submitter = np.concatenate((self.submitter, submitters))
 
     def with_completions(self, long long now) -> list[int]:
         """Return the machines, ascending, with tasks completed by `now` ns of which no node has read yet."""
@@ -338,6 +365,8 @@ cdef class NodeCore(NodeEvents):
         """
         cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
+        cdef RecordContainers containers
+        cdef Role* role
         cdef Py_ssize_t k
         cdef int at
         self._reach(now)
@@ -345,11 +374,13 @@ cdef class NodeCore(NodeEvents):
         if len(programs) != u.shape[0]:
             raise ValueError(f"programs must have {u.shape[0]} entries, as many as nodes, got {len(programs)}")
         for k in range(u.shape[0]):
-            if self.containers is not None:
-                self.containers._clear(u[k])
+            role = role_of(self.roles, u[k])
+            containers = None if self.containers is None else self.containers[role - self.roles]
+            if containers is not None:
+                containers._clear(u[k] - role.first)
             self.programs[u[k]] = programs[k]
-            if self.containers is not None:
-                self.containers._start(u[k])
+            if containers is not None:
+                containers._start(u[k] - role.first)
             if self.cython_handlers is not None:
                 self.cython_handlers._forget(u[k])
             timers_cancel(&self.timers, <int> u[k], -1)
@@ -369,8 +400,9 @@ cdef class NodeCore(NodeEvents):
         cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
-        for k in range(u.shape[0] if self.has_on_start else 0):
-            active_add(&self.start, <int> u[k])
+        for k in range(u.shape[0]):
+            if self._handles(u[k], ON_START):
+                active_add(&self.start, <int> u[k])
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from gridcore.nodes.local_messages cimport LocalMessages
 from gridcore.nodes.outbox cimport Outbox
 from gridcore.nodes.payloads cimport Payloads
 from gridcore.nodes.random_stream cimport RandomStream
+from gridcore.nodes.roles cimport Role
 from gridcore.nodes.timers cimport Timers
 from gridcore.nodes.active_set cimport ActiveSet
 from gridcore.queues.task_queues cimport TaskQueues
@@ -16,6 +17,10 @@ cdef class NodeActions:
     cdef Links links
     cdef TaskQueues queues
     cdef readonly Py_ssize_t nodes
+    cdef Role* roles                    # ascending by node
+    cdef Py_ssize_t n_roles
+    cdef list role_names                # per role: (name, name of the class)
+    cdef dict role_nodes                # name -> range of nodes
     cdef readonly long long now         #: ns
     cdef object convert, error_type, add_note, record_decision  # `NodeCore` describes attributes without a comment
     cdef object compiled_form
@@ -41,11 +46,12 @@ cdef class NodeActions:
     cdef list streams                   # per node; None until the first draw
     # timers and turns
     cdef tuple timer_names
-    cdef bint has_on_act, has_on_idle, has_on_timer  # whether programs have these handlers
+    cdef bint has_on_idle               # whether nodes of a role have this handler
     cdef Timers timers, turns           # `turns` has the instants of `on_act`
     cdef ActiveSet reorder, idle        # machines
     cdef dict unread_completions        # machine -> application -> completed tasks that no node has read
 
+    cdef bint _handles(self, Py_ssize_t node, int event) noexcept
     cdef object _application(self, long long index)
     cdef RandomStream _stream(self, Py_ssize_t node)
     cdef int _check_board(self, Py_ssize_t node) except -1

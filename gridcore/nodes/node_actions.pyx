@@ -16,6 +16,7 @@ from gridcore.network.transit cimport LONGEST_MESSAGE
 from gridcore.nodes.holdings cimport Holding, holdings_find, holdings_free, holdings_give
 from gridcore.common.instants cimport later_by
 from gridcore.nodes.outbox cimport outbox_clear, outbox_free, outbox_sort
+from gridcore.nodes.roles cimport ON_TIMER, role_of
 from gridcore.nodes.timers cimport timers_free, timers_set
 from gridcore.nodes.active_set cimport active_add, active_free
 from gridcore.queues.availability cimport Grid
@@ -42,6 +43,9 @@ cdef class NodeActions:
         for k in range(self.n_kinds if self.out != NULL else 0):
             outbox_free(&self.out[k])
         free(self.out)
+        for k in range(self.n_roles):
+            free(self.roles[k].handlers)
+        free(self.roles)
         timers_free(&self.timers)
         timers_free(&self.turns)
         holdings_free(&self.holdings)
@@ -49,6 +53,10 @@ cdef class NodeActions:
         active_free(&self.idle)
 
     # -- knowledge of nodes ---------------------------------------------------------------------------------
+
+    cdef bint _handles(self, Py_ssize_t node, int event) noexcept:
+        """Return whether the node handles an event of `gridcore.nodes.roles`."""
+        return role_of(self.roles, node).events >> event & 1
 
     cdef object _application(self, long long index):
         application = self.applications.get(index)
@@ -215,7 +223,7 @@ cdef class NodeActions:
         return tasks
 
     cdef int _set_timer(self, Py_ssize_t node, Py_ssize_t name, double seconds, double value) except -1:
-        if not (self.has_on_timer and 0 <= seconds < INFINITY):
+        if not (self._handles(node, ON_TIMER) and 0 <= seconds < INFINITY):
             raise self._timer_error(node, self.timer_names[name], seconds)
         return timers_set(&self.timers, later_by(self.now, seconds), <int> node, <int> name, value)
 
@@ -223,7 +231,7 @@ cdef class NodeActions:
         message = f"t = {self.now / 1e9} s: node {node} sets the timer {name!r}"
         if name not in self.timer_names:
             return self.error_type(f"{message}, which the scheduler does not declare; {listed(self.timer_names, name)}")
-        if not self.has_on_timer:
+        if not self._handles(node, ON_TIMER):
             return self.error_type(f"{message}, which requires the method on_timer")
         return self.error_type(f"{message}: the time until then must be finite and >= 0 s, got {seconds!r}")
 

@@ -2,11 +2,11 @@
 
 from cpython.ref cimport PyObject
 
-from gridcore.nodes.compiled_calls cimport Context, Handler
-from gridcore.nodes.containers cimport RecordContainers
+from gridcore.nodes.compiled_calls cimport Context
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.node_actions cimport NodeActions
+from gridcore.nodes.roles cimport Role
 from gridcore.nodes.active_set cimport ActiveSet
 
 # The phases of an instant, in order.
@@ -23,13 +23,13 @@ cdef struct DueTimer:                   # ordered by `item` (node and name), the
 
 
 cdef class NodeEvents(NodeActions):
-    cdef readonly object programs       # list of objects, or array of states
+    cdef readonly object programs       # list of objects, or `NodeRecords`
     cdef list views                     # per node; None until the first event
     cdef object slots, report_lost
-    cdef bint has_on_start, has_on_end, has_on_done, timers_have_values  # whether programs have these handlers
+    cdef bint has_on_end, has_on_done  # whether nodes of a role have these handlers
     cdef bint until_done, until_placed
     cdef unsigned char[::1] up
-    cdef const long long[::1] home, release, submitter, tasks
+    cdef const long long[::1] home, release_nodes, release, submitter, tasks
     cdef Py_ssize_t released
     cdef long long total
     cdef ActiveSet start, end
@@ -47,17 +47,17 @@ cdef class NodeEvents(NodeActions):
     cdef readonly bint finished         #: whether the run is over
     cdef readonly long long placed_at   #: ns, when all tasks were in queues for the first time; -1: not yet
     cdef Context context
-    cdef Handler* compiled_handlers     # per kind, then per event; NULL: interpreted
+    cdef bint is_compiled
     cdef Py_ssize_t last_handler, last_node  # index of the last called compiled handler, and its node
-    cdef Handlers cython_handlers       # instead of `compiled_handlers`; or None
+    cdef Handlers cython_handlers       # instead of the handlers of roles; or None
     cdef long long[::1] record          # scratch: the message for a compiled handler
-    cdef unsigned char[:, ::1] states
-    cdef char* state
-    cdef Py_ssize_t stride              # bytes of a state
-    cdef readonly RecordContainers containers #: the containers in compiled nodes; None if there are none
+    cdef readonly list containers       #: per role: the containers in compiled nodes, a `RecordContainers` or None
 
     cdef int _compile(self, compiled_form) except -1
-    cdef int _make_handler_table(self) except -1
+    cdef int _compile_role(self, Role* role, handlers, states) except -1
+    cdef int _allocate_record(self) except -1
+    cdef object _missing_handler(self, MessageKind kind, Py_ssize_t node)
+    cdef str _handler_of(self, MessageKind kind, Py_ssize_t node)
     cdef str _handler_location(self)
     cdef int _use_handlers(self, Handlers handlers) except -1
     cdef int _call_compiled(self, Py_ssize_t handler, Py_ssize_t node, const long long* arguments) except -1

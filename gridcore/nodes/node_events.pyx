@@ -25,14 +25,16 @@ from gridcore.common.pending cimport Event, pending_first, pending_pop
 from gridcore.network.links cimport Links
 from gridcore.network.mailboxes cimport mailboxes_tidy
 from gridcore.nodes.calls cimport call, new_object
-from gridcore.nodes.compiled_calls cimport fill_context
+from gridcore.nodes.compiled_calls cimport Handler, fill_context
 from gridcore.nodes.containers cimport RecordContainers
-from gridcore.nodes.handlers cimport (
-    EVENTS, ON_ACT, ON_END, ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMER, Handlers,
-)
+from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_give
 from gridcore.common.instants cimport NEVER
 from gridcore.nodes.local_messages cimport local_first
+from gridcore.nodes.roles cimport (
+    EVENTS, ON_ACT, ON_DONE, ON_END, ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMER, WITH_VALUE, Role,
+    role_of,
+)
 from gridcore.nodes.timers cimport Timer, timers_first, timers_release, timers_unlink
 from gridcore.nodes.active_set cimport active_add, active_clear, active_free
 from gridcore.nodes.view cimport new_view
@@ -41,10 +43,10 @@ from gridcore.queues.task_queues cimport Scratch, TaskQueues, scratch_free, scra
 
 import numpy as np
 
-__all__ = ["NodeEvents"]
+__all__ = ["EVENT_NAMES", "NodeEvents"]
 
-# Handlers of events in the order of their numbers in `gridcore.nodes.handlers`.
-_EVENT_NAMES = ["on_start", "on_release", "on_lost", "on_timer", "on_idle", "on_end", "on_act"]
+#: Handlers of events in the order of their numbers in `gridcore.nodes.roles`.
+EVENT_NAMES = ["on_start", "on_release", "on_lost", "on_timer", "on_idle", "on_end", "on_act", "on_done"]
 # The engine checks for an endless loop once an instant has this many events: a constant, plus a number per node.
 cdef long long _MAX_INSTANT_EVENTS = 2**16, _MAX_INSTANT_EVENTS_PER_NODE = 64
 
@@ -71,7 +73,6 @@ cdef class NodeEvents(NodeActions):
     """
 
     def __dealloc__(self):
-        free(self.compiled_handlers)
         free(self.due_timers)
         free(self.acting)
         active_free(&self.start)
@@ -81,38 +82,49 @@ cdef class NodeEvents(NodeActions):
 
     cdef int _compile(self, compiled_form) except -1:
         """Call compiled handlers from now on."""
-        cdef Py_ssize_t k
-        cdef size_t address
+        cdef Py_ssize_t k, node
+        cdef RecordContainers containers
         self.compiled_form = compiled_form
         fill_context(&self.context, self, self.tasks)
-        self.states = self.programs.view(np.uint8).reshape(self.nodes, -1)
-        self.stride = self.states.shape[1]
-        self.state = <char*> &self.states[0, 0] if self.nodes and self.stride else NULL
-        if compiled_form.containers:
-            self.containers = RecordContainers(np.asarray(self.states), compiled_form.containers)
-            for k in range(self.nodes):
-                self.containers._start(k)
-        self._make_handler_table()
-        self.last_handler = -1
-        names = [(<MessageKind> kind).name for kind in self.kinds] + _EVENT_NAMES
-        for k in range(self.n_kinds + EVENTS):
-            address = compiled_form.handlers.get(names[k], 0)
-            self.compiled_handlers[k] = <Handler> address
+        self.last_handler, self.containers = -1, []
+        for k, (program, records) in enumerate(zip(compiled_form.programs, self.programs.arrays, strict=True)):
+            states = records.view(np.uint8).reshape(len(records), records.dtype.itemsize)
+            self._compile_role(&self.roles[k], program.handlers, states)
+            containers = RecordContainers(states, program.containers) if program.containers else None
+            self.containers.append(containers)
+            for node in range(len(records) if containers is not None else 0):
+                containers._start(node)
+        self._allocate_record()
         return 0
 
-    cdef int _make_handler_table(self) except -1:
+    cdef int _compile_role(self, Role* role, handlers, states) except -1:
+        """Set the addresses of the handlers and of the states, uint8[nodes, bytes], of a role."""
         cdef Py_ssize_t k
-        self.compiled_handlers = <Handler*> reallocate(NULL, (self.n_kinds + EVENTS) * sizeof(Handler))
+        cdef size_t address
+        cdef unsigned char[:, ::1] memory = states
+        if states.shape != (role.end - role.first, states.shape[1]):
+            raise ValueError(f"programs must have {role.end - role.first} records for nodes {role.first}..{role.end - 1}, "
+                             f"got {states.shape[0]}")
+        role.stride = memory.shape[1]
+        if memory.size:
+            role.states = <char*> &memory[0, 0] - role.first * role.stride
+        names = [(<MessageKind> kind).name for kind in self.kinds] + EVENT_NAMES
+        role.handlers = <void**> reallocate(NULL, (self.n_kinds + EVENTS) * sizeof(void*))
         for k in range(self.n_kinds + EVENTS):
-            self.compiled_handlers[k] = NULL
+            address = handlers.get(names[k], 0)
+            role.handlers[k] = <void*> address
+        return 0
+
+    cdef int _allocate_record(self) except -1:
+        self.is_compiled = True
         self.record = np.zeros(2 + max([(<MessageKind> kind).n for kind in self.kinds], default=0), np.int64)
         return 0
 
     cdef str _handler_location(self):
         """Return the time, name and node of the last call of a compiled handler, for errors."""
-        if self.compiled_handlers == NULL or self.cython_handlers is not None or self.last_handler < 0:
+        if not self.is_compiled or self.cython_handlers is not None or self.last_handler < 0:
             return ""
-        names = [f"on_{(<MessageKind> kind).name}" for kind in self.kinds] + _EVENT_NAMES
+        names = [f"on_{(<MessageKind> kind).name}" for kind in self.kinds] + EVENT_NAMES
         return f"at t = {self.now / 1e9} s, in {names[self.last_handler].replace('-', '_')} of node {self.last_node}"
 
     cdef int _use_handlers(self, Handlers handlers) except -1:
@@ -120,44 +132,61 @@ cdef class NodeEvents(NodeActions):
         if (handlers.nodes, handlers.applications) != (self.nodes, self.submitter.shape[0]):
             raise ValueError(f"compiled_form must be for {self.nodes} nodes and {self.submitter.shape[0]} applications, "
                              f"got {handlers.nodes} and {handlers.applications}")
-        self._make_handler_table()
+        self._allocate_record()
         self.cython_handlers = handlers
         return handlers._bind(self)
 
     @cython.final
     cdef int _call_compiled(self, Py_ssize_t handler, Py_ssize_t node, const long long* arguments) except -1:
         """Call a compiled handler if there is one; those of messages and releases are required."""
+        cdef Role* role
         if self.cython_handlers is not None:
             if handler < self.n_kinds:
                 self.cython_handlers._message(self, handler, node, arguments)
             else:
                 self.cython_handlers._event(self, handler - self.n_kinds, node, arguments)
             return self._handle_now() if self.n_instant else 0
-        if self.compiled_handlers[handler] != NULL:
+        role = role_of(self.roles, node)
+        if role.handlers[handler] != NULL:
             self.last_handler, self.last_node = handler, node
-            self.compiled_handlers[handler](&self.context, node, arguments, self.state + node * self.stride)
+            (<Handler> role.handlers[handler])(&self.context, node, arguments, role.states + node * role.stride)
             return self._handle_now() if self.n_instant else 0
         if handler < self.n_kinds or handler - self.n_kinds in (ON_RELEASE, ON_LOST):
-            subject, missing = "tasks", "on_release"
-            if handler < self.n_kinds:
-                name = (<MessageKind> self.kinds[handler]).name
-                subject, missing = f"a message {name!r}", f"on_{name} or on_message".replace("-", "_")
-            raise self.error_type(f"t = {self.now / 1e9} s: node {node} gets {subject}, but {self.compiled_form.name} "
-                                  f"does not define {missing}")
+            raise self._missing_handler(self.kinds[handler] if handler < self.n_kinds else None, node)
         return 0
+
+    cdef object _missing_handler(self, MessageKind kind, Py_ssize_t node):
+        """Return the error of a node that has no handler for a kind of message, or for releases if that is None."""
+        subject, methods = "tasks were submitted", "on_release"
+        if kind is not None:
+            name = kind.name
+            subject, methods = f"a message {name!r} arrived", f"on_{name} or on_message".replace("-", "_")
+        role, program = self.role_names[<Py_ssize_t> (role_of(self.roles, node) - self.roles)]
+        return self.error_type(f"t = {self.now / 1e9} s: {subject} at node {node}{f', a {role}' if role else ''}, but "
+                               f"{program} does not define {methods}")
 
     @cython.final
     cdef int _call_without_arguments(self, Py_ssize_t event, str handler, int node) except -1:
-        """Call a handler whose only argument is the view."""
-        if self.compiled_handlers != NULL:
+        """Call a handler whose only argument is the view, if the node has it."""
+        if self.is_compiled:
             return self._call_compiled(self.n_kinds + event, node, NULL)
-        return self._call(handler, node, NULL, NULL)
+        return self._call(handler, node, NULL, NULL) if self._handles(node, <int> event) else 0
 
     @cython.final
     cdef int _call(self, str handler, Py_ssize_t node, PyObject* first, PyObject* second) except -1:
         """Call an interpreted handler, and handle the messages that it sends with a delay of 0."""
         call(handler, self.programs[node], self._view(node), first, second)
         return self._handle_now() if self.n_instant else 0
+
+    @cython.final
+    cdef str _handler_of(self, MessageKind kind, Py_ssize_t node):
+        """Return the name of the method by which a node handles a kind of message."""
+        handler = kind.handler
+        if handler is None:
+            handler = kind.handlers[<Py_ssize_t> (role_of(self.roles, node) - self.roles)]
+            if handler is None:
+                raise self._missing_handler(kind, node)
+        return <str> handler
 
     @cython.final
     cdef object _view(self, Py_ssize_t node):
@@ -273,7 +302,7 @@ cdef class NodeEvents(NodeActions):
         self.queues.completion_log.n = 0
         for machine, index, tasks in rows[np.lexsort((rows[:, 0], rows[:, 1])), :3].tolist():
             application, node = self._application(index), self.home[machine]
-            for _ in range(tasks):
+            for _ in range(tasks if self._handles(node, ON_DONE) else 0):
                 self._call("on_done", node, <PyObject*> application, NULL)
             self.events += tasks
         if self.dirty:
@@ -337,7 +366,7 @@ cdef class NodeEvents(NodeActions):
         if kind.application_at >= 0:
             holdings_give(&self.holdings, row[0], row[2 + kind.application_at],
                           row[2 + kind.tasks_at] if kind.moves_tasks else 0)
-        if self.compiled_handlers != NULL:
+        if self.is_compiled:
             if self.direct_kinds.shape[0]:
                 # a message that the handler sends directly may reallocate the records, so pass a copy
                 memcpy(&self.record[0], row, (2 + kind.n) * sizeof(long long))
@@ -357,14 +386,14 @@ cdef class NodeEvents(NodeActions):
                 setattr(message, <str> kind.fields[i], row[2 + i])
         if slot >= 0:
             self.links._free_slot(slot)
-        return self._call(kind.handler, node, <PyObject*> message, NULL)
+        return self._call(self._handler_of(kind, node), node, <PyObject*> message, NULL)
 
     cdef int _deliver_local(self) except -1:
         """Handle the local messages that have arrived, by receiver."""
         cdef list due = self.local._take(self.now)
         self.events += len(due)
         for node, kind, message in due:
-            call((<MessageKind> kind).handler, self.programs[node], self._view(node), <PyObject*> message, NULL)
+            call(self._handler_of(<MessageKind> kind, node), self.programs[node], self._view(node), <PyObject*> message, NULL)
         return 0
 
     cdef int _handle_dropped(self, int slot) except -1:
@@ -559,7 +588,8 @@ cdef class NodeEvents(NodeActions):
     cdef int _fire(self, int slot) except -1:
         cdef int node = self.timers.timer[slot].node, name = self.timers.timer[slot].name
         cdef bint cancelled = self.timers.timer[slot].cancelled
-        cdef object value = self.timers.timer[slot].value if self.timers_have_values else None
+        cdef bint with_value = self._handles(node, WITH_VALUE)
+        cdef object value = self.timers.timer[slot].value if with_value else None
         cdef long long arguments[2]
         arguments[0] = name
         memcpy(&arguments[1], &self.timers.timer[slot].value, sizeof(double))
@@ -568,22 +598,22 @@ cdef class NodeEvents(NodeActions):
         else:
             timers_unlink(&self.timers, slot)
         timers_release(&self.timers, slot)
-        if not cancelled and self.compiled_handlers != NULL:
+        if not cancelled and self.is_compiled:
             self._call_compiled(self.n_kinds + ON_TIMER, node, arguments)
-        elif not cancelled and self.has_on_timer:
+        elif not cancelled and self._handles(node, ON_TIMER):
             self._call("on_timer", node, <PyObject*> self.timer_names[name],
-                       <PyObject*> value if self.timers_have_values else NULL)
+                       <PyObject*> value if with_value else NULL)
         return 0
 
     @cython.final
     cdef int _give(self, Py_ssize_t index, long long tasks, str handler) except -1:
-        """Give tasks to the home node of the submitter; if that node is down, to the next home node that is up."""
-        cdef Py_ssize_t k, node, machine = self.submitter[index]
-        for k in range(self.queues.machines):
-            node = self.home[machine]
+        """Give tasks to the node for releases at their submitter; if that is down, to that of the next machine."""
+        cdef Py_ssize_t k, node, machines = self.release_nodes.shape[0], machine = self.submitter[index]
+        for k in range(machines):
+            node = self.release_nodes[machine]
             if self.up[node]:
                 break
-            machine = (machine + 1) % self.queues.machines
+            machine = (machine + 1) % machines
         else:
             self.report_lost(index, tasks, -1)
             return 0
@@ -593,9 +623,12 @@ cdef class NodeEvents(NodeActions):
     cdef int _give_to(self, Py_ssize_t node, Py_ssize_t index, long long tasks, str handler) except -1:
         cdef object application, count = tasks
         cdef long long row[2]
+        cdef int event = ON_LOST if handler == "on_lost" else ON_RELEASE
         holdings_give(&self.holdings, node, index, tasks)
-        if self.compiled_handlers != NULL:
+        if self.is_compiled:
             row[0], row[1] = index, tasks
-            return self._call_compiled(self.n_kinds + (ON_LOST if handler == "on_lost" else ON_RELEASE), node, row)
+            return self._call_compiled(self.n_kinds + event, node, row)
+        if not self._handles(node, event):
+            raise self._missing_handler(None, node)
         application = self._application(index)
         return self._call(handler, node, <PyObject*> application, <PyObject*> count)

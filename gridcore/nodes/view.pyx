@@ -10,6 +10,7 @@ from gridcore.common.instants cimport LATEST, NEVER, later_by
 from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.node_actions cimport NodeActions
 from gridcore.nodes.outbox cimport Outbox, outbox_add, outbox_drop
+from gridcore.nodes.roles cimport ON_ACT, ON_TIMER, role_of
 from gridcore.nodes.timers cimport timers_cancel, timers_set
 
 from gridcore.common.names import listed
@@ -39,6 +40,25 @@ cdef class View:
     def machines(self) -> int:
         """The number of machines; they are numbered 0..machines - 1."""
         return self.core.queues.machines
+
+    def role(self, name: str) -> range:
+        """Return the numbers of the nodes with the role `name`, a range.
+
+        Raises
+        ------
+        SchedulerError
+            If the scheduler does not declare the role.
+        """
+        nodes = self.core.role_nodes.get(name)
+        if nodes is None:
+            raise self.core.error_type(f"t = {self.now} s: node {self.node} uses the role {name!r}, which the scheduler "
+                                       f"does not declare; {listed(self.core.role_nodes, name)}")
+        return nodes
+
+    @property
+    def rank(self) -> int:
+        """The index of this node among the nodes of its role, from 0 on; equal to `node` without roles."""
+        return self.node - role_of(self.core.roles, self.node).first
 
     @property
     def neighbours(self) -> tuple[int, ...]:
@@ -338,7 +358,7 @@ cdef class View:
             instant = core.convert(int, instant, self.node, f"the instant of the timer {name!r}")
         if type(value) is not float:
             value = core.convert(float, value, self.node, f"the value of the timer {name!r}")
-        if not (core.has_on_timer and name in core.timer_names and core.now <= instant <= LATEST):
+        if not (core._handles(self.node, ON_TIMER) and name in core.timer_names and core.now <= instant <= LATEST):
             raise core._timer_error(self.node, name, (instant - core.now) / 1e9)
         timers_set(&core.timers, instant, self.node, core.timer_names.index(name), value)
 
@@ -349,7 +369,7 @@ cdef class View:
         """
         self._check_may_act()
         cdef NodeActions core = self.core
-        if not core.has_on_act:
+        if not core._handles(self.node, ON_ACT):
             raise core.error_type(f"t = {self.now} s: node {self.node} calls act, which requires the method on_act")
         if not 0 <= seconds < INFINITY:
             raise core.error_type(f"t = {self.now} s: node {self.node} calls act: seconds must be finite and >= 0, "

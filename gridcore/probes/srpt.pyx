@@ -4,7 +4,7 @@ from libc.math cimport INFINITY, ceil, isfinite
 
 cimport cython
 
-from gridcore.nodes.handlers cimport ON_ACT, ON_TIMER
+from gridcore.nodes.roles cimport ON_ACT, ON_TIMER
 from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.node_actions cimport NodeActions
 from gridcore.nodes.random_stream cimport RandomStream

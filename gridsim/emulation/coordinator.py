@@ -112,8 +112,9 @@ class Coordinator(Part):
             for p, u in zip(self.core.process_of, self.core.machines, strict=True)
             if u >= len(policy.run.speeds)
         }
+        self.process_of_machine = self.place(range(len(policy.run.speeds)))
         self.machines_of = [
-            [u for u in range(len(policy.run.speeds)) if self.core.process_of[self.core.home[u]] == p]
+            [u for u, process in enumerate(self.process_of_machine) if process == p]
             for p in range(setup.processes)
         ]
 
@@ -340,7 +341,7 @@ class Coordinator(Part):
 
     def _fail(self, machine: int) -> None:
         """Kill the process of a machine that fails."""
-        number = self.core.process_of[self.core.home[machine]]
+        number = self.process_of_machine[machine]
         if number not in self.out and number not in self.servers:
             now = self.engine.clock()
             self.engine.now = now
@@ -355,7 +356,7 @@ class Coordinator(Part):
 
     def _revive(self, machine: int) -> None:
         """Start a process again whose machine is up."""
-        number = self.core.process_of[self.core.home[machine]]
+        number = self.process_of_machine[machine]
         if number in self.out and self.out[number][0] == machine:
             self.out[number] = -1, self.out[number][1]
             self._restart(number)

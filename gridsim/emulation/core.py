@@ -91,12 +91,22 @@ class EmulatedCore:
         for tag, said in enumerate(given["kinds"]):
             self.kinds.append(Kind(tag, *said))
             self.by_name[said[0]] = self.kinds[-1]
-        self.timer_names, self.handlers = tuple(given["timers"]), given["handlers"]
+        self.timer_names = tuple(given["timers"])
+        #: Per role: its name, its class, the number after its last node, and the handlers of its nodes.
+        self.roles: list[tuple[str, str, int, Sequence[str]]] = []
+        self.role_nodes: dict[str, range] = {}
+        first = 0
+        for name, program, count, handlers in given["roles"]:
+            self.roles.append((name, program, first + count, handlers))
+            self.role_nodes |= {name: range(first, first + count)} if name else {}
+            first += count
         self.neighbours, self.up, self.seed = given["neighbours"], given["up"], given["seed"]
         self.release, self.tasks = given["release"].tolist(), given["tasks"].tolist()
         self.submitter: list[int] = given["submitter"].tolist()
         home = given["home"]
         self.home: list[int] = list(range(queues.machines)) if home is None else home.tolist()
+        releases = given["releases"]
+        self.release_nodes: list[int] = self.home if releases is None else releases.tolist()
         self.make_application, self.lost, self.noted = (
             given["application"],
             given["report_lost"],
@@ -153,6 +163,25 @@ class EmulatedCore:
         """How much was handled."""
         return self.engine.events
 
+    def role_of(self, node: int) -> int:
+        """Return the number of the role of a node."""
+        return next(k for k, (_, _, end, _) in enumerate(self.roles) if node < end)
+
+    def handles(self, node: int, name: str) -> bool:
+        """Return whether a node has a handler of an event."""
+        return name in self.roles[self.role_of(node)][3]
+
+    def _missing_handler(self, node: int, kind: str | None) -> SchedulerError:
+        """Return the error of a node without a handler of a kind of message; None: of releases."""
+        role, program, _, _ = self.roles[self.role_of(node)]
+        what, methods = "tasks were submitted", "on_release"
+        if kind is not None:
+            what, methods = f"a message {kind!r} arrived", f"on_{kind} or on_message".replace("-", "_")
+        return SchedulerError(
+            f"t = {self.now / NS} s: {what} at node {node}{f', a {role}' if role else ''}, but {program} "
+            f"does not define {methods}"
+        )
+
     def machine_of(self, node: int) -> int:
         """Return the machine on which a node sits now."""
         return self.machines[node]
@@ -188,10 +217,10 @@ class EmulatedCore:
         self.give_to(node, application, tasks, "on_release")
 
     def submit(self, index: int, tasks: int, handler: str) -> None:
-        """Give tasks to their submitter, or to the next machine that is up in its place."""
-        machines, machine = self.queues.machines, self.submitter[index]
+        """Give tasks to the node for releases at their submitter, or to that of the next machine."""
+        machines, machine = len(self.release_nodes), self.submitter[index]
         for k in range(machines):
-            node = self.home[(machine + k) % machines]
+            node = self.release_nodes[(machine + k) % machines]
             if self.up[node]:
                 self.give_to(node, index, tasks, handler)
                 return
@@ -207,6 +236,8 @@ class EmulatedCore:
             self.task_lost(index, tasks, node)
         else:
             self._hold(node, index, tasks)
+            if not self.handles(node, handler):
+                raise self._missing_handler(node, None)
             self.call(node, handler, self.application(index), count_of(tasks))
 
     def task_lost(self, application: int, tasks: Parts, node: int) -> None:
@@ -217,8 +248,8 @@ class EmulatedCore:
     def tick(self, nodes: Any, name: str, now: int) -> None:
         """See `NodeCore`; nodes of other processes are ticked there."""
         for node in np.asarray(nodes).tolist():
-            if self.local[node]:
-                self.call(node, "on_timer", name, *([0.0] if "value" in self.handlers else []))
+            if self.local[node] and self.handles(node, "on_timer"):
+                self.call(node, "on_timer", name, *([0.0] if self.handles(node, "value") else []))
 
     def act(self, nodes: Any, now: int) -> None:
         """See `NodeCore`."""
@@ -250,7 +281,7 @@ class EmulatedCore:
     def begin(self, nodes: Any) -> None:
         """See `NodeCore`."""
         for node in np.asarray(nodes).tolist():
-            if self.local[node] and "on_start" in self.handlers and node not in self.starting:
+            if self.local[node] and self.handles(node, "on_start") and node not in self.starting:
                 self.starting.add(node)
                 self.engine.push(self.now, ACTS, self._start, node)
 
@@ -349,7 +380,7 @@ class EmulatedCore:
 
     def set_timer(self, node: int, due: int, name: str, value: float) -> None:
         """Set a timer, unless the same one is set."""
-        if name not in self.timer_names or "on_timer" not in self.handlers:
+        if name not in self.timer_names or not self.handles(node, "on_timer"):
             known = listed(self.timer_names, name)
             raise self._error(node, f"sets the timer {name!r}, which is not declared or handled; {known}")
         key = name, due, value
@@ -364,7 +395,7 @@ class EmulatedCore:
 
     def _fire(self, node: int, key: tuple[str, int, float], life: int) -> None:
         if self.lives[node] == life and self.timers[node].pop(key, self) is None:
-            self.call(node, "on_timer", key[0], *([key[2]] if "value" in self.handlers else []))
+            self.call(node, "on_timer", key[0], *([key[2]] if self.handles(node, "value") else []))
 
     def turn(self, node: int, due: int) -> None:
         """Let a node act at `due` ns."""
@@ -509,16 +540,19 @@ class EmulatedCore:
             self.links.got(kind.number)
         if kind.about:
             self._hold(node, message.application, message._tasks)
-        self.call(node, kind.handler, message)
+        handler = kind.handlers[self.role_of(node)]
+        if handler is None:
+            raise self._missing_handler(node, kind.name)
+        self.call(node, handler, message)
 
     def _ended(self, machine: int, application: int) -> None:
         """A task has ended on a machine."""
         node = self.home[machine]
         if self.up[node]:
-            if "on_done" in self.handlers:
+            if self.handles(node, "on_done"):
                 self.know(node, application)
                 self.call(node, "on_done", self.application(application), settle=False)
-            if "on_end" in self.handlers and self.queues.watch == "completion":
+            if self.handles(node, "on_end") and self.queues.watch == "completion":
                 self.call(node, "on_end", settle=False)
         self.touched[machine] = None
         self.idle[machine] = None
@@ -547,7 +581,7 @@ class EmulatedCore:
                 elif self.idle:
                     machine, _ = self.idle.popitem()
                     node = self.home[machine]
-                    if "on_idle" in self.handlers and self.up[node] and not self.queues.tasks(machine):
+                    if self.handles(node, "on_idle") and self.up[node] and not self.queues.tasks(machine):
                         self.call(node, "on_idle", settle=False)
                 else:
                     return

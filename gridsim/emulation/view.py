@@ -37,6 +37,18 @@ class EmulatedView:
     def machines(self) -> int:
         return int(self._core.queues.machines)
 
+    def role(self, name: str) -> range:
+        nodes: range | None = self._core.role_nodes.get(name)
+        if nodes is None:
+            known = listed(self._core.role_nodes, name)
+            raise self._error(f"uses the role {name!r}, which the scheduler does not declare; {known}")
+        return nodes
+
+    @property
+    def rank(self) -> int:
+        role = self._core.roles[self._core.role_of(self._node)][0]
+        return self._node - (self._core.role_nodes[role].start if role else 0)
+
     @property
     def neighbours(self) -> tuple[int, ...]:
         if self._neighbours is None:

@@ -204,11 +204,11 @@ class Kind:
         nbytes: Any,
         fields: Mapping[str, Any],
         moves: bool,
-        handler: str,
+        handlers: tuple[str | None, ...],
         delay: int = -1,
         counted: bool = True,
     ) -> None:
-        self.tag, self.name, self.number, self.handler, self.fields = tag, name, number, handler, fields
+        self.tag, self.name, self.number, self.handlers, self.fields = tag, name, number, handlers, fields
         self.size = nbytes if callable(nbytes) else None
         self.nbytes = 0 if nbytes is None or callable(nbytes) else int(nbytes)
         self.delay, self.counted, self.moves = delay, counted, moves

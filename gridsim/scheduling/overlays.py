@@ -92,22 +92,27 @@ def tree_parts(machines: int, parts: int) -> Integers:
     return part
 
 
-def random_neighbours(machines: int, degree: int, stream: np.random.Generator) -> Integers:
-    """Draw neighbours for each machine, uniformly without replacement.
+def random_neighbours(
+    nodes: int, degree: int, stream: np.random.Generator, among: range | None = None
+) -> Integers:
+    """Draw neighbours for each node, uniformly without replacement.
 
     Parameters
     ----------
     degree
-        The number of neighbours of each machine, at most the number of other machines.
+        The number of neighbours of each node, at most the number of others.
+    among
+        The nodes that can be neighbours; by default all.
 
     Returns
     -------
-    int64[machines, degree]
-        The neighbours of each machine, ascending.
+    int64[nodes, degree]
+        The neighbours of each node, ascending.
     """
-    count = min(degree, machines - 1)
-    neighbours = np.zeros((machines, count), np.int64)
-    for u in range(machines):
-        numbers = stream.choice(machines - 1, size=count, replace=False)
-        neighbours[u] = np.sort(numbers + (numbers >= u))
+    among = range(nodes) if among is None else among
+    first, others = among.start, len(among) - 1
+    neighbours = np.zeros((nodes, min(degree, others)), np.int64)
+    for u in range(nodes):
+        numbers = first + stream.choice(others + (u not in among), size=neighbours.shape[1], replace=False)
+        neighbours[u] = np.sort(numbers + (numbers >= u if u in among else 0))
     return neighbours

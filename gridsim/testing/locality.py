@@ -29,6 +29,8 @@ from gridsim.model.workload import Workload
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.nodes.adapter import NodeScheduler
+from gridsim.scheduling.nodes.program import NodeProgram
+from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.testing.decision_checks import machine_count, uninformed_action
@@ -482,7 +484,7 @@ def isolate_nodes(scheduler: Scheduler) -> Iterator[None]:
     Nodes then share no attributes of classes or variables of modules, and none of these survive a failure.
     """
     kind: Any = type(scheduler)
-    own_code, original_program = OwnCode(scheduler), kind.__dict__.get("program")
+    own_code = OwnCode(scheduler)
 
     def program(self: Any, node: int) -> Any:
         scheduler_class = _class_from_copy(self, own_code)
@@ -491,14 +493,30 @@ def isolate_nodes(scheduler: Scheduler) -> Iterator[None]:
             return scheduler_class.policy(self)
         return scheduler_class.program(self, node)
 
-    kind.program = program
+    def isolated(name: str, role: Role) -> Role:
+        class Isolated(Role):
+            def new_program(self, scheduler: Any) -> NodeProgram:
+                scheduler_class = _class_from_copy(scheduler, own_code)
+                assert scheduler_class is not None
+                new_role: Role = scheduler_class.roles[name]
+                return new_role.new_program(scheduler)
+
+        return Isolated(**vars(role))
+
+    changes: dict[str, Any] = {"program": program}
+    if kind.roles:
+        changes = {"roles": {name: isolated(name, role) for name, role in kind.roles.items()}}
+    originals = {name: kind.__dict__[name] for name in changes if name in kind.__dict__}
+    for name, value in changes.items():
+        setattr(kind, name, value)
     try:
         yield
     finally:
-        if original_program is None:
-            del kind.program
-        else:
-            kind.program = original_program
+        for name in changes:
+            if name in originals:
+                setattr(kind, name, originals[name])
+            else:
+                delattr(kind, name)
 
 
 def _class_from_copy(scheduler: Scheduler, own_code: OwnCode) -> Any:

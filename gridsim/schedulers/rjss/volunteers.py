@@ -169,7 +169,7 @@ class Volunteers(Programs):
     def finish(self) -> Outcome:
         """Return the outcome."""
         noted = self.notes.tables()
-        nodes: list[Any] = self.nodes
+        nodes: Any = self.nodes
         peak = np.array([node.peak for node in nodes], np.int64)
         restarts = self.parameters.on_return == "restart"
         return outcome_of_runs(self.jobs, noted["runs"], noted["jobs"], peak, restarts)

@@ -11,7 +11,7 @@ failures, itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -20,12 +20,13 @@ import numpy as np
 from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet
 from gridcore.nodes.handlers import Handlers
 from gridcore.nodes.message_core import NodeCore
+from gridcore.nodes.records import NodeRecords
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.errors import CompileError, ScenarioError, SchedulerError
 from gridsim.model.applications import Application, Applications
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
-from gridsim.scheduling.nodes.compiled import CompiledProgram, compile_program
+from gridsim.scheduling.nodes.compiled import CompiledPrograms, compile_programs
 from gridsim.scheduling.nodes.declarations import Declarations
 from gridsim.scheduling.nodes.ground_truth import Decider
 from gridsim.scheduling.nodes.handlers import (
@@ -36,6 +37,7 @@ from gridsim.scheduling.nodes.handlers import (
 )
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import Message, NodeProgram, Notes, View, array, as_number
+from gridsim.scheduling.nodes.roles import Role, nodes_of_roles, role_classes
 from gridsim.scheduling.nodes.source import CorePolicy
 from gridsim.scheduling.overlays import random_neighbours
 from gridsim.scheduling.queues import moved_bytes
@@ -44,7 +46,19 @@ from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.parameters import Limits
 from gridsim.support.state import check_names
 
-__all__ = ["Fifo", "Heap", "IntMap", "IntSet", "NodeProgram", "NodeScheduler", "Message", "View", "array"]
+__all__ = [
+    "Fifo",
+    "Heap",
+    "IntMap",
+    "IntSet",
+    "Layout",
+    "Message",
+    "NodeProgram",
+    "NodeScheduler",
+    "Role",
+    "View",
+    "array",
+]
 
 
 class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
@@ -55,14 +69,18 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
     Parameters
     ----------
     degree
-        Number of neighbours of each node.  They are other machines, drawn uniformly when the run begins.
+        Number of neighbours of each node.  They are other machines, drawn uniformly when the run begins; with
+        roles, they are home nodes of machines (`Role`).
     detection
         Time in s from the loss of tasks in a failure until they are submitted again at their submitter.
 
     Attributes
     ----------
     policy
-        The class of the nodes, a subclass of `NodeProgram`.
+        The class of the nodes, a subclass of `NodeProgram`, of which each machine has one.
+    roles
+        Instead of `policy`: name -> `Role`, such as masters and workers, each with a class of its own.
+        Nodes are numbered role by role, in this order.
     messages
         Name -> `Message`, in the order in which messages of one instant are handled.
     timers
@@ -107,7 +125,7 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
         super().__post_init__()
 
     def program(self, node: int) -> NodeProgram:
-        """Make the program of `node`, by default an object of ``policy``."""
+        """Make the program of `node`, by default an object of ``policy``; not called with roles."""
         return self.policy(self)
 
     @property
@@ -122,7 +140,10 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
 
     def _check_classes(self) -> None:
         check_class_variables(self)
-        check_handlers(self.policy, tuple(self.messages))
+        if self.roles and type(self).program is not NodeScheduler.program:
+            raise ScenarioError(f"{type(self).__name__}.roles does not support program(): a role has a class")
+        for policy in role_classes(self).values():
+            check_handlers(policy, tuple(self.messages))
 
 
 #: A run counts as endless after this many events without a task that is queued or run: a constant, plus a
@@ -132,14 +153,13 @@ PATIENCE, PATIENCE_PER_NODE, PATIENCE_PER_TASK = 500_000, 1_000, 10
 MIN_ESTIMATED_SIZE = 1e-3
 
 
-def _check_one_program(scheduler: Any) -> None:
-    """Raise CompileError unless all nodes have one class and each machine has one node."""
-    for name in ("layout", "program"):
-        if getattr(type(scheduler), name) is not getattr(NodeScheduler, name):
-            raise CompileError(
-                f"{scheduler.policy.__name__} does not support nodes='compiled': {type(scheduler).__name__} "
-                f"defines {name}()"
-            )
+def _check_classes_known(scheduler: Any) -> None:
+    """Raise CompileError unless the class of each node is declared."""
+    name = type(scheduler).__name__
+    for method in ("layout", "program"):
+        if getattr(type(scheduler), method) is not getattr(NodeScheduler, method):
+            hint = "; declare the classes of its nodes as roles" if method == "program" else ""
+            raise CompileError(f"{name} does not support nodes='compiled': {name} defines {method}(){hint}")
 
 
 class Adapter(CorePolicy):
@@ -164,22 +184,24 @@ class Adapter(CorePolicy):
         self.parameters, self.run = parameters, run
         bags, engine, network = run.applications, run.engine, run.network
         self.compiled = self._compile()
+        self.roles = nodes_of_roles(parameters, len(run.speeds))
         self.layout = layout = parameters.layout(len(run.speeds))
         if not isinstance(layout, Layout):
             raise ScenarioError(f"{parameters.name}: layout() must return a Layout, got {layout!r}")
         layout.check(len(run.speeds))
+        if self.roles and layout.nodes != (count := sum(map(len, self.roles.values()))):
+            raise ScenarioError(
+                f"{parameters.name}: layout() must have {count} nodes, those of the roles, got {layout.nodes}"
+            )
         self.up = layout.of_nodes(run.up)
-        programs = self.new_programs(range(layout.nodes))
-        policies = list(dict.fromkeys(map(type, programs)))
-        if self.compiled is not None:
-            policies = [parameters.policy]
-        if isinstance(parameters, NodeScheduler):  # adapters with other declarations call methods directly
-            for policy in policies:
-                check_handlers(policy, tuple(parameters.messages))
-        handlers = defined_handlers(policies)
-        if parameters.ticks and "on_timer" not in handlers:
-            raise ScenarioError(f"{parameters.name}.ticks requires {policies[0].__name__}.on_timer")
-        self.queues = self.make_queues(ends="on_done" in handlers)
+        programs = self._first_programs()
+        classes = self._classes(programs)
+        handlers = {name: defined_handlers(policies) for name, policies in classes.items()}
+        all_handlers = set().union(*handlers.values())
+        if parameters.ticks and "on_timer" not in all_handlers:
+            first = next(iter(classes.values()))[0]
+            raise ScenarioError(f"{parameters.name}.ticks requires {first.__name__}.on_timer")
+        self.queues = self.make_queues(ends="on_done" in all_handlers)
         self.task_size, self.size = estimated_sizes(bags)
         # With estimates, even equal tasks need true sizes of their own, since queues plan with the estimates.
         has_sizes = bags.unequal or bags.estimate is not None
@@ -196,6 +218,10 @@ class Adapter(CorePolicy):
             network.links,
             self.queues,
             programs=programs,
+            roles=[
+                (name, policies[0].__name__, len(self.roles.get(name, programs)), handlers[name])
+                for name, policies in classes.items()
+            ],
             kinds=[
                 (
                     name,
@@ -203,14 +229,13 @@ class Adapter(CorePolicy):
                     kind.nbytes,
                     kind.fields,
                     kind.moves_tasks,
-                    handler_of(policies, name),
+                    tuple(handler_of(policies, name) for policies in classes.values()),
                     -1 if kind.delay is None else kind.delay,
                     kind.counted,
                 )
                 for name, kind in parameters.messages.items()
             ],
             timers=parameters.timers,
-            handlers=handlers,
             neighbours=self.neighbours(),
             up=self.up,
             release=bags.release_ns,
@@ -227,6 +252,7 @@ class Adapter(CorePolicy):
             observe=network.notify_observer if network.observed else None,
             at_once=parameters.at_once,
             home=layout.home,
+            releases=layout.releases,
             until="" if parameters.to_the_end else self.until,
             slots=self.slots,
             board=parameters.make_board(self.up, len(bags), run.streams),
@@ -247,19 +273,31 @@ class Adapter(CorePolicy):
         self.progress, self.progress_at, self.failure_count = (0, 0), 0, 0
 
     @property
-    def nodes(self) -> list[NodeProgram]:
-        """The programs of the nodes.
+    def nodes(self) -> MutableSequence[NodeProgram]:
+        """The program of each node.
 
         A compiled program is a record with the attributes of its node.  If the compiled form is written by
         hand, each entry is None.
         """
-        programs = self.core.programs
-        if isinstance(self.compiled, CompiledProgram):
-            programs = programs.view(np.recarray)
-        return cast(list[NodeProgram], programs)
+        return cast(MutableSequence[NodeProgram], self.core.programs)
 
-    def _compile(self) -> CompiledProgram | Handlers | None:
-        """Return the compiled form of the program; None if the run uses interpreted nodes."""
+    def role_of(self, node: int) -> str:
+        """Return the role of a node; "" without roles."""
+        return next((name for name, nodes in self.roles.items() if node in nodes), "")
+
+    def _classes(self, programs: Sequence[Any]) -> dict[str, list[type[NodeProgram]]]:
+        """Return the classes of the nodes of each role; the only role is "" if none are declared."""
+        parameters = self.parameters
+        if self.roles or self.compiled is not None:
+            return {name: [policy] for name, policy in role_classes(parameters).items()}
+        policies = list(dict.fromkeys(map(type, programs)))
+        if isinstance(parameters, NodeScheduler):  # adapters with other declarations call methods directly
+            for policy in policies:
+                check_handlers(policy, tuple(parameters.messages))
+        return {"": policies}
+
+    def _compile(self) -> CompiledPrograms | Handlers | None:
+        """Return the compiled form of the programs; None if the run uses interpreted nodes."""
         parameters, run, nodes = self.parameters, self.run, self.run.nodes
         if (nodes or parameters.node_forms[0]) != "compiled":
             return None
@@ -272,18 +310,29 @@ class Adapter(CorePolicy):
                 return None
             raise CompileError(
                 f"{parameters!r} does not support nodes='compiled': the compiled form of "
-                f"{parameters.policy.__name__} does not support these parameters"
+                f"{type(parameters).__name__} does not support these parameters"
             )
-        _check_one_program(parameters)
-        return compile_program(parameters)
+        _check_classes_known(parameters)
+        return compile_programs(parameters)
 
-    def new_programs(self, nodes: Sequence[int]) -> Any:
+    def new_programs(self, nodes: Sequence[int]) -> list[Any]:
         """Make programs for `nodes`, which have not started yet."""
-        if isinstance(self.compiled, CompiledProgram):
-            return np.repeat(self.compiled.initial_state, len(nodes))
+        if isinstance(self.compiled, CompiledPrograms):
+            programs = self.compiled.by_role
+            return [programs[self.role_of(node)].initial_state[0] for node in nodes]
         if self.compiled is not None:
             return [None] * len(nodes)
         return [self.program(node) for node in nodes]
+
+    def _first_programs(self) -> Any:
+        """Make the programs of all nodes."""
+        if not isinstance(self.compiled, CompiledPrograms):
+            return self.new_programs(range(self.layout.nodes))
+        everything = range(self.layout.nodes)
+        return NodeRecords(
+            np.repeat(program.initial_state, len(self.roles.get(name, everything)))
+            for name, program in self.compiled.by_role.items()
+        )
 
     @property
     def now(self) -> int:
@@ -352,14 +401,21 @@ class Adapter(CorePolicy):
 
     def neighbours(self) -> Integers:
         """Draw the neighbours of each node: int64[nodes, degree]."""
-        if self.parameters.degree == 0:
-            return np.zeros((self.layout.nodes, 0), np.int64)
-        parameters, overlay = self.parameters, self.run.streams(f"{self.parameters.name} overlay")
-        return random_neighbours(self.layout.nodes, parameters.degree, overlay)
+        nodes, degree = self.layout.nodes, self.parameters.degree
+        if degree == 0:
+            return np.zeros((nodes, 0), np.int64)
+        overlay = self.run.streams(f"{self.parameters.name} overlay")
+        # the nodes of one role, all nodes without roles
+        among = self.roles.get(self.role_of(int(self.layout.home[0])), range(nodes))
+        return random_neighbours(nodes, degree, overlay, among)
 
     def program(self, node: int) -> NodeProgram:
         """Make the program of `node`, at the beginning of the run and after each failure."""
-        program: NodeProgram = self.parameters.program(node)
+        parameters: Any = self.parameters
+        if self.roles:
+            role: Role = parameters.roles[self.role_of(node)]
+            return role.new_program(parameters)
+        program: NodeProgram = parameters.program(node)
         return program
 
     def tick(self, name: str, _: list[int]) -> None:
@@ -445,8 +501,8 @@ class Adapter(CorePolicy):
         self.lost[due][application] = self.lost[due].get(application, 0) + tasks
 
     def _resubmit(self, _: list[int]) -> None:
-        """Submit the lost tasks whose detection time has passed, unless all machines are down."""
-        if not self.run.up.any():
+        """Submit the lost tasks whose detection time has passed, unless nothing is up to handle them."""
+        if not (self.run.up.any() and self.up[self.layout.release_nodes].any()):
             return
         now = self.run.engine.now
         due = [self.lost.pop(at) for at in sorted(self.lost) if at <= now]
@@ -483,12 +539,9 @@ class Adapter(CorePolicy):
         """Return the state of the adapter and its nodes, whose attributes must be plain values."""
         if isinstance(self.compiled, Handlers):
             return {**super().getstate(), "nodes": dict(self.compiled.getstate())}
-        if self.compiled is not None:
-            states = self.core.programs
-            nodes: Any = {name: states[name].copy() for name in states.dtype.names}
-            for k, name in enumerate(self._container_names()):
-                nodes[name] = self.core.containers.getstate(k)
-            return {**super().getstate(), "nodes": nodes}
+        if isinstance(self.compiled, CompiledPrograms):
+            states = {role: self._role_state(role) for role in self.compiled.by_role}
+            return {**super().getstate(), "nodes": states}
         nodes = [
             {name: value for name, value in _attributes(node).items() if name != "parameters"}
             for node in self.nodes
@@ -501,7 +554,10 @@ class Adapter(CorePolicy):
         if isinstance(self.compiled, Handlers):
             self.compiled.setstate(state.pop("nodes"))
         elif self.compiled is not None:
-            self._set_states(state.pop("nodes"))
+            states = state.pop("nodes")
+            check_names(self, states, self.compiled.by_role)
+            for role, columns in states.items():
+                self._set_role_state(role, columns)
         else:
             self._set_nodes(state.pop("nodes"))
         super().setstate(state)
@@ -513,21 +569,29 @@ class Adapter(CorePolicy):
             for name, value in attributes.items():
                 setattr(node, name, value)
 
-    def _container_names(self) -> list[str]:
-        """Return the attributes of compiled nodes that are containers, in the order of the core."""
-        assert isinstance(self.compiled, CompiledProgram)
-        offsets = {field[1]: name for name, field in self.core.programs.dtype.fields.items()}
-        return [offsets[offset] for offset, _ in self.compiled.containers]
+    def _role(self, role: str) -> tuple[Any, Any, list[str]]:
+        """Return the compiled states and the containers of a role, and the names of these."""
+        assert isinstance(self.compiled, CompiledPrograms)
+        index = list(self.compiled.by_role).index(role)
+        states = self.core.programs.arrays[index]
+        offsets = {field[1]: name for name, field in (states.dtype.fields or {}).items()}
+        names = [offsets[offset] for offset, _ in self.compiled.by_role[role].containers]
+        return states, self.core.containers[index], names
 
-    def _set_states(self, columns: Any) -> None:
-        states = self.core.programs
-        if not isinstance(columns, dict) or columns.keys() != set(states.dtype.names):
-            raise ValueError(f"state['nodes'] must have the attributes {list(states.dtype.names)}")
-        for k, name in enumerate(self._container_names()):
+    def _role_state(self, role: str) -> dict[str, Any]:
+        states, containers, names = self._role(role)
+        columns: dict[str, Any] = {name: np.array(states[name]) for name in states.dtype.names or ()}
+        return {**columns, **{name: containers.getstate(k) for k, name in enumerate(names)}}
+
+    def _set_role_state(self, role: str, columns: Any) -> None:
+        states, containers, names = self._role(role)
+        if not isinstance(columns, dict) or columns.keys() != set(states.dtype.names or ()):
+            raise ValueError(f"state['nodes'][{role!r}] must have the attributes {list(states.dtype.names)}")
+        for k, name in enumerate(names):
             rows = columns.pop(name)
             if not isinstance(rows, dict) or set(rows) != {"counts", "rows"}:
-                raise ValueError(f"state['nodes'][{name!r}] must have counts and rows")
-            self.core.containers.setstate(k, rows["counts"], rows["rows"])
+                raise ValueError(f"state['nodes'][{role!r}][{name!r}] must have counts and rows")
+            containers.setstate(k, rows["counts"], rows["rows"])
         for name, values in columns.items():
             column = states[name]
             if (
@@ -535,7 +599,9 @@ class Adapter(CorePolicy):
                 or values.dtype != column.dtype
                 or values.shape != column.shape
             ):
-                raise ValueError(f"state['nodes'][{name!r}] must be {column.dtype}{list(column.shape)}")
+                raise ValueError(
+                    f"state['nodes'][{role!r}][{name!r}] must be {column.dtype}{list(column.shape)}"
+                )
             column[:] = values
 
     # -- the end --------------------------------------------------------------------------------------------

@@ -30,8 +30,9 @@ from gridsim.errors import CompileError
 from gridsim.scheduling.nodes.compilable import compile_error, place_of
 from gridsim.scheduling.nodes.handlers import handler_of, takes_value
 from gridsim.scheduling.nodes.program import Message, NodeProgram
+from gridsim.scheduling.nodes.roles import role_classes
 
-__all__ = ["CompiledProgram", "compile_program"]
+__all__ = ["CompiledProgram", "CompiledPrograms", "compile_programs"]
 
 #: Handler of an event other than a message -> the kind of entry that it needs (`numba_methods.entry`).
 _EVENTS = {
@@ -48,41 +49,56 @@ _ARRAYS = (np.bool_, np.int64, np.float64)
 
 @dataclass
 class CompiledProgram:
-    """A compiled node program, as `gridcore.nodes.message_core.NodeCore` takes it.
+    """The compiled program of the nodes of a role.
 
     Parameters
     ----------
-    name
-        The name of the class of nodes.
     initial_state
         Record array of shape [1], the state of a node that starts.
     handlers
         Name of a handler -> address of its machine code.
-    parameters
-        Record array of shape [1] with the scheduler's parameters that are numbers.
     containers
-        Name of an attribute that is a container -> the container of a node that starts; the record has its
-        head.
-    tables
-        The tables to which nodes add rows, each a name and columns.
-    actions
-        The actions that nodes may pass to `View.decide`.
+        For each attribute that is a container, its offset in the record in bytes, and the container of a node
+        that starts; the record has its head.
     code
         Objects that own the machine code, which must exist as long as the addresses are used.
     """
 
-    name: str
     initial_state: np.ndarray[Any, Any]
     handlers: dict[str, int]
-    parameters: np.ndarray[Any, Any]
     containers: list[tuple[int, Container]]
-    tables: list[tuple[str, dict[str, type]]]
-    actions: tuple[str, ...]
     code: list[Any]
 
 
-def compile_program(scheduler: Any) -> CompiledProgram:
-    """Compile the program of `scheduler`, a `NodeScheduler`.
+@dataclass
+class CompiledPrograms:
+    """The compiled programs of a scheduler, as `gridcore.nodes.message_core.NodeCore` takes them.
+
+    Parameters
+    ----------
+    by_role
+        Name of a role -> its program; the only role is "" if none are declared.
+    parameters
+        Record array of shape [1] with the scheduler's parameters that are numbers.
+    tables
+        The tables to which nodes add rows, each a name and columns.
+    actions
+        The actions that nodes may pass to `View.decide`.
+    """
+
+    by_role: dict[str, CompiledProgram]
+    parameters: np.ndarray[Any, Any]
+    tables: list[tuple[str, dict[str, type]]]
+    actions: tuple[str, ...]
+
+    @property
+    def programs(self) -> list[CompiledProgram]:
+        """The programs of the roles, in the order of declaration."""
+        return list(self.by_role.values())
+
+
+def compile_programs(scheduler: Any) -> CompiledPrograms:
+    """Compile the programs of `scheduler`, a `NodeScheduler`.
 
     Raises
     ------
@@ -91,17 +107,31 @@ def compile_program(scheduler: Any) -> CompiledProgram:
     ImportError
         If Numba is not installed.
     """
-    policy = scheduler.policy
     try:
-        import numba
+        import_module("numba")
     except ImportError:
+        name = type(scheduler).__name__
         raise ImportError(
-            f'compiling {policy.__name__} requires Numba; install it with: pip install "gridsched[jit]"'
+            f'compiling {name} requires Numba; install it with: pip install "gridsched[jit]"'
         ) from None
-    messages: dict[str, Message] = dict(scheduler.messages)
-    _check_supported(scheduler, messages)
-    initial_state, containers = _state(policy, scheduler)
     parameters, texts = _parameters(scheduler)
+    return CompiledPrograms(
+        {role: _compile_role(scheduler, role, parameters, texts) for role in role_classes(scheduler)},
+        parameters,
+        [(name, dict(columns)) for name, columns in scheduler.tables.items()],
+        tuple(scheduler.decision_words),
+    )
+
+
+def _compile_role(
+    scheduler: Any, role: str, parameters: np.ndarray[Any, Any], texts: dict[str, str | None]
+) -> CompiledProgram:
+    import numba
+
+    policy, roles = role_classes(scheduler)[role], tuple(scheduler.roles)
+    messages: dict[str, Message] = dict(scheduler.messages)
+    _check_supported(scheduler, policy, messages)
+    initial_state, containers = _state(policy, scheduler)
     tables = {name: dict(columns) for name, columns in scheduler.tables.items()}
     actions = tuple(scheduler.decision_words)
     checked_kinds = frozenset(
@@ -117,7 +147,7 @@ def compile_program(scheduler: Any) -> CompiledProgram:
         ],
         sorted(texts.items(), key=str),
         [(name, list(kind.fields.items()), kind.moves_tasks) for name, kind in messages.items()],
-        sorted(checked_kinds), scheduler.timers, tables, actions, entries,
+        sorted(checked_kinds), scheduler.timers, tables, actions, roles, role, entries,
     )  # fmt: skip
     store = _Store(key)
     addresses = store.load([name for name, _, _ in entries], code)
@@ -135,24 +165,21 @@ def compile_program(scheduler: Any) -> CompiledProgram:
             tuple(scheduler.timers),
             tables,
             actions,
+            roles,
+            role,
             numba_methods.CheckedCompiler,
         )
         addresses = store.save(_compile(numba_methods, program, entries), code)
     return CompiledProgram(
-        policy.__name__,
         initial_state,
         addresses,
-        parameters,
         [(initial_state.dtype.fields[name][1], entry) for name, entry in containers.items()],
-        list(tables.items()),
-        actions,
         code,
     )
 
 
-def _check_supported(scheduler: Any, messages: dict[str, Message]) -> None:
+def _check_supported(scheduler: Any, policy: type[NodeProgram], messages: dict[str, Message]) -> None:
     """Raise CompileError if the program uses a feature that only interpreted programs have."""
-    policy = scheduler.policy
     unsupported_kinds = [
         name
         for name, kind in messages.items()
@@ -270,10 +297,9 @@ def _entries(
     """Yield (name in the core, name of the method, arguments of `numba_methods.entry`) for each handler."""
     handled: dict[str, list[str]] = {}
     for kind in messages:
-        handled.setdefault(handler_of([policy], kind), []).append(kind)
+        if (handler := handler_of([policy], kind)) is not None:  # else the core raises an error
+            handled.setdefault(handler, []).append(kind)
     for method, kinds in handled.items():
-        if getattr(policy, method) is NodeProgram.on_message:
-            continue  # the core raises an error if such a message arrives
         for number, kind in enumerate(kinds):
             yield kind, method, ("message", tuple(kinds), number)
     for name, event in _EVENTS.items():

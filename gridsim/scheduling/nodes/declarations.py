@@ -15,6 +15,7 @@ from gridsim.scheduling.contract import NodeForm
 from gridsim.scheduling.nodes.ground_truth import TruthOf
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import Message
+from gridsim.scheduling.nodes.roles import Role, layout_of_roles
 from gridsim.support.random_streams import Streams
 
 
@@ -29,6 +30,7 @@ class Declarations:
 
     name: ClassVar[str]
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
+    roles: ClassVar[Mapping[str, Role]] = {}
     messages: ClassVar[Mapping[str, Message]] = {}
     timers: ClassVar[tuple[str, ...]] = ()
     local_order: ClassVar[Literal["edf", "fifo"]] = "edf"
@@ -42,8 +44,8 @@ class Declarations:
     to_the_end: ClassVar[bool] = False
 
     def layout(self, machines: int) -> Layout:
-        """Return the machine of each node; by default each machine has one node."""
-        return Layout.one_each(machines)
+        """Return the machine of each node: that of the roles, or by default one node on each machine."""
+        return layout_of_roles(self, machines) if self.roles else Layout.one_each(machines)
 
     def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
         """Return compiled handlers that are written by hand; None if these parameters have none."""

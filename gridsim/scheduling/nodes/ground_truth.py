@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, MutableSequence
 from types import MappingProxyType, MethodType
 from typing import Any, Protocol, cast
 
@@ -27,7 +27,7 @@ class DecidingPolicy(Protocol):
     layout: Layout
 
     @property
-    def nodes(self) -> list[NodeProgram]: ...
+    def nodes(self) -> MutableSequence[NodeProgram]: ...
     @property
     def now(self) -> int: ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any, get_args
 
@@ -12,6 +12,7 @@ from gridsim.errors import ScenarioError
 from gridsim.scheduling.contract import NodeForm
 from gridsim.scheduling.nodes.compilable import place_of
 from gridsim.scheduling.nodes.program import Message, NodeProgram
+from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.arguments import one_of, short_repr
 
 __all__ = ["check_class_variables", "check_handlers", "defined_handlers", "handler_of", "takes_value"]
@@ -28,21 +29,23 @@ _SIGNATURES: dict[str, tuple[str, ...]] = {
     "on_done": ("view", "application"),
     "on_lost": ("view", "application", "tasks"),
 }
-#: Handlers that a node need not define, since `NodeProgram` has them, and they do nothing.
-_OPTIONAL = ("on_start", "on_end", "on_idle", "on_act", "on_timer", "on_done")
+#: Handlers of events, which a class of nodes need not define.
+_EVENTS = tuple(name for name in _SIGNATURES if name != "on_message")
 
 
 def defined_handlers(policies: Collection[type[NodeProgram]]) -> list[str]:
-    """Return the names of the optional handlers that at least one of `policies` defines.
+    """Return the names of the handlers of events that at least one of `policies` defines.
 
     They include ``"value"`` if `on_timer` takes the value of the timer.
     """
     handlers = {
         name
         for policy in policies
-        for name in _OPTIONAL
+        for name in _EVENTS
         if getattr(policy, name) is not getattr(NodeProgram, name)
     }
+    if "on_release" in handlers:
+        handlers.add("on_lost")  # which calls on_release by default
     value_options = {
         takes_value(policy) for policy in policies if policy.on_timer is not NodeProgram.on_timer
     }
@@ -58,14 +61,17 @@ def takes_value(policy: type[NodeProgram]) -> bool:
     return len(inspect.signature(policy.on_timer).parameters) > len(("self", "view", "name"))
 
 
-def handler_of(policies: Iterable[type[NodeProgram]], kind: str) -> str:
-    """Return the name of the method that handles messages of `kind`.
+def handler_of(policies: Collection[type[NodeProgram]], kind: str) -> str | None:
+    """Return the name of the method that handles messages of `kind`; None if no class has one.
 
     It is ``on_message`` if no class has a handler for the kind, or if the kind has the name of an event,
     such as ``done``.
     """
     name = _handler_name(kind)
-    return name if name not in _SIGNATURES and any(hasattr(cls, name) for cls in policies) else "on_message"
+    if name not in _SIGNATURES and any(hasattr(cls, name) for cls in policies):
+        return name
+    has_message = any(cls.on_message is not NodeProgram.on_message for cls in policies)
+    return "on_message" if has_message else None
 
 
 def _handler_name(kind: str) -> str:
@@ -121,9 +127,10 @@ def _takes(function: Any, parameters: tuple[str, ...]) -> bool:
 def check_class_variables(scheduler: Any) -> None:
     """Raise ScenarioError if a class variable of a `NodeScheduler` has the wrong type or value."""
     path = type(scheduler).__name__
-    if not (
-        isinstance(policy := getattr(scheduler, "policy", None), type) and issubclass(policy, NodeProgram)
-    ):
+    policy = getattr(scheduler, "policy", None)
+    if scheduler.roles:
+        _check_roles(path, scheduler, policy)
+    elif not (isinstance(policy, type) and issubclass(policy, NodeProgram)):
         entries = vars(type(scheduler)).items() if policy is None else ()
         names = [
             name for name, entry in entries if isinstance(entry, type) and issubclass(entry, NodeProgram)
@@ -154,6 +161,22 @@ def check_class_variables(scheduler: Any) -> None:
         for key, value in mapping.items():
             if not isinstance(key, str) or not fits(value):
                 raise ScenarioError(f"{path}.{name}[{key!r}] must be {condition}, got {short_repr(value)}")
+
+
+def _check_roles(path: str, scheduler: Any, policy: Any) -> None:
+    roles = scheduler.roles
+    if policy is not None:
+        raise ScenarioError(f"{path} must have policy or roles, got both")
+    if not isinstance(roles, Mapping):
+        raise ScenarioError(f"{path}.roles must be a dict, got {short_repr(roles)}")
+    for name, role in roles.items():
+        if not isinstance(name, str) or not name or not isinstance(role, Role):
+            raise ScenarioError(f"{path}.roles[{name!r}] must be a Role, got {short_repr(role)}")
+    names = [name for name, role in roles.items() if role.releases]
+    if len(names) > 1:
+        raise ScenarioError(
+            f"{path}.roles must have at most one role with releases=True, got {', '.join(names)}"
+        )
 
 
 def _are_columns(value: Any) -> bool:

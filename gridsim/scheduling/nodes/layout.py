@@ -27,16 +27,20 @@ class Layout:
     machine_of
         int64[nodes], the machine of each node.
     home
-        int64[machines], the home node of each machine, further ones included.  It handles the releases at
-        the machine and the events of its task queue.
+        int64[machines], the home node of each machine, further ones included.  It handles the events of its
+        task queue.
     level_of
         int64[nodes], the level of each node, in 0..63, by which messages are also counted; None to count
         them without levels.
+    releases
+        int64[machines], the node that handles the releases at each machine of the platform; if it is down,
+        the node of the next machine does.  By default the home nodes.
     """
 
     machine_of: Integers
     home: Integers
     level_of: Integers | None = None
+    releases: Integers | None = None
 
     @classmethod
     def one_each(cls, machines: int) -> Layout:
@@ -56,6 +60,13 @@ class Layout:
         nodes = len(self.machine_of)
         _check_numbers("machine_of", self.machine_of, 2**31)
         _check_numbers("home", self.home, nodes)
+        if self.releases is not None:
+            _check_numbers("releases", self.releases, nodes)
+            if len(self.releases) != machines:
+                raise ScenarioError(
+                    f"layout.releases must have an entry for each of {machines} machines, got "
+                    f"{len(self.releases)}"
+                )
         machines = max(machines, 1 + int(np.max(self.machine_of, initial=-1)))
         if len(self.home) != machines:
             raise ScenarioError(
@@ -67,6 +78,11 @@ class Layout:
                     f"layout.level_of must have an entry for each of {nodes} nodes, got {len(self.level_of)}"
                 )
             _check_numbers("level_of", self.level_of, LEVELS)
+
+    @property
+    def release_nodes(self) -> Integers:
+        """The nodes that handle releases, int64[k]: at the machines 0..k - 1."""
+        return self.home if self.releases is None else self.releases
 
     @property
     def nodes(self) -> int:

@@ -84,8 +84,10 @@ class Program:
         The fields and the number of each kind of message.
     checked_kinds
         The kinds that the core checks when they are sent: those with an application or a delay.
-    timers, tables, actions
-        The names of timers, the tables with their columns, and the actions of decisions.
+    timers, tables, actions, roles
+        The names of timers, the tables with their columns, the actions of decisions and the names of roles.
+    role
+        The role of the nodes; "" without roles.
     pipeline
         The compiler of the methods, `gridsim.scheduling.nodes.numba_checks.CheckedCompiler`.
     open
@@ -105,6 +107,8 @@ class Program:
     timers: tuple[str, ...]
     tables: dict[str, dict[str, type]]
     actions: tuple[str, ...]
+    roles: tuple[str, ...]
+    role: str
     pipeline: Any
     open: list[str] = field(default_factory=list)
     functions: dict[Any, Any] = field(default_factory=dict)
