@@ -493,19 +493,19 @@ def isolate_nodes(scheduler: Scheduler) -> Iterator[None]:
             return scheduler_class.policy(self)
         return scheduler_class.program(self, node)
 
-    def isolated(name: str, role: Role) -> Role:
-        class Isolated(Role):
+    def role_from_copy(name: str, role: Role) -> Role:
+        class RoleFromCopy(Role):
             def new_program(self, scheduler: Any) -> NodeProgram:
                 scheduler_class = _class_from_copy(scheduler, own_code)
                 assert scheduler_class is not None
                 new_role: Role = scheduler_class.roles[name]
                 return new_role.new_program(scheduler)
 
-        return Isolated(**vars(role))
+        return RoleFromCopy(**vars(role))
 
     changes: dict[str, Any] = {"program": program}
     if kind.roles:
-        changes = {"roles": {name: isolated(name, role) for name, role in kind.roles.items()}}
+        changes = {"roles": {name: role_from_copy(name, role) for name, role in kind.roles.items()}}
     originals = {name: kind.__dict__[name] for name in changes if name in kind.__dict__}
     for name, value in changes.items():
         setattr(kind, name, value)

@@ -69,8 +69,7 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
     Parameters
     ----------
     degree
-        Number of neighbours of each node.  They are other machines, drawn uniformly when the run begins; with
-        roles, they are home nodes of machines (`Role`).
+        Number of neighbours of each node.  They are other machines, drawn uniformly when the run begins.
     detection
         Time in s from the loss of tasks in a failure until they are submitted again at their submitter.
 
@@ -80,7 +79,8 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
         The class of the nodes, a subclass of `NodeProgram`, of which each machine has one.
     roles
         Instead of `policy`: name -> `Role`, such as masters and workers, each with a class of its own.
-        Nodes are numbered role by role, in this order.
+        Nodes are numbered role by role, in this order.  Neighbours are drawn among the nodes of the role
+        that handles the events of machines.
     messages
         Name -> `Message`, in the order in which messages of one instant are handled.
     timers
