@@ -9,7 +9,8 @@ from gridcore.nodes.rows cimport Head
 cdef struct Context:
     PyObject* core
     const long long* now                # ns
-    long long nodes, degree
+    long long nodes, machines, degree
+    const long long* machine_of         # per node
     const long long* neighbours         # [nodes, degree]
     const double* speed                 # per machine
     const char* parameters
@@ -19,21 +20,27 @@ cdef struct Context:
     const double* release               # s
     long long* (*send)(PyObject*, long long, long long, long long) except NULL
     int (*finish_send)(PyObject*, long long, long long, const long long*) except -1
+    int (*later)(PyObject*, long long, long long, double, const long long*) except -1
     int (*enqueue)(PyObject*, long long, long long, long long) except -1
     long long (*waiting)(PyObject*, long long) except -1
     double (*work)(PyObject*, long long) except -1.0
+    double (*minimum_stretch)(PyObject*, long long) except -1.0
     int (*timer)(PyObject*, long long, long long, double, double) except -1
+    int (*timer_at)(PyObject*, long long, long long, long long, double) except -1
     int (*cancel)(PyObject*, long long, long long) except -1
+    int (*act)(PyObject*, long long, double) except -1
     int (*check_known)(PyObject*, long long, long long) except -1
     int (*draw)(PyObject*, long long, long long, double, double, double*) except -1
     int (*integer)(PyObject*, long long, long long, long long, long long*) except -1
     long long (*held)(PyObject*, long long, long long) except -1
     long long (*take)(PyObject*, long long, long long, long long) except -1
     long long (*queued)(PyObject*, long long, long long*) except -1
+    long long (*completed)(PyObject*, long long, long long*) except -1
     int (*note)(PyObject*, long long, long long, const long long*) except -1
     int (*decide)(PyObject*, long long, long long, const long long*) except -1
-    int (*publish)(PyObject*, long long, double, long long) except -1
+    int (*publish)(PyObject*, long long, double, long long, long long) except -1
     double* (*board)(PyObject*, long long) except NULL
+    long long (*board_length)(PyObject*, long long) except -1
     long long (*tasks_at)(PyObject*, long long) except -1
     # containers, `gridcore.nodes.rows`
     long long* (*queue_push)(Head*, long long) except NULL

@@ -1,8 +1,11 @@
 """The functions that compiled handlers call through their `Context`, with the checks of `gridcore.nodes.view`."""
 
 from cpython.ref cimport PyObject
+from libc.string cimport memcpy
 
+from gridcore.nodes.holdings cimport holdings_give
 from gridcore.nodes.kinds cimport MessageKind
+from gridcore.nodes.node_actions cimport check_may_act
 from gridcore.nodes.outbox cimport outbox_add, outbox_drop
 from gridcore.nodes.rows cimport (
     heap_at, heap_pop, heap_push, iteration_error, map_at, map_discard, map_find, map_get, map_next, map_pop, map_put,
@@ -17,9 +20,10 @@ __all__ = ["CONTEXT"]
 
 #: The names of the fields of a `Context`, in order.
 CONTEXT = (
-    "core", "now", "nodes", "degree", "neighbours", "speed", "parameters", "tasks", "task_size", "size", "release",
-    "send", "finish_send", "enqueue", "waiting", "work", "timer", "cancel", "check_known", "draw", "integer", "held",
-    "take", "queued", "note", "decide", "publish", "board", "tasks_at",
+    "core", "now", "nodes", "machines", "degree", "machine_of", "neighbours", "speed", "parameters", "tasks", "task_size",
+    "size", "release", "send", "finish_send", "later", "enqueue", "waiting", "work", "minimum_stretch", "timer",
+    "timer_at", "cancel", "act", "check_known", "draw", "integer", "held", "take", "queued", "completed", "note", "decide",
+    "publish", "board", "board_length", "tasks_at",
     "queue_push", "queue_pop", "queue_at", "heap_push", "heap_pop", "heap_at", "map_find", "map_get", "map_put",
     "map_discard", "map_remove", "map_at", "map_next", "map_pop", "rows_clear", "iteration_error",
 )
@@ -30,7 +34,9 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     cdef const long long[:, ::1] neighbours = core.neighbours
     cdef const unsigned char[::1] parameters = core.compiled_form.parameters.view(np.uint8).reshape(-1)
     cdef TaskQueues queues = core.queues
-    c.core, c.now, c.nodes, c.degree = <PyObject*> core, &core.now, core.nodes, core.neighbours.shape[1]
+    c.core, c.now, c.nodes, c.machines = <PyObject*> core, &core.now, core.nodes, queues.machines
+    c.machine_of = &core.links.machine_of[0] if core.nodes else NULL
+    c.degree = core.neighbours.shape[1]
     c.neighbours = &neighbours[0, 0] if neighbours.size else NULL
     c.speed = &queues.speed[0] if core.nodes else NULL
     c.parameters = <const char*> &parameters[0] if parameters.shape[0] else NULL
@@ -38,10 +44,12 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
         c.tasks, c.task_size, c.size = &tasks[0], &queues.task_size[0], &queues.size[0]
         c.release = &queues.release[0]
     c.send, c.finish_send, c.enqueue = add_message, finish_message, enqueue_tasks
-    c.waiting, c.work, c.timer, c.cancel = count_waiting, remaining_time, set_timer, cancel_timer
+    c.waiting, c.work, c.minimum_stretch, c.later = count_waiting, remaining_time, minimum_stretch, send_later
+    c.timer, c.timer_at, c.cancel, c.act = set_timer, set_timer_at, cancel_timer, act_after
     c.check_known, c.draw, c.integer = check_application, draw_variate, draw_integer
     c.held, c.take, c.queued, c.note, c.decide = held_tasks, take_tasks, queued_applications, add_note, add_decision
-    c.publish, c.board, c.tasks_at = publish_value, read_board, count_tasks
+    c.publish, c.board, c.board_length, c.tasks_at = publish_value, read_board, count_board, count_tasks
+    c.completed = completed_tasks
     c.queue_push, c.queue_pop, c.queue_at = queue_push, queue_pop, queue_at
     c.heap_push, c.heap_pop, c.heap_at = heap_push, heap_pop, heap_at
     c.map_find, c.map_get, c.map_put, c.map_discard, c.map_remove = map_find, map_get, map_put, map_discard, map_remove
@@ -53,56 +61,90 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
 cdef long long* add_message(PyObject* core, long long node, long long kind, long long to) except NULL:
     """Add a message to the outbox and return its fields, which the handler fills in."""
     cdef NodeActions c = <NodeActions> core
+    check_may_act(c, node)
     if not 0 <= to < c.nodes:
         raise c._send_error(node, to, (<MessageKind> c.kinds[kind]).name,
                             dict.fromkeys((<MessageKind> c.kinds[kind]).fields))
-    if (<MessageKind> c.kinds[kind]).delay < 0:
+    if (<MessageKind> c.kinds[kind]).delay < 0 and not c.at_once:
         c.dirty = True
     return outbox_add(&c.out[kind], to, node)
 
 
 cdef int finish_message(PyObject* core, long long node, long long kind, const long long* row) except -1:
-    """Check the fields of a message; if its kind has its own delay, send it at once."""
+    """Check the fields of a message, and its size after them if it varies; send it if it leaves at once."""
     cdef NodeActions c = <NodeActions> core
     cdef MessageKind k = <MessageKind> c.kinds[kind]
-    if k.application_at >= 0:
-        try:
+    try:
+        if k.size is not None:
+            c._check_size(node, k, row[k.n])
+        if k.application_at >= 0:
             c._account_for_message(node, k, row)
-        except BaseException:
-            outbox_drop(&c.out[kind])
-            raise
-    if k.delay < 0:
+    except BaseException:
+        outbox_drop(&c.out[kind])
+        raise
+    if k.delay < 0 and not c.at_once:
         return 0
     outbox_drop(&c.out[kind])           # `row` stays valid until another record is added
     return c._send_now(k, row - 2)
 
 
+cdef int send_later(PyObject* core, long long node, long long kind, double seconds, const long long* fields) except -1:
+    """Send a message of the local kind of the number `kind`."""
+    cdef NodeActions c = <NodeActions> core
+    cdef MessageKind k = <MessageKind> c.local.kinds[kind]
+    check_may_act(c, node)
+    memcpy(c._send_later(node, k, seconds, fields[k.application_at] if k.application_at >= 0 else -1), fields,
+           k.n * sizeof(long long))
+    return 0
+
+
 cdef int enqueue_tasks(PyObject* core, long long node, long long application, long long tasks) except -1:
     cdef NodeActions c = <NodeActions> core
+    check_may_act(c, node)
     c._check_known(node, application)
     return c._enqueue(node, application, tasks)
 
 
 cdef long long count_waiting(PyObject* core, long long node) except -1:
     cdef NodeActions c = <NodeActions> core
-    c._catch_up(node)
-    return c.queues.waiting[node]
+    cdef Py_ssize_t machine = c.links.machine_of[node]
+    c._catch_up(machine)
+    return c.queues.waiting[machine]
 
 
 cdef long long count_tasks(PyObject* core, long long node) except -1:
-    return (<NodeActions> core)._tasks_at(node)
+    cdef NodeActions c = <NodeActions> core
+    return c._tasks_at(c.links.machine_of[node])
 
 
 cdef double remaining_time(PyObject* core, long long node) except -1.0:
-    return (<NodeActions> core)._work(node)
+    cdef NodeActions c = <NodeActions> core
+    return c._work(c.links.machine_of[node])
+
+
+cdef double minimum_stretch(PyObject* core, long long node) except -1.0:
+    cdef NodeActions c = <NodeActions> core
+    return c._minimum_stretch(c.links.machine_of[node])
 
 
 cdef int set_timer(PyObject* core, long long node, long long name, double seconds, double value) except -1:
+    check_may_act(<NodeActions> core, node)
     return (<NodeActions> core)._set_timer(node, name, seconds, value)
 
 
+cdef int set_timer_at(PyObject* core, long long node, long long name, long long instant, double value) except -1:
+    check_may_act(<NodeActions> core, node)
+    return (<NodeActions> core)._set_timer_at(node, name, instant, value)
+
+
 cdef int cancel_timer(PyObject* core, long long node, long long name) except -1:
+    check_may_act(<NodeActions> core, node)
     return timers_cancel(&(<NodeActions> core).timers, <int> node, <int> name)
+
+
+cdef int act_after(PyObject* core, long long node, double seconds) except -1:
+    check_may_act(<NodeActions> core, node)
+    return (<NodeActions> core)._act_after(node, seconds)
 
 
 cdef int check_application(PyObject* core, long long node, long long application) except -1:
@@ -111,11 +153,13 @@ cdef int check_application(PyObject* core, long long node, long long application
 
 cdef int draw_variate(PyObject* core, long long node, long long kind, double factor, double shift,
                       double* out) except -1:
+    check_may_act(<NodeActions> core, node)
     out[0] = (<NodeActions> core)._stream(node)._variate(<int> kind, factor, shift)
     return 0
 
 
 cdef int draw_integer(PyObject* core, long long node, long long low, long long high, long long* out) except -1:
+    check_may_act(<NodeActions> core, node)
     out[0] = (<NodeActions> core)._stream(node)._integer(low, high)
     return 0
 
@@ -125,24 +169,52 @@ cdef long long held_tasks(PyObject* core, long long node, long long application)
 
 
 cdef long long take_tasks(PyObject* core, long long node, long long application, long long tasks) except -1:
+    check_may_act(<NodeActions> core, node)
     (<NodeActions> core)._check_known(node, application)
     return (<NodeActions> core)._take(node, application, tasks)
 
 
 cdef long long queued_applications(PyObject* core, long long node, long long* out) except -1:
     """Return the number of waiting applications of a node; write (application, tasks) of each unless `out` is NULL."""
-    cdef TaskQueues queues = (<NodeActions> core).queues
-    cdef Py_ssize_t k, first
+    cdef NodeActions c = <NodeActions> core
+    cdef TaskQueues queues = c.queues
+    cdef Py_ssize_t k, first, machine = c.links.machine_of[node]
     if out == NULL:
-        (<NodeActions> core)._catch_up(node)
-    first = queues.first[node]
-    for k in range(queues.count[node] if out != NULL else 0):
-        out[2 * k], out[2 * k + 1] = queues.share[node, first + k, 0], queues.share[node, first + k, 1]
-    return queues.count[node]
+        c._catch_up(machine)
+    first = queues.first[machine]
+    for k in range(queues.count[machine] if out != NULL else 0):
+        out[2 * k], out[2 * k + 1] = queues.share[machine, first + k, 0], queues.share[machine, first + k, 1]
+    return queues.count[machine]
 
 
-cdef int publish_value(PyObject* core, long long node, double value, long long falling) except -1:
-    return (<NodeActions> core)._publish(node, -1, value, falling)
+cdef long long completed_tasks(PyObject* core, long long node, long long* out) except -1:
+    """Return the number of applications with tasks that this machine has completed since the last call.
+
+    Unless `out` is NULL, write (application, tasks) of each, make the applications known, and begin anew.
+    """
+    cdef NodeActions c = <NodeActions> core
+    cdef Py_ssize_t k, machine = c.links.machine_of[node]
+    check_may_act(c, node)
+    if out == NULL:
+        c._catch_up(machine)
+        c._read_completions()
+        return len(c.unread_completions.get(machine, ()))
+    done = c._completed(machine)
+    for k, (application, tasks) in enumerate(done):
+        holdings_give(&c.holdings, node, application, 0)
+        out[2 * k], out[2 * k + 1] = application, tasks
+    return len(done)
+
+
+cdef int publish_value(PyObject* core, long long node, double value, long long falling, long long application) except -1:
+    check_may_act(<NodeActions> core, node)
+    return (<NodeActions> core)._publish(node, application, value, falling)
+
+
+cdef long long count_board(PyObject* core, long long node) except -1:
+    """Return the number of numbers on the board."""
+    (<NodeActions> core)._check_board(node)
+    return (<NodeActions> core).board.nodes
 
 
 cdef double* read_board(PyObject* core, long long node) except NULL:

@@ -8,7 +8,8 @@ cdef class MessageKind:
     cdef object handler                 # the entry of `handlers` if all are equal; else None
     cdef tuple types                    # per field: int, float, or the type of an array
     cdef bytes type_codes               # per field: 0 for an int, 1 for a float, 2 for an array
-    cdef int number, n, application_at, tasks_at  # `n` fields; indices of the fields `application` and `tasks`, or -1
+    cdef int number, local_number       # in the links, and among the local kinds; -1: not there
+    cdef int n, application_at, tasks_at  # `n` fields; indices of the fields `application` and `tasks`, or -1
     cdef bint moves_tasks, is_counted, has_arrays
     cdef long long nbytes, transmission_time  # the latter in ns
     cdef object size                    # callable, fields -> bytes; None if all messages have `nbytes`

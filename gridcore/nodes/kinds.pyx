@@ -17,7 +17,7 @@ cdef class MessageKind:
 
     def __init__(self, str name, int number, nbytes, dict fields, bint moves_tasks, handlers: tuple[str | None, ...],
                  long long delay=-1, bint is_counted=True):
-        self.name, self.number, self.moves_tasks = name, number, moves_tasks
+        self.name, self.number, self.local_number, self.moves_tasks = name, number, -1, moves_tasks
         self.nbytes, self.size = (0, nbytes) if callable(nbytes) else (nbytes or 0, None)
         self.delay, self.is_counted = delay, is_counted
         self.handlers = tuple([None if handler is None else sys.intern(handler) for handler in handlers])

@@ -8,18 +8,23 @@ from gridcore.nodes.payloads cimport Payloads
 cdef class LocalMessages:
     cdef Py_ssize_t nodes
     cdef list kinds                     # the kinds of local messages
+    cdef Payloads payloads              # the arrays in messages
     cdef Pending due                    # by time and order of arrival, with their slots
-    cdef list messages                  # by slot: (node, kind, message); None if it was dropped or the slot is unused
+    # by slot: index of the kind (-1: the message was dropped, or the slot is unused), then the record of the message
+    cdef long long* data
+    cdef Py_ssize_t words               # of a slot
+    cdef int room                       # number of slots
     cdef list unused                    # unused slots
     cdef long long number               # number of messages sent so far
 
-    cdef int _add(self, long long time, int node, MessageKind kind, message) except -1
-    cdef int _put(self, long long time, long long number, int node, MessageKind kind, message) except -1
+    cdef long long* _add(self, long long time, long long node, Py_ssize_t kind) except NULL
+    cdef long long* _put(self, long long time, long long number, long long node, Py_ssize_t kind) except NULL
     cdef long long _first(self) except -1
     cdef list _take(self, long long now)
+    cdef int _free(self, int slot) except -1
     cdef int _drop(self, long long node) except -1
-    cdef tuple _entries(self, Payloads payloads)
-    cdef int _read(self, state, Payloads payloads) except -1
+    cdef dict _entries(self)
+    cdef int _read(self, state) except -1
 
 
 cdef inline long long local_first(LocalMessages m) except -1:

@@ -1,11 +1,13 @@
 """Local messages, which nodes send to themselves by `View.later`."""
 
+from libc.stdlib cimport free
+
 cimport cython
 
+from gridcore.common.memory cimport reallocate
 from gridcore.common.pending cimport (
     Event, pending_clear, pending_first, pending_free, pending_pop, pending_push, pending_read,
 )
-from gridcore.nodes.calls cimport new_object
 
 import numpy as np
 
@@ -22,30 +24,39 @@ _STATE = {
 @cython.final
 @cython.auto_pickle(False)
 cdef class LocalMessages:
-    """The local messages under way, of all nodes."""
+    """The local messages under way, of all nodes.
 
-    def __cinit__(self, Py_ssize_t nodes):
-        self.nodes = nodes
-        self.kinds, self.messages, self.unused = [], [], []
+    A record is that of other messages: receiver, sender, and fields; the field of an array is its number in `payloads`.
+    """
+
+    def __cinit__(self, Py_ssize_t nodes, Payloads payloads, list kinds):
+        self.nodes, self.payloads, self.kinds, self.unused = nodes, payloads, kinds, []
+        self.words = 3 + max([(<MessageKind> kind).n for kind in kinds], default=0)
 
     def __dealloc__(self):
         pending_free(&self.due)
+        free(self.data)
 
-    cdef int _add(self, long long time, int node, MessageKind kind, message) except -1:
-        """Add a message that arrives at `time` ns, after all messages that were already added for this instant."""
-        self._put(time, self.number, node, kind, message)
+    cdef long long* _add(self, long long time, long long node, Py_ssize_t kind) except NULL:
+        """Add a message that arrives at `time` ns, after all that were added for this instant; return its fields."""
+        cdef long long* fields = self._put(time, self.number, node, kind)
         self.number += 1
-        return 0
+        return fields
 
-    cdef int _put(self, long long time, long long number, int node, MessageKind kind, message) except -1:
-        cdef int slot
-        if self.unused:
-            slot = self.unused.pop()
-        else:
-            slot = <int> len(self.messages)
-            self.messages.append(None)
-        self.messages[slot] = node, kind, message
-        return pending_push(&self.due, time, number, slot)
+    cdef long long* _put(self, long long time, long long number, long long node, Py_ssize_t kind) except NULL:
+        cdef int slot, room = 2 * self.room + 16
+        cdef long long* row
+        if not self.unused:
+            self.data = <long long*> reallocate(self.data, room * self.words * sizeof(long long))
+            self.unused.extend(range(room - 1, self.room - 1, -1))
+            for slot in range(self.room, room):
+                self.data[slot * self.words] = -1
+            self.room = room
+        slot = self.unused.pop()
+        pending_push(&self.due, time, number, slot)
+        row = self.data + slot * self.words
+        row[0], row[1], row[2] = kind, node, node
+        return row + 3
 
     cdef long long _first(self) except -1:
         """Return the instant (ns) at which the next message arrives; `NEVER` if there is none."""
@@ -54,79 +65,82 @@ cdef class LocalMessages:
             e = pending_first(&self.due)
             if e == NULL:
                 return NEVER
-            if self.messages[e.slot] is not None:
+            if self.data[e.slot * self.words] >= 0:
                 return e.time
             self.unused.append(pending_pop(&self.due).slot)
 
     cdef list _take(self, long long now):
-        """Remove the messages that have arrived; return (node, kind, message) by receiver."""
+        """Remove the messages that have arrived; return their slots by receiver, which the caller must free."""
         cdef Event e
         due = []
         while self._first() <= now:
             e = pending_pop(&self.due)
-            due.append((self.messages[e.slot][0], e.sequence, self.messages[e.slot]))
-            self.messages[e.slot] = None
-            self.unused.append(e.slot)
+            due.append((self.data[e.slot * self.words + 1], e.sequence, e.slot))
         if len(due) > 1:
-            due.sort()                  # never compares messages, since the numbers before them differ
-        return [message for _, _, message in due]
+            due.sort()
+        return [slot for _, _, slot in due]
+
+    cdef int _free(self, int slot) except -1:
+        """Free the slot of a message that `_take` has removed."""
+        self.data[slot * self.words] = -1
+        self.unused.append(slot)
+        return 0
 
     cdef int _drop(self, long long node) except -1:
         """Drop the messages of a node that fails."""
-        cdef Py_ssize_t k
-        for k in range(len(self.messages)):
-            if self.messages[k] is not None and self.messages[k][0] == node:
-                self.messages[k] = None
+        cdef Py_ssize_t slot, k
+        cdef long long* row
+        cdef MessageKind kind
+        for slot in range(self.room):
+            row = self.data + slot * self.words
+            if row[0] < 0 or row[1] != node:
+                continue
+            kind = <MessageKind> self.kinds[row[0]]
+            for k in range(kind.n if kind.has_arrays else 0):
+                if kind.type_codes[k] == 2:
+                    self.payloads._fetch(row[3 + k])
+            row[0] = -1
         return 0
 
-    cdef tuple _entries(self, Payloads payloads):
-        """Return (local messages as entries of a state, all arrays in messages, those of `payloads` first).
+    cdef dict _entries(self):
+        """Return the local messages as entries of a state.
 
         ``local`` has the columns time, number, node and number of the kind; ``local_fields`` has the fields of all
-        messages: a number, the bits of a float, or the number of an array.
+        messages.
         """
-        cdef MessageKind kind
         cdef Py_ssize_t k
-        arrays, rows, words = list(payloads.arrays), [], []
+        cdef const long long* row
+        rows, words = [], []
         events = np.empty((self.due.n + self.due.n_ring, 3), np.int64)
         pending_read(&self.due, events)
         for time, number, slot in events[np.argsort(events[:, 1])].tolist():
-            if self.messages[slot] is None:
-                continue
-            node, kind, message = self.messages[slot]
-            rows.append((time, number, node, self.kinds.index(kind)))
-            for k in range(kind.n):
-                value = getattr(message, kind.fields[k])
-                if kind.type_codes[k] == 2:
-                    arrays.append(value)
-                    value = len(arrays) - 1
-                words.append(int(np.float64(value).view(np.int64)) if kind.type_codes[k] == 1 else value)
+            row = self.data + <int> slot * self.words
+            if row[0] >= 0:
+                rows.append((time, number, row[1], row[0]))
+                words += [row[3 + k] for k in range((<MessageKind> self.kinds[row[0]]).n)]
         return {"local": np.array(rows, np.int64).reshape(-1, 4), "local_fields": np.array(words, np.int64),
-                "local_number": self.number}, arrays
+                "local_number": self.number}
 
-    cdef int _read(self, state, Payloads payloads) except -1:
+    cdef int _read(self, state) except -1:
         """Read the local messages of a state, whose arrays are in `payloads`."""
         cdef MessageKind kind
         cdef Py_ssize_t k, at = 0
+        cdef long long* row
         entries = read(state, _STATE, nodes=self.nodes, kinds=len(self.kinds))
         rows, fields, self.number = entries["local"], entries["local_fields"], entries["local_number"]
-        self.messages, self.unused = [], []
         pending_clear(&self.due)
+        for k in range(self.room):
+            self.data[k * self.words] = -1
+        self.unused = list(range(self.room - 1, -1, -1))
         for time, number, node, index in rows.tolist():
             kind = self.kinds[index]
             if at + kind.n > len(fields):
                 raise ValueError(f"state['local_fields'] must have at least {at + kind.n} numbers, got {len(fields)}")
-            message = new_object(kind.type)
-            message.sender = node
+            row = self._put(time, number, node, index)
             for k in range(kind.n):
-                value = fields[at + k]
-                if kind.type_codes[k] == 2:
-                    if not 0 <= value < len(payloads.arrays) or payloads.arrays[value] is None:
-                        raise ValueError(f"state['local_fields'] must refer to an array in state['payloads'], got {value}")
-                    value = payloads._fetch(value)
-                else:
-                    value = float(value.view(np.float64)) if kind.type_codes[k] else int(value)
-                setattr(message, kind.fields[k], value)
+                row[k] = fields[at + k]
+                if kind.type_codes[k] == 2 and not (0 <= row[k] < len(self.payloads.arrays)
+                                                    and self.payloads.arrays[row[k]] is not None):
+                    raise ValueError(f"state['local_fields'] must refer to an array in state['payloads'], got {row[k]}")
             at += kind.n
-            self._put(time, number, node, kind, message)
         return 0

@@ -112,8 +112,8 @@ cdef class NodeCore(NodeEvents):
         The compiled form of the programs, or None.  With machine code, `programs` is a `NodeRecords`, and
         `compiled_form` has ``programs``, for each role an object with ``handlers``, name of a kind or event -> address,
         and ``containers``, those of a record (`RecordContainers`); ``parameters``, the record that handlers read;
-        ``tables``, (name, columns) pairs, and ``actions``, names, to which handlers refer by index.  With `Handlers`,
-        which have the states, each of `programs` is None.
+        ``timers``, names of timers and ticks, ``tables``, (name, columns) pairs, and ``actions``, names, to which
+        handlers refer by index.  With `Handlers`, which have the states, each of `programs` is None.
     observe
         Callable, (ns, number of a kind, uint8[k, width] records), for all sent messages; or None.
     at_once
@@ -155,7 +155,7 @@ cdef class NodeCore(NodeEvents):
         self.release_nodes = self.home if releases is None else indices(releases, "releases", 0, self.nodes)
         self._make_roles(list(roles))
         self.views, self.streams = [None] * self.nodes, [None] * self.nodes
-        self.payloads, self.local, self.slots = Payloads(), LocalMessages(self.nodes), slots
+        self.payloads, self.slots = Payloads(), slots
         self.board = board
         cdef Py_ssize_t entries = queues.n_applications if board is not None and board.is_per_application else self.nodes
         if board is not None and board.nodes != entries:
@@ -320,11 +320,16 @@ cdef class NodeCore(NodeEvents):
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
         cdef object value = 0.0
+        cdef long long arguments[2]
+        arguments[0] = self.compiled_form.timers.index(name) if self.is_compiled else 0
+        arguments[1] = 0                # the bits of the value 0.0
         self._reach(now)
         self.phase, self.limit = TIMERS, now
         self.events += u.shape[0]
         for k in range(u.shape[0]):
-            if self._handles(u[k], ON_TIMER):
+            if self.is_compiled:
+                self._call_compiled(self.n_kinds + ON_TIMER, u[k], arguments)
+            elif self._handles(u[k], ON_TIMER):
                 self._call("on_timer", u[k], <PyObject*> name, <PyObject*> value if self._handles(u[k], WITH_VALUE) else NULL)
         while self._phase_due() == TIMERS:
             self._release_or_fire()
@@ -438,7 +443,6 @@ cdef class NodeCore(NodeEvents):
         if self.dirty:
             raise RuntimeError("getstate requires that all messages were sent: call flush first")
         timers, values, random, turns = [], [], [], []
-        local, arrays = self.local._entries(self.payloads)
         for k in range(self.nodes):
             slot = self.timers.first[k]
             while slot >= 0:
@@ -466,7 +470,8 @@ cdef class NodeCore(NodeEvents):
             "reorder": active_read(&self.reorder), "start": active_read(&self.start),
             "end": active_read(&self.end), "idle": active_read(&self.idle),
             "random": np.array(random, np.int64).reshape(-1, 2),
-            **local, **payload_entries(arrays), **({} if self.board is None else self.board._entries()),
+            **self.local._entries(), **payload_entries(self.payloads.arrays),
+            **({} if self.board is None else self.board._entries()),
         })
 
     def setstate(self, state):
@@ -520,7 +525,7 @@ cdef class NodeCore(NodeEvents):
             outbox_clear(&self.out[k])
         self.dirty = False
         self.payloads._read(state)
-        self.local._read(state, self.payloads)
+        self.local._read(state)
         if self.board is not None:
             self.board._set(state)
 

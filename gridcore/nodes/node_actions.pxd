@@ -71,15 +71,27 @@ cdef class NodeActions:
     cdef int _enqueue(self, Py_ssize_t node, long long application, long long tasks) except -1
     cdef long long _tasks_to_place(self, Py_ssize_t node, long long application) noexcept
     cdef long long _take(self, Py_ssize_t node, long long application, long long tasks) except -1
+    cdef object _deferred_error(self, Py_ssize_t node)
     cdef int _set_timer(self, Py_ssize_t node, Py_ssize_t name, double seconds, double value) except -1
+    cdef int _set_timer_at(self, Py_ssize_t node, Py_ssize_t name, long long instant, double value) except -1
+    cdef int _act_after(self, Py_ssize_t node, double seconds) except -1
     cdef object _timer_error(self, node, name, seconds)
 
     cdef int _make_kinds(self, kinds) except -1
-    cdef int _add_kind(self, MessageKind kind) except -1
+    cdef int _add_kind(self, MessageKind kind, list local_kinds) except -1
     cdef int _account_for_message(self, Py_ssize_t node, MessageKind k, const long long* row) except -1
-    cdef long long _bytes_of(self, Py_ssize_t node, MessageKind kind, dict fields) except -1
+    cdef int _check_size(self, Py_ssize_t node, MessageKind kind, long long nbytes) except -1
+    cdef long long* _send_later(self, Py_ssize_t node, MessageKind kind, double seconds,
+                                long long application) except NULL
     cdef object _send_error(self, node, to, kind, dict fields)
     cdef int _send_now(self, MessageKind kind, const long long* row) except -1
     cdef int _copy(self, const long long* row, unsigned char[:, ::1] records) except -1
     cdef int _flush(self) except -1
     cdef int _report_sent(self, Outbox* box, int number) except -1
+
+
+cdef inline int check_may_act(NodeActions core, Py_ssize_t node) except -1:
+    """Raise an error in handlers of deferred messages, whose time of call depends on unrelated events."""
+    if core.deferred_kind is not None:
+        raise core._deferred_error(node)
+    return 0

@@ -16,7 +16,7 @@ from gridcore.network.transit cimport LONGEST_MESSAGE
 from gridcore.nodes.holdings cimport Holding, holdings_find, holdings_free, holdings_give
 from gridcore.common.instants cimport later_by
 from gridcore.nodes.outbox cimport outbox_clear, outbox_free, outbox_sort
-from gridcore.nodes.roles cimport ON_TIMER, role_of
+from gridcore.nodes.roles cimport ON_ACT, ON_TIMER, role_of
 from gridcore.nodes.timers cimport timers_free, timers_set
 from gridcore.nodes.active_set cimport active_add, active_free
 from gridcore.queues.availability cimport Grid
@@ -227,6 +227,24 @@ cdef class NodeActions:
             raise self._timer_error(node, self.timer_names[name], seconds)
         return timers_set(&self.timers, later_by(self.now, seconds), <int> node, <int> name, value)
 
+    cdef int _set_timer_at(self, Py_ssize_t node, Py_ssize_t name, long long instant, double value) except -1:
+        if not (self._handles(node, ON_TIMER) and self.now <= instant <= LATEST):
+            raise self._timer_error(node, self.timer_names[name], (instant - self.now) / 1e9)
+        return timers_set(&self.timers, instant, <int> node, <int> name, value)
+
+    cdef int _act_after(self, Py_ssize_t node, double seconds) except -1:
+        """Call `on_act` of the node once after `seconds`."""
+        if not self._handles(node, ON_ACT):
+            raise self.error_type(f"t = {self.now / 1e9} s: node {node} calls act, which requires the method on_act")
+        if not 0 <= seconds < INFINITY:
+            raise self.error_type(f"t = {self.now / 1e9} s: node {node} calls act: seconds must be finite and >= 0, "
+                                  f"got {seconds!r}")
+        return timers_set(&self.turns, later_by(self.now, seconds), <int> node, 0, 0.0)
+
+    cdef object _deferred_error(self, Py_ssize_t node):
+        return self.error_type(f"t = {self.now / 1e9} s: node {node} acts in a handler of {self.deferred_kind.name!r}, "
+                               "but handlers of deferred messages may only read and note; leave out deferred=True")
+
     cdef object _timer_error(self, node, name, seconds):
         message = f"t = {self.now / 1e9} s: node {node} sets the timer {name!r}"
         if name not in self.timer_names:
@@ -241,23 +259,25 @@ cdef class NodeActions:
         """Make a `MessageKind` of each entry of `kinds`."""
         cdef Py_ssize_t k
         self.n_kinds = self.links.kinds
-        self.by_name, self.kinds = {}, [None] * self.n_kinds
+        self.by_name, self.kinds, local_kinds = {}, [None] * self.n_kinds, []
         self.out = <Outbox*> reallocate(NULL, max(1, self.n_kinds) * sizeof(Outbox))
         for k in range(self.n_kinds):
             self.out[k].data, self.out[k].place = NULL, NULL
             self.out[k].words = self.out[k].n = self.out[k].capacity = self.out[k].place_capacity = 0
             self.out[k].unsorted = False
         for arguments in kinds:
-            self._add_kind(MessageKind(*arguments))
+            self._add_kind(MessageKind(*arguments), local_kinds)
         if None in self.kinds:
             raise ValueError(f"kinds must have an entry for each of the {self.n_kinds} kinds of the links")
+        self.local = LocalMessages(self.nodes, self.payloads, local_kinds)
         return 0
 
-    cdef int _add_kind(self, MessageKind kind) except -1:
+    cdef int _add_kind(self, MessageKind kind, list local_kinds) except -1:
         cdef int number = kind.number
         if number == -1:
+            kind.local_number = <int> len(local_kinds)
             self.by_name[kind.name] = kind
-            self.local.kinds.append(kind)
+            local_kinds.append(kind)
             return 0
         if not 0 <= number < self.n_kinds or self.kinds[number] is not None:
             raise ValueError(f"kinds must give {kind.name!r} a unique number in 0..{self.n_kinds - 1}, got {number}")
@@ -281,14 +301,23 @@ cdef class NodeActions:
                                   f"{application}, which it does not know")
         return self._place(node, application, row[k.tasks_at]) if k.moves_tasks else 0
 
-    cdef long long _bytes_of(self, Py_ssize_t node, MessageKind kind, dict fields) except -1:
-        """Return the bytes of a message whose size depends on its fields."""
-        nbytes = self.convert(int, kind.size(**fields), node, f"the size of {kind.name!r} in bytes")
+    cdef int _check_size(self, Py_ssize_t node, MessageKind kind, long long nbytes) except -1:
+        """Check the bytes of a message whose size depends on its fields."""
         if not 0 <= nbytes < 2**31:
             raise self.error_type(f"t = {self.now / 1e9} s: node {node} sends {kind.name!r}: "
                                   f"its size must be in 0..{2**31 - 1} bytes, got {nbytes}")
         self.links._transmission_time(nbytes)
-        return nbytes
+        return 0
+
+    cdef long long* _send_later(self, Py_ssize_t node, MessageKind kind, double seconds,
+                                long long application) except NULL:
+        """Send a message of a local kind; return its fields, which the caller fills in."""
+        if not 0 <= seconds < INFINITY:
+            raise self.error_type(f"t = {self.now / 1e9} s: node {node} sends {kind.name!r} to itself: "
+                                  f"seconds must be finite and >= 0, got {seconds!r}")
+        if kind.application_at >= 0:
+            self._check_known(node, application)
+        return self.local._add(later_by(self.now, seconds), node, kind.local_number)
 
     cdef object _send_error(self, node, to, kind, dict fields):
         cdef MessageKind known = self.by_name.get(kind)

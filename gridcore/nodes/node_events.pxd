@@ -48,6 +48,7 @@ cdef class NodeEvents(NodeActions):
     cdef readonly long long placed_at   #: ns, when all tasks were in queues for the first time; -1: not yet
     cdef Context context
     cdef bint is_compiled
+    cdef bint copies_records            # whether a record of the links may move while its handler runs
     cdef Py_ssize_t last_handler, last_node  # index of the last called compiled handler, and its node
     cdef Handlers cython_handlers       # instead of the handlers of roles; or None
     cdef long long[::1] record          # scratch: the message for a compiled handler
@@ -74,7 +75,9 @@ cdef class NodeEvents(NodeActions):
 
     cdef int _wave(self) except -1
     cdef int _drain(self) except -1
+    cdef list _handler_names(self)
     cdef int _deliver(self, MessageKind kind, int slot, const long long* row) except -1
+    cdef object _message(self, MessageKind kind, const long long* row)
     cdef int _deliver_local(self) except -1
     cdef int _handle_dropped(self, int slot) except -1
 

@@ -108,24 +108,31 @@ cdef class NodeEvents(NodeActions):
         role.stride = memory.shape[1]
         if memory.size:
             role.states = <char*> &memory[0, 0] - role.first * role.stride
-        names = [(<MessageKind> kind).name for kind in self.kinds] + EVENT_NAMES
-        role.handlers = <void**> reallocate(NULL, (self.n_kinds + EVENTS) * sizeof(void*))
-        for k in range(self.n_kinds + EVENTS):
-            address = handlers.get(names[k], 0)
+        names = self._handler_names()
+        role.handlers = <void**> reallocate(NULL, len(names) * sizeof(void*))
+        for k, name in enumerate(names):
+            address = handlers.get(name, 0)
             role.handlers[k] = <void*> address
         return 0
 
+    cdef list _handler_names(self):
+        """Return the names of the kinds and events in the order of `Role.handlers`."""
+        return [(<MessageKind> kind).name for kind in self.kinds] + EVENT_NAMES + [
+            (<MessageKind> kind).name for kind in self.local.kinds]
+
     cdef int _allocate_record(self) except -1:
         self.is_compiled = True
-        self.record = np.zeros(2 + max([(<MessageKind> kind).n for kind in self.kinds], default=0), np.int64)
+        self.copies_records = self.at_once or self.direct_kinds.shape[0] > 0
+        self.record = np.zeros(2 + max([(<MessageKind> kind).n for kind in self.by_name.values()], default=0), np.int64)
         return 0
 
     cdef str _handler_location(self):
         """Return the time, name and node of the last call of a compiled handler, for errors."""
         if not self.is_compiled or self.cython_handlers is not None or self.last_handler < 0:
             return ""
-        names = [f"on_{(<MessageKind> kind).name}" for kind in self.kinds] + EVENT_NAMES
-        return f"at t = {self.now / 1e9} s, in {names[self.last_handler].replace('-', '_')} of node {self.last_node}"
+        name = self._handler_names()[self.last_handler].replace("-", "_")
+        prefix = "" if 0 <= self.last_handler - self.n_kinds < EVENTS else "on_"
+        return f"at t = {self.now / 1e9} s, in {prefix}{name} of node {self.last_node}"
 
     cdef int _use_handlers(self, Handlers handlers) except -1:
         """Call handlers written in Cython from now on."""
@@ -151,8 +158,10 @@ cdef class NodeEvents(NodeActions):
             self.last_handler, self.last_node = handler, node
             (<Handler> role.handlers[handler])(&self.context, node, arguments, role.states + node * role.stride)
             return self._handle_now() if self.n_instant else 0
-        if handler < self.n_kinds or handler - self.n_kinds in (ON_RELEASE, ON_LOST):
-            raise self._missing_handler(self.kinds[handler] if handler < self.n_kinds else None, node)
+        if not 0 <= handler - self.n_kinds < EVENTS:
+            raise self._missing_handler(self.by_name[self._handler_names()[handler]], node)
+        if handler - self.n_kinds in (ON_RELEASE, ON_LOST):
+            raise self._missing_handler(None, node)
         return 0
 
     cdef object _missing_handler(self, MessageKind kind, Py_ssize_t node):
@@ -297,13 +306,17 @@ cdef class NodeEvents(NodeActions):
     cdef int _end_tasks(self) except -1:
         """Call `on_done` for the tasks that have ended at this instant."""
         cdef object application
+        cdef long long row
         rows = np.empty((self.queues.completion_log.n, 6), np.int64)
         journal_copy(&self.queues.completion_log, rows)
         self.queues.completion_log.n = 0
-        for machine, index, tasks in rows[np.lexsort((rows[:, 0], rows[:, 1])), :3].tolist():
-            application, node = self._application(index), self.home[machine]
-            for _ in range(tasks if self._handles(node, ON_DONE) else 0):
-                self._call("on_done", node, <PyObject*> application, NULL)
+        for machine, row, tasks in rows[np.lexsort((rows[:, 0], rows[:, 1])), :3].tolist():
+            application, node = self._application(row), self.home[machine]
+            for _ in range(tasks if self.is_compiled or self._handles(node, ON_DONE) else 0):
+                if self.is_compiled:
+                    self._call_compiled(self.n_kinds + ON_DONE, node, &row)
+                else:
+                    self._call("on_done", node, <PyObject*> application, NULL)
             self.events += tasks
         if self.dirty:
             self._flush()
@@ -360,22 +373,30 @@ cdef class NodeEvents(NodeActions):
         """Deliver the message `row` to its receiver; if `row` is NULL, the message of `slot`, which is freed."""
         cdef object message
         cdef long long node
-        cdef int i
         if row == NULL:
             row = <const long long*> (self.links.data + slot * self.links.stride)
         if kind.application_at >= 0:
             holdings_give(&self.holdings, row[0], row[2 + kind.application_at],
                           row[2 + kind.tasks_at] if kind.moves_tasks else 0)
         if self.is_compiled:
-            if self.direct_kinds.shape[0]:
-                # a message that the handler sends directly may reallocate the records, so pass a copy
+            if self.copies_records:     # a message that the handler sends at once may reallocate the records
                 memcpy(&self.record[0], row, (2 + kind.n) * sizeof(long long))
                 row = &self.record[0]
             self._call_compiled(kind.number, row[0], row)
-            self.links._free_slot(slot)
+            if slot >= 0:
+                self.links._free_slot(slot)
             return 0
         node = row[0]
-        message = new_object(kind.type)
+        message = self._message(kind, row)
+        if slot >= 0:
+            self.links._free_slot(slot)
+        return self._call(self._handler_of(kind, node), node, <PyObject*> message, NULL)
+
+    @cython.final
+    cdef object _message(self, MessageKind kind, const long long* row):
+        """Return the object with which an interpreted handler gets the message `row`."""
+        cdef object message = new_object(kind.type)
+        cdef int i
         message.sender = row[1]
         for i in range(kind.n):
             if kind.type_codes[i] == 2:
@@ -384,16 +405,30 @@ cdef class NodeEvents(NodeActions):
                 setattr(message, <str> kind.fields[i], (<const double*> row)[2 + i])
             else:
                 setattr(message, <str> kind.fields[i], row[2 + i])
-        if slot >= 0:
-            self.links._free_slot(slot)
-        return self._call(self._handler_of(kind, node), node, <PyObject*> message, NULL)
+        return message
 
     cdef int _deliver_local(self) except -1:
         """Handle the local messages that have arrived, by receiver."""
         cdef list due = self.local._take(self.now)
+        cdef MessageKind kind
+        cdef object message
+        cdef const long long* row
+        cdef int slot
         self.events += len(due)
-        for node, kind, message in due:
-            call(self._handler_of(<MessageKind> kind, node), self.programs[node], self._view(node), <PyObject*> message, NULL)
+        for slot in due:
+            row = self.local.data + slot * self.local.words
+            kind = <MessageKind> self.local.kinds[row[0]]
+            row += 1
+            if self.is_compiled:
+                memcpy(&self.record[0], row, (2 + kind.n) * sizeof(long long))
+                row = &self.record[0]
+                self.local._free(slot)
+                self._call_compiled(self.n_kinds + EVENTS + kind.local_number, row[0], row)
+            else:
+                message = self._message(kind, row)
+                node = row[0]
+                self.local._free(slot)
+                self._call(self._handler_of(kind, node), node, <PyObject*> message, NULL)
         return 0
 
     cdef int _handle_dropped(self, int slot) except -1:

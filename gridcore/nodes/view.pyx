@@ -8,7 +8,7 @@ from gridcore.nodes.calls cimport new_object
 from gridcore.nodes.holdings cimport holdings_give
 from gridcore.common.instants cimport LATEST, NEVER, later_by
 from gridcore.nodes.kinds cimport MessageKind
-from gridcore.nodes.node_actions cimport NodeActions
+from gridcore.nodes.node_actions cimport NodeActions, check_may_act
 from gridcore.nodes.outbox cimport Outbox, outbox_add, outbox_drop
 from gridcore.nodes.roles cimport ON_ACT, ON_TIMER, role_of
 from gridcore.nodes.timers cimport timers_cancel, timers_set
@@ -200,12 +200,7 @@ cdef class View:
         return index
 
     cdef int _check_may_act(self) except -1:
-        """Raise an error in handlers of deferred messages, whose time of call depends on unrelated events."""
-        if self.core.deferred_kind is not None:
-            raise self.core.error_type(f"t = {self.now} s: node {self.node} acts in a handler of "
-                                       f"{self.core.deferred_kind.name!r}, but handlers of deferred messages may only "
-                                       "read and note; leave out deferred=True")
-        return 0
+        return check_may_act(self.core, self.node)
 
     def enqueue(self, application: int, tasks: int):
         """Enqueue `tasks` tasks of `application` on this machine.
@@ -281,7 +276,8 @@ cdef class View:
                 if k.size is not None:  # the size depends on the fields as the receiver gets them
                     (<dict> fields)[name] = value
             if k.size is not None:
-                row[k.n] = core._bytes_of(self.node, k, fields)
+                row[k.n] = core.convert(int, k.size(**fields), self.node, f"the size of {kind!r} in bytes")
+                core._check_size(self.node, k, row[k.n])
             if k.application_at >= 0:
                 core._account_for_message(self.node, k, row)
         except BaseException:
@@ -310,25 +306,27 @@ cdef class View:
         self._check_may_act()
         cdef NodeActions core = self.core
         cdef MessageKind k = core.by_name.get(kind)
+        cdef long long* row
         cdef int i
         if k is None or k.number >= 0 or len(fields) != k.n:
             raise core._send_error(self.node, self.node, kind, fields)
         if type(seconds) is not float:
             seconds = core.convert(float, seconds, self.node, f"the time until {kind!r}")
-        if not 0 <= seconds < INFINITY:
-            raise core.error_type(f"t = {self.now} s: node {self.node} sends {kind!r} to itself: "
-                                  f"seconds must be finite and >= 0, got {seconds!r}")
-        message = new_object(k.type)
-        message.sender = self.node
+        values = []
         for i in range(k.n):
             name = <object> k.fields[i]
             value = (<dict> fields).get(name, core)
             if value is core:
                 raise core._send_error(self.node, self.node, kind, fields)
-            setattr(message, name, core.convert(k.types[i], value, self.node, name))
-        if k.application_at >= 0:
-            self._known_application(message.application)
-        core.local._add(later_by(core.now, seconds), self.node, k, message)
+            values.append(core.convert(k.types[i], value, self.node, name))
+        row = core._send_later(self.node, k, seconds, values[k.application_at] if k.application_at >= 0 else -1)
+        for i in range(k.n):
+            if k.type_codes[i] == 2:
+                row[i] = core.payloads._store(values[i])
+            elif k.type_codes[i]:
+                (<double*> row)[i] = values[i]
+            else:
+                row[i] = values[i]
 
     def timer(self, seconds: float, name: str, value: float = 0.0):
         """Call `NodeProgram.on_timer` with `name` after `seconds`, unless the machine fails before that.
@@ -358,9 +356,9 @@ cdef class View:
             instant = core.convert(int, instant, self.node, f"the instant of the timer {name!r}")
         if type(value) is not float:
             value = core.convert(float, value, self.node, f"the value of the timer {name!r}")
-        if not (core._handles(self.node, ON_TIMER) and name in core.timer_names and core.now <= instant <= LATEST):
+        if name not in core.timer_names or not core.now <= instant <= LATEST:
             raise core._timer_error(self.node, name, (instant - core.now) / 1e9)
-        timers_set(&core.timers, instant, self.node, core.timer_names.index(name), value)
+        core._set_timer_at(self.node, core.timer_names.index(name), instant, value)
 
     def act(self, double seconds=0.0):
         """Call `NodeProgram.on_act` once after `seconds`, after the deliveries and before the releases of that instant.
@@ -368,13 +366,7 @@ cdef class View:
         If the node fails before that, its new program is called.
         """
         self._check_may_act()
-        cdef NodeActions core = self.core
-        if not core._handles(self.node, ON_ACT):
-            raise core.error_type(f"t = {self.now} s: node {self.node} calls act, which requires the method on_act")
-        if not 0 <= seconds < INFINITY:
-            raise core.error_type(f"t = {self.now} s: node {self.node} calls act: seconds must be finite and >= 0, "
-                                  f"got {seconds!r}")
-        timers_set(&core.turns, later_by(core.now, seconds), self.node, 0, 0.0)
+        self.core._act_after(self.node, seconds)
 
     def cancel(self, name: str):
         """Cancel all timers `name` of this node that have not fired."""

@@ -155,11 +155,12 @@ MIN_ESTIMATED_SIZE = 1e-3
 
 def _check_classes_known(scheduler: Any) -> None:
     """Raise CompileError unless the class of each node is declared."""
-    name = type(scheduler).__name__
-    for method in ("layout", "program"):
-        if getattr(type(scheduler), method) is not getattr(NodeScheduler, method):
-            hint = "; declare the classes of its nodes as roles" if method == "program" else ""
-            raise CompileError(f"{name} does not support nodes='compiled': {name} defines {method}(){hint}")
+    if type(scheduler).program is not NodeScheduler.program:
+        name = type(scheduler).__name__
+        raise CompileError(
+            f"{name} does not support nodes='compiled': {name} defines program(); declare the classes of its "
+            "nodes as roles"
+        )
 
 
 class Adapter(CorePolicy):

@@ -17,8 +17,9 @@ from typing import Any
 from gridcore.common.names import closest
 from gridsim.errors import CompileError, GridSimError
 from gridsim.scheduling.nodes.program import NodeProgram
+from gridsim.scheduling.nodes.super_calls import has_super, recompiled, replace_super
 
-__all__ = ["NotCompiled", "check_source", "compile_error", "place_of"]
+__all__ = ["NotCompiled", "compilable_function", "compile_error", "place_of"]
 
 
 class NotCompiled(Exception):
@@ -53,13 +54,34 @@ _UNSUPPORTED_SYNTAX: dict[type[ast.AST], str] = {
 }
 
 
-def check_source(function: Any) -> None:
-    """Raise NotCompiled for the first construct in a method that cannot be compiled, with its line."""
+def compilable_function(function: Any, policy: type) -> Any:
+    """Return a function, such as a method of `policy`, in a form that Numba can compile: without ``super()``.
+
+    Raises
+    ------
+    NotCompiled
+        For the first construct that cannot be compiled, with its line.
+    """
+    code = function.__code__
+    if code.co_name == "<lambda>":  # its source is that of the statement around it
+        return function
     try:
         lines, first_line = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError):
-        return  # without the source, Numba reports the construct, less clearly
+    except (OSError, TypeError, SyntaxError):  # Numba reports other constructs, less clearly
+        if has_super(function):
+            at = code.co_filename, code.co_firstlineno
+            raise NotCompiled("super() can be compiled only if the method is in a file", at) from None
+        return function
+    ast.increment_lineno(tree, first_line - 1)
+    if has_super(function):
+        replace_super(function, policy, tree)
+    _check_source(function, tree)
+    return recompiled(function, tree) if has_super(function) else function
+
+
+def _check_source(function: Any, tree: ast.Module) -> None:
+    """Raise NotCompiled for the first construct that cannot be compiled in `tree`, the function's source."""
     local_names = _locals(function.__code__)
     problems = (
         (node.lineno, node.col_offset, reason)
@@ -69,7 +91,7 @@ def check_source(function: Any) -> None:
     )
     line, _, reason = min(problems, default=(0, 0, ""))
     if reason:
-        raise NotCompiled(reason, (function.__code__.co_filename, first_line + line - 1))
+        raise NotCompiled(reason, (function.__code__.co_filename, line))
 
 
 def _locals(code: types.CodeType) -> set[str]:
@@ -103,7 +125,7 @@ def _problems(node: ast.AST, names: dict[str, Any], local_names: set[str]) -> It
         case ast.ExceptHandler(type=kind) if not (kind is None or ast.unparse(kind) == "Exception"):
             yield "except with a specific error cannot be compiled; write except Exception, or check before"
         case ast.Name(id="super") if "super" not in local_names:
-            yield "super() cannot be compiled; give the method of the base class another name, and call that"
+            yield "super() can be compiled only as super().name, without arguments"
         case ast.Attribute(value=ast.Name(id=name), attr=attr) if name not in local_names:
             if isinstance(value := names.get(name), type) and issubclass(value, NodeProgram):
                 yield f"{name}.{attr} cannot be compiled, as {name} is a class of nodes; write self.{attr}"

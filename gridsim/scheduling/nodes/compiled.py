@@ -42,6 +42,8 @@ _EVENTS = {
     "on_timer": "timer",
     "on_idle": "event",
     "on_end": "event",
+    "on_act": "event",
+    "on_done": "done",
 }
 _NUMBERS = {bool: np.bool_, int: np.int64, float: np.float64}
 _ARRAYS = (np.bool_, np.int64, np.float64)
@@ -80,6 +82,8 @@ class CompiledPrograms:
         Name of a role -> its program; the only role is "" if none are declared.
     parameters
         Record array of shape [1] with the scheduler's parameters that are numbers.
+    timers
+        The names of timers, then those of ticks.
     tables
         The tables to which nodes add rows, each a name and columns.
     actions
@@ -88,6 +92,7 @@ class CompiledPrograms:
 
     by_role: dict[str, CompiledProgram]
     parameters: np.ndarray[Any, Any]
+    timers: tuple[str, ...]
     tables: list[tuple[str, dict[str, type]]]
     actions: tuple[str, ...]
 
@@ -118,6 +123,7 @@ def compile_programs(scheduler: Any) -> CompiledPrograms:
     return CompiledPrograms(
         {role: _compile_role(scheduler, role, parameters, texts) for role in role_classes(scheduler)},
         parameters,
+        _timer_names(scheduler),
         [(name, dict(columns)) for name, columns in scheduler.tables.items()],
         tuple(scheduler.decision_words),
     )
@@ -134,10 +140,21 @@ def _compile_role(
     initial_state, containers = _state(policy, scheduler)
     tables = {name: dict(columns) for name, columns in scheduler.tables.items()}
     actions = tuple(scheduler.decision_words)
+    local_kinds = [name for name, kind in messages.items() if kind.nbytes is None]
+    sent_kinds = [name for name in messages if name not in local_kinds]
+    numbers = {name: k for kinds in (sent_kinds, local_kinds) for k, name in enumerate(kinds)}
+    sizes = {name: kind.nbytes for name, kind in messages.items() if callable(kind.nbytes)}
     checked_kinds = frozenset(
-        name for name, kind in messages.items() if "application" in kind.fields or kind.delay is not None
+        name
+        for name in sent_kinds
+        if scheduler.at_once
+        or name in sizes
+        or messages[name].delay is not None
+        or "application" in messages[name].fields
     )
-    entries = list(_entries(policy, messages, scheduler.timers))
+    timers = tuple(scheduler.timers)
+    timer_names = _timer_names(scheduler)
+    entries = list(_entries(policy, messages, timer_names))
     code: list[Any] = []
     key = _key(
         policy, numba.__version__, initial_state.dtype.descr, parameters.dtype.descr,
@@ -146,8 +163,9 @@ def _compile_role(
             for name, entry in containers.items()
         ],
         sorted(texts.items(), key=str),
-        [(name, list(kind.fields.items()), kind.moves_tasks) for name, kind in messages.items()],
-        sorted(checked_kinds), scheduler.timers, tables, actions, roles, role, entries,
+        [(name, list(kind.fields.items()), kind.moves_tasks, sizes.get(name))
+         for name, kind in messages.items()],
+        local_kinds, sorted(checked_kinds), timers, timer_names, tables, actions, roles, role, entries,
     )  # fmt: skip
     store = _Store(key)
     addresses = store.load([name for name, _, _ in entries], code)
@@ -160,9 +178,12 @@ def _compile_role(
             texts,
             containers,
             {name: kind.fields for name, kind in messages.items()},
-            {name: number for number, name in enumerate(messages)},
+            numbers,
+            frozenset(local_kinds),
+            sizes,
             checked_kinds,
-            tuple(scheduler.timers),
+            timers,
+            timer_names,
             tables,
             actions,
             roles,
@@ -178,29 +199,19 @@ def _compile_role(
     )
 
 
+def _timer_names(scheduler: Any) -> tuple[str, ...]:
+    """Return the names that `NodeProgram.on_timer` gets: those of timers, then those of ticks."""
+    return tuple(dict.fromkeys((*scheduler.timers, *scheduler.ticks)))
+
+
 def _check_supported(scheduler: Any, policy: type[NodeProgram], messages: dict[str, Message]) -> None:
     """Raise CompileError if the program uses a feature that only interpreted programs have."""
-    unsupported_kinds = [
-        name
-        for name, kind in messages.items()
-        if kind.deferred or kind.arrays or kind.nbytes is None or callable(kind.nbytes)
-    ]
-    feature, location = "", place_of(type(scheduler))
-    if unsupported_kinds:
-        kind = unsupported_kinds[0]
-        feature = f"message {kind!r}, which is deferred or local, or has arrays or a variable size"
-    if scheduler.at_once or scheduler.to_the_end:
-        feature = "at_once or to_the_end"
-    if scheduler.ticks:
-        feature = "ticks"
-    if getattr(scheduler, "board_of", "nodes") != "nodes":
-        feature = "a board of applications"
-    for name in ("on_done", "on_act"):
-        if getattr(policy, name) is not getattr(NodeProgram, name):
-            feature = name
-            location = place_of(getattr(policy, name))
-    if feature:
-        raise CompileError(f"{location}{policy.__name__}: nodes='compiled' does not support {feature}")
+    for name, kind in messages.items():
+        if kind.arrays:
+            raise CompileError(
+                f"{place_of(type(scheduler))}{policy.__name__}: nodes='compiled' does not support "
+                f"message {name!r}, which has arrays"
+            )
 
 
 # -- the parts of the program --------------------------------------------------------------------------------
@@ -292,7 +303,7 @@ def _parameters(scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, str | N
 
 
 def _entries(
-    policy: type[NodeProgram], messages: dict[str, Message], timers: Any
+    policy: type[NodeProgram], messages: dict[str, Message], timers: tuple[str, ...]
 ) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
     """Yield (name in the core, name of the method, arguments of `numba_methods.entry`) for each handler."""
     handled: dict[str, list[str]] = {}
@@ -392,7 +403,8 @@ def _key(policy: type, *dependencies: Any) -> str:
             ]
         )
     folder = Path(__file__).parent
-    for source in (*sorted(folder.glob("numba_*.py")), folder / "compilable.py", folder / "compiled.py"):
+    modules = [folder / f"{name}.py" for name in ("compilable", "compiled", "super_calls")]
+    for source in (*sorted(folder.glob("numba_*.py")), *modules):
         digest.update(source.read_bytes())
     add(dependencies)
     return digest.hexdigest()

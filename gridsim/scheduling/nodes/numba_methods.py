@@ -12,6 +12,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.registry import cpu_target
 from numba.core.typing import signature, templates
 from numba.extending import intrinsic, lower_builtin
 from numba.np import arrayobj
@@ -21,6 +22,7 @@ from gridsim.scheduling.nodes import numba_containers  # noqa: F401  (registers 
 from gridsim.scheduling.nodes.compilable import NotCompiled
 from gridsim.scheduling.nodes.numba_checks import CheckedCompiler
 from gridsim.scheduling.nodes.numba_types import (
+    APPLICATIONS,
     F64,
     I32,
     I64,
@@ -34,6 +36,8 @@ from gridsim.scheduling.nodes.numba_types import (
     RandomType,
     ViewType,
     call_core,
+    call_function,
+    load_applications,
     load_word,
     struct_of,
     type_text,
@@ -135,13 +139,15 @@ class _Send:
         if kind_type is None or len(args) > 2:
             raise NotCompiled("view.send takes the machine, the kind, and the fields by their names")
         kind = _literal("the kind of a message", kind_type, kinds)
+        if kind in view.program.local_kinds:
+            raise NotCompiled(f"{kind!r} is a local kind; write view.later(seconds, {kind!r}, ...)")
         fields = kinds[kind]
         names = ("to", "kind", *fields)
         arguments = _bind_arguments(f"view.send of {kind!r}", names, args, kws)
         argument_types = [_number("the machine that view.send sends to", int, arguments["to"]), kind_type]
-        argument_types += [
-            _number(f"field {name!r} of {kind!r}", type_, arguments[name]) for name, type_ in fields.items()
-        ]
+        argument_types += _field_types(kind, fields, arguments)
+        if kind in view.program.sizes:
+            _size_function(view.program, kind, argument_types[2:])
         return types.none, argument_types, _parameter_list(names)
 
     @staticmethod
@@ -154,8 +160,62 @@ class _Send:
         )
         for k, field_ in enumerate(args[2:]):
             _store(context, builder, row, k, field_)
+        if kind in view.program.sizes:
+            function, order, sig = _size_function(view.program, kind, types_[2:])
+            size = call_function(context, builder, function, sig, [args[2 + k] for k in order])
+            size = context.cast(builder, size, sig.return_type, types.int64)
+            _store(context, builder, row, len(args) - 2, size)
         if kind in view.program.checked_kinds:
             call_core(context, builder, proxy.context, "finish_send", I32, proxy.node, number, row)
+        return context.get_dummy_value()
+
+
+def _field_types(kind: str, fields: dict[str, type], arguments: dict[str, Any]) -> list[Any]:
+    """Return the types that the fields of a message are passed as."""
+    return [_number(f"field {name!r} of {kind!r}", type_, arguments[name]) for name, type_ in fields.items()]
+
+
+def _size_function(program: Program, kind: str, field_types: Any) -> tuple[Any, list[int], Any]:
+    """Return the function of the size of a message, the fields that it takes by index, and its signature."""
+    function, fields = program.sizes[kind], list(program.kinds[kind])
+    if not inspect.isfunction(function):
+        raise NotCompiled(f"the size of {kind!r} must be a function, got {function!r}")
+    names = list(inspect.signature(function).parameters)
+    at = function.__code__.co_filename, function.__code__.co_firstlineno
+    if sorted(names) != sorted(fields):
+        takes = f"{', '.join(fields)} as its parameters, got {inspect.signature(function)}"
+        raise NotCompiled(f"the function of the size of {kind!r} must have {takes}", at)
+    order, jitted = [fields.index(name) for name in names], program.jit(function)
+    types_ = tuple(field_types[k] for k in order)
+    sig = types.Dispatcher(jitted).get_call_type(cpu_target.typing_context, types_, {})
+    if not isinstance(sig.return_type, (types.Integer, types.Boolean)):
+        raise NotCompiled(f"the size of {kind!r} must be an int, got {type_text(sig.return_type)}", at)
+    return jitted, order, sig
+
+
+@_method(ViewType, "later")
+class _Later:
+    @staticmethod
+    def infer(view: Any, args: Any, kws: Any) -> Any:
+        kinds = view.program.local_kinds
+        kind_type = args[1] if len(args) > 1 else dict(kws).get("kind")
+        if kind_type is None or len(args) > 2:
+            raise NotCompiled("view.later takes the time, the kind, and the fields by their names")
+        kind = _literal("the kind of a local message", kind_type, kinds)
+        fields = view.program.kinds[kind]
+        names = ("seconds", "kind", *fields)
+        arguments = _bind_arguments(f"view.later of {kind!r}", names, args, kws)
+        argument_types = [_number("the time of view.later", float, arguments["seconds"]), kind_type]
+        return types.none, argument_types + _field_types(kind, fields, arguments), _parameter_list(names)
+
+    @staticmethod
+    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+        proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        kind = ir.Constant(I64, view.program.numbers[types_[1].literal_value])
+        row = _row(builder, len(args) - 2)
+        for k, field_ in enumerate(args[2:]):
+            _store(context, builder, row, k, field_)
+        call_core(context, builder, proxy.context, "later", I32, proxy.node, kind, args[0], row)
         return context.get_dummy_value()
 
 
@@ -235,15 +295,62 @@ class _Timer:
         return context.get_dummy_value()
 
 
+@_method(ViewType, "at")
+class _TimerAt:
+    @staticmethod
+    def infer(view: Any, args: Any, kws: Any) -> Any:
+        names = ("instant", "name", "value")
+        arguments = _bind_arguments("view.at", names, args, kws, optional=("value",))
+        _literal("the name of a timer", arguments["name"], view.program.timers)
+        argument_types = [_number("the instant of view.at", int, arguments["instant"]), arguments["name"]]
+        argument_types.append(_number("the value of view.at", float, arguments.get("value", types.float64)))
+        return types.none, argument_types, _parameter_list(names, {"value": 0.0})
+
+    @staticmethod
+    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+        proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        name = ir.Constant(I64, view.program.timers.index(types_[1].literal_value))
+        call_core(context, builder, proxy.context, "timer_at", I32, proxy.node, name, args[0], args[2])
+        return context.get_dummy_value()
+
+
+@_method(ViewType, "act")
+class _Act:
+    @staticmethod
+    def infer(view: Any, args: Any, kws: Any) -> Any:
+        arguments = _bind_arguments("view.act", ("seconds",), args, kws, optional=("seconds",))
+        argument_type = _number("the time of view.act", float, arguments.get("seconds", types.float64))
+        return types.none, [argument_type], _parameter_list(("seconds",), {"seconds": 0.0})
+
+    @staticmethod
+    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+        proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        call_core(context, builder, proxy.context, "act", I32, proxy.node, *args)
+        return context.get_dummy_value()
+
+
+@_method(ViewType, "completed")
+class _Completed:
+    @staticmethod
+    def infer(view: Any, args: Any, kws: Any) -> Any:
+        _bind_arguments("view.completed", (), args, kws)
+        return APPLICATIONS, [], []
+
+    @staticmethod
+    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+        return load_applications(context, builder, view, value, "completed")
+
+
 @_method(ViewType, "publish")
 class _Publish:
     @staticmethod
     def infer(view: Any, args: Any, kws: Any) -> Any:
-        names = ("value", "falling")
-        arguments = _bind_arguments("view.publish", names, args, kws, optional=("falling",))
+        names = ("value", "falling", "application")
+        arguments = _bind_arguments("view.publish", names, args, kws, optional=names[1:])
         argument_types = [_number("the value of view.publish", float, arguments["value"])]
-        argument_types.append(_number("falling of view.publish", int, arguments.get("falling", types.int64)))
-        return types.none, argument_types, _parameter_list(names, {"falling": 0})
+        for name in names[1:]:
+            argument_types.append(_number(f"{name} of view.publish", int, arguments.get(name, types.int64)))
+        return types.none, argument_types, _parameter_list(names, {"falling": 0, "application": -1})
 
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
@@ -431,8 +538,8 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
     Parameters
     ----------
     kind
-        The event: ``("message", kinds, index of the kind)``, ``("release",)``, ``("timer", with value)`` or
-        ``("event",)``.
+        The event: ``("message", kinds, index of the kind)``, ``("release",)``, ``("done",)``,
+        ``("timer", with value)`` or ``("event",)``.
     """
     function, node, view = program.function(method), NodeType(program), ViewType(program)
     argument_types: list[Any] = []
@@ -441,7 +548,9 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
     elif kind[0] == "release":
         argument_types = [ApplicationType(program), types.int64]
     elif kind[0] == "timer":
-        argument_types = [NameType(program.timers)] + [types.float64] * kind[1]
+        argument_types = [NameType(program.timer_names)] + [types.float64] * kind[1]
+    elif kind[0] == "done":
+        argument_types = [ApplicationType(program)]
     program.open = [method]
     function.compile((node, view, *argument_types))
 
@@ -459,17 +568,13 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
             if kind[0] == "message":
                 kind_number = ir.Constant(I64, kind[2])
                 values.append(struct_of(target, builder, argument_types[0], row=row, kind=kind_number))
-            elif kind[0] == "release":
+            elif kind[0] in ("release", "done"):
+                number = load_word(builder, row, 0)
                 values.append(
-                    struct_of(
-                        target,
-                        builder,
-                        argument_types[0],
-                        context=core_context,
-                        number=load_word(builder, row, 0),
-                    )
+                    struct_of(target, builder, argument_types[0], context=core_context, number=number)
                 )
-                values.append(load_word(builder, row, 1))
+                if kind[0] == "release":
+                    values.append(load_word(builder, row, 1))
             elif kind[0] == "timer":
                 values.append(load_word(builder, row, 0))
                 if kind[1]:

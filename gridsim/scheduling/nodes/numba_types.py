@@ -33,9 +33,12 @@ from gridcore.nodes.containers import Container
 from gridcore.nodes.random_stream import RandomStream
 from gridcore.nodes.view import View
 from gridsim.model.applications import Application
-from gridsim.scheduling.nodes.compilable import NotCompiled, check_source
+from gridsim.scheduling.nodes.compilable import NotCompiled, compilable_function
+from gridsim.scheduling.nodes.program import NodeProgram
+from gridsim.scheduling.nodes.super_calls import method_text, split_base_name
 
 __all__ = [
+    "APPLICATIONS",
     "ApplicationType",
     "ContainerType",
     "F64",
@@ -54,8 +57,10 @@ __all__ = [
     "attribute_type",
     "call_checked",
     "call_core",
+    "call_function",
     "call_unchecked",
     "field_type",
+    "load_applications",
     "load_slot",
     "load_word",
     "struct_of",
@@ -81,11 +86,16 @@ class Program:
     containers
         Attribute of a node -> a container with the columns of that attribute.
     kinds, numbers
-        The fields and the number of each kind of message.
+        The fields and the number of each kind of message; local kinds have numbers of their own.
+    local_kinds
+        The names of the local kinds.
+    sizes
+        Kind -> function of its fields that returns the size of a message, bytes, if the size varies.
     checked_kinds
-        The kinds that the core checks when they are sent: those with an application or a delay.
-    timers, tables, actions, roles
-        The names of timers, the tables with their columns, the actions of decisions and the names of roles.
+        The kinds for which the core is called once their fields are filled in.
+    timers, timer_names, tables, actions, roles
+        The names of the timers that nodes set, these and the names of ticks, the tables with their columns,
+        the actions of decisions and the names of roles.
     role
         The role of the nodes; "" without roles.
     pipeline
@@ -103,8 +113,11 @@ class Program:
     containers: dict[str, Container]
     kinds: dict[str, dict[str, type]]
     numbers: dict[str, int]
+    local_kinds: frozenset[str]
+    sizes: dict[str, Any]
     checked_kinds: frozenset[str]
     timers: tuple[str, ...]
+    timer_names: tuple[str, ...]
     tables: dict[str, dict[str, type]]
     actions: tuple[str, ...]
     roles: tuple[str, ...]
@@ -113,24 +126,36 @@ class Program:
     open: list[str] = field(default_factory=list)
     functions: dict[Any, Any] = field(default_factory=dict)
 
+    def member(self, name: str) -> Any:
+        """Return a method, property or class variable; None if there is none.
+
+        A `name` from `gridsim.scheduling.nodes.super_calls.base_name` is that of a base class.
+        """
+        name, start = split_base_name(name)
+        bases = self.policy.__mro__[start:]
+        return next((vars(cls)[name] for cls in bases if name in vars(cls)), None)
+
     def function(self, name: str) -> Any:
         """Return a method or property of the class as a function that Numba compiles when it is called."""
-        method = inspect.getattr_static(self.policy, name)
-        method = method.fget if isinstance(method, property) else method
-        if method not in self.functions:
-            check_source(method)
-            self.functions[method] = njit(boundscheck=True, pipeline_class=self.pipeline)(method)
-        return self.functions[method]
+        method = self.member(name)
+        return self.jit(method.fget if isinstance(method, property) else method)
+
+    def jit(self, function: Any) -> Any:
+        """Return `function` as one that Numba compiles when it is called."""
+        if function not in self.functions:
+            source = compilable_function(function, self.policy)
+            self.functions[function] = njit(boundscheck=True, pipeline_class=self.pipeline)(source)
+        return self.functions[function]
 
     def call_type(self, context: Any, name: str, args: Any, kws: Any) -> Any:
         """Compile a method or property for a call of it, and return the signature of that call."""
         if name in self.open:
-            raise NotCompiled(f"self.{name} is recursive, maybe through other methods; write a loop")
+            raise NotCompiled(f"{method_text(name)} is recursive, maybe through other methods; write a loop")
         function = self.function(name)
         try:
             inspect.signature(function.py_func).bind(*args, **kws)
         except TypeError as error:
-            raise NotCompiled(f"self.{name}{inspect.signature(function.py_func)}: {error}") from None
+            raise NotCompiled(f"{method_text(name)}{inspect.signature(function.py_func)}: {error}") from None
         self.open.append(name)
         try:
             return types.Dispatcher(function).get_call_type(context, args, kws)
@@ -322,15 +347,28 @@ def _view_now(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     return builder.fdiv(builder.sitofp(builder.load(at), F64), ir.Constant(F64, 1e9))
 
 
+@_attribute(ViewType, "now_ns", types.int64)
+def _view_now_ns(context: Any, builder: Any, type_: Any, value: Any) -> Any:
+    at = load_slot(builder, member(context, builder, type_, value, "context"), "now", I64.as_pointer())
+    return builder.load(at)
+
+
 @_attribute(ViewType, "machines", types.int64)
 def _view_machines(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    return load_slot(builder, member(context, builder, type_, value, "context"), "nodes")
+    return load_slot(builder, member(context, builder, type_, value, "context"), "machines")
+
+
+@_attribute(ViewType, "machine", types.int64)
+def _view_machine(context: Any, builder: Any, type_: Any, value: Any) -> Any:
+    view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
+    return load_word(builder, load_slot(builder, view.context, "machine_of", PTR), view.node)
 
 
 @_attribute(ViewType, "speed", types.float64)
 def _view_speed(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    return load_word(builder, load_slot(builder, view.context, "speed", PTR), view.node, F64)
+    core_context = member(context, builder, type_, value, "context")
+    machine = _view_machine(context, builder, type_, value)
+    return load_word(builder, load_slot(builder, core_context, "speed", PTR), machine, F64)
 
 
 class NeighboursType(types.Buffer):
@@ -403,6 +441,12 @@ def _view_work(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     return call_core(context, builder, view.context, "work", F64, view.node)
 
 
+@_attribute(ViewType, "minimum_stretch", types.float64)
+def _view_minimum_stretch(context: Any, builder: Any, type_: Any, value: Any) -> Any:
+    view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
+    return call_core(context, builder, view.context, "minimum_stretch", F64, view.node)
+
+
 _BOARD = types.Array(types.float64, 1, "C", readonly=True)
 
 
@@ -410,22 +454,29 @@ _BOARD = types.Array(types.float64, 1, "C", readonly=True)
 def _view_board(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     first = call_core(context, builder, view.context, "board", F64.as_pointer(), view.node)
-    return _array(context, builder, _BOARD, first, (load_slot(builder, view.context, "nodes"),))
+    length = call_core(context, builder, view.context, "board_length", I64, view.node)
+    return _array(context, builder, _BOARD, first, (length,))
 
 
-_QUEUED = types.List(types.UniTuple(types.int64, 2))
+#: The type of `View.queued` and of the result of `View.completed`: (application, tasks) pairs.
+APPLICATIONS = types.List(types.UniTuple(types.int64, 2))
 
 
-@_attribute(ViewType, "queued", _QUEUED)
+@_attribute(ViewType, "queued", APPLICATIONS)
 def _view_queued(context: Any, builder: Any, type_: Any, value: Any) -> Any:
+    return load_applications(context, builder, type_, value, "queued")
+
+
+def load_applications(context: Any, builder: Any, type_: Any, value: Any, name: str) -> Any:
+    """Return the list that the function `name` of the core writes: it is called for its length, and again."""
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     null = ir.Constant(I64.as_pointer(), None)
-    count = call_core(context, builder, view.context, "queued", I64, view.node, null)
-    entries = listobj.ListInstance.allocate(context, builder, _QUEUED, count)
+    count = call_core(context, builder, view.context, name, I64, view.node, null)
+    entries = listobj.ListInstance.allocate(context, builder, APPLICATIONS, count)
     entries.size = count
     # The core can write to the list, since an entry of the list has the layout of its rows: two numbers.
     rows = builder.bitcast(entries._gep(ir.Constant(I64, 0)), I64.as_pointer())
-    call_core(context, builder, view.context, "queued", I64, view.node, rows)
+    call_core(context, builder, view.context, name, I64, view.node, rows)
     return entries.value
 
 
@@ -491,11 +542,13 @@ class _NodeAttributes(templates.AttributeTemplate):
             return ParametersType(program)
         if attr in (program.state.names or ()):
             return attribute_type(program, attr)
-        attribute = inspect.getattr_static(program.policy, attr, None)
+        attribute = program.member(attr)
         if isinstance(attribute, property):
             return program.call_type(self.context, attr, (node,), {}).return_type
         if isinstance(attribute, (staticmethod, classmethod)):
             raise NotCompiled(f"self.{attr} is a {type(attribute).__name__}; write it as a method, with self")
+        if attribute in (NodeProgram.on_release, NodeProgram.on_message):
+            raise NotCompiled(f"{method_text(attr)}: no class of the program has this method")
         if isinstance(attribute, _CONSTANTS):
             return types.literal(attribute) if isinstance(attribute, int) else _constant_type(attr, attribute)
         if not inspect.isfunction(attribute):
@@ -544,10 +597,10 @@ def _lower_method(attr: str) -> None:
 
     @lower_builtin(("gridsim node", attr), NodeType, types.VarArg(types.Any))
     def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return _call_function(context, builder, sig.args[0].program.function(attr), sig, args)
+        return call_function(context, builder, sig.args[0].program.function(attr), sig, args)
 
 
-def _call_function(context: Any, builder: Any, function: Any, sig: Any, args: Any) -> Any:
+def call_function(context: Any, builder: Any, function: Any, sig: Any, args: Any) -> Any:
     call = context.get_function(types.Dispatcher(function), sig)
     result = call(builder, args)
     for library in getattr(call, "libs", ()):
@@ -568,11 +621,11 @@ def _node_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: st
         return struct_of(context, builder, kind, context=node.context, head=builder.bitcast(head, PTR))
     if attr in (program.state.names or ()):
         return _load(context, builder, program.state, node.state, attr)
-    attribute = inspect.getattr_static(program.policy, attr)
+    attribute = program.member(attr)
     if isinstance(attribute, property):
         function = program.function(attr)
         sig = program.call_type(context.typing_context, attr, (type_,), {})
-        return _call_function(context, builder, function, sig, [value])
+        return call_function(context, builder, function, sig, [value])
     kind = types.literal(attribute) if isinstance(attribute, int) else _constant_type(attr, attribute)
     return context.get_constant_generic(builder, kind, attribute)
 
