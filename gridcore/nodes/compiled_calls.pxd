@@ -17,6 +17,7 @@ cdef struct Context:
     const double* task_size
     const double* size
     const double* release               # s
+    long long board_rows                # number of nodes or applications on the board
     long long* (*send)(PyObject*, long long, long long, long long) except NULL
     int (*finish_send)(PyObject*, long long, long long, const long long*) except -1
     int (*enqueue)(PyObject*, long long, long long, long long) except -1
@@ -32,8 +33,12 @@ cdef struct Context:
     long long (*queued)(PyObject*, long long, long long*) except -1
     int (*note)(PyObject*, long long, long long, const long long*) except -1
     int (*decide)(PyObject*, long long, long long, const long long*) except -1
-    int (*publish)(PyObject*, long long, double, long long) except -1
+    int (*publish)(PyObject*, long long, long long, long long, double, long long) except -1
+    int (*check_board)(PyObject*, long long) except -1
     double* (*board)(PyObject*, long long) except NULL
+    int (*board_number)(PyObject*, long long, double*) except -1
+    int (*board_least)(PyObject*, long long, long long, long long, long long*) except -1
+    int (*board_add)(PyObject*, long long, long long, long long, double, long long) except -1
     long long (*tasks_at)(PyObject*, long long) except -1
     # containers, `gridcore.nodes.rows`
     long long* (*queue_push)(Head*, long long) except NULL

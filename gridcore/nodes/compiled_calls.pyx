@@ -15,11 +15,14 @@ import numpy as np
 
 __all__ = ["CONTEXT"]
 
+cdef double NO_NUMBERS = 0.0            # the memory of a board without rows
+
 #: The names of the fields of a `Context`, in order.
 CONTEXT = (
     "core", "now", "nodes", "degree", "neighbours", "speed", "parameters", "tasks", "task_size", "size", "release",
-    "send", "finish_send", "enqueue", "waiting", "work", "timer", "cancel", "check_known", "draw", "integer", "held",
-    "take", "queued", "note", "decide", "publish", "board", "tasks_at",
+    "board_rows", "send", "finish_send", "enqueue", "waiting", "work", "timer", "cancel", "check_known", "draw", "integer", "held",
+    "take", "queued", "note", "decide", "publish", "check_board", "board", "board_number",
+    "board_least", "board_add", "tasks_at",
     "queue_push", "queue_pop", "queue_at", "heap_push", "heap_pop", "heap_at", "map_find", "map_get", "map_put",
     "map_discard", "map_remove", "map_at", "map_next", "map_pop", "rows_clear", "iteration_error",
 )
@@ -41,7 +44,9 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     c.waiting, c.work, c.timer, c.cancel = count_waiting, remaining_time, set_timer, cancel_timer
     c.check_known, c.draw, c.integer = check_application, draw_variate, draw_integer
     c.held, c.take, c.queued, c.note, c.decide = held_tasks, take_tasks, queued_applications, add_note, add_decision
-    c.publish, c.board, c.tasks_at = publish_value, read_board, count_tasks
+    c.board_rows = 0 if core.board is None else core.board.nodes
+    c.publish, c.check_board, c.board, c.board_number = publish_number, check_board, read_board, read_number
+    c.board_least, c.board_add, c.tasks_at = find_least, add_to_number, count_tasks
     c.queue_push, c.queue_pop, c.queue_at = queue_push, queue_pop, queue_at
     c.heap_push, c.heap_pop, c.heap_at = heap_push, heap_pop, heap_at
     c.map_find, c.map_get, c.map_put, c.map_discard, c.map_remove = map_find, map_get, map_put, map_discard, map_remove
@@ -141,14 +146,41 @@ cdef long long queued_applications(PyObject* core, long long node, long long* ou
     return queues.count[node]
 
 
-cdef int publish_value(PyObject* core, long long node, double value, long long falling) except -1:
-    return (<NodeActions> core)._publish(node, -1, value, falling)
+cdef int publish_number(PyObject* core, long long node, long long application, long long column, double value,
+                        long long falling) except -1:
+    return (<NodeActions> core)._publish(node, application, column, value, falling)
 
 
-cdef double* read_board(PyObject* core, long long node) except NULL:
-    """Return the memory of the board, float64[nodes]; it may change after the handler has returned."""
-    (<NodeActions> core)._check_board(node)
-    return (<NodeActions> core).board._read((<NodeActions> core).now)
+cdef int check_board(PyObject* core, long long node) except -1:
+    return (<NodeActions> core)._check_board(node)
+
+
+cdef double* read_board(PyObject* core, long long column) except NULL:
+    """Return the memory of the board, float64[board_rows]; it may change after the handler has returned."""
+    cdef NodeActions c = <NodeActions> core
+    return c.board._read(column, c.now) if c.board.nodes else &NO_NUMBERS
+
+
+cdef int read_number(PyObject* core, long long row, double* number) except -1:
+    number[0] = (<NodeActions> core).board._number(row, 0, (<NodeActions> core).now)
+    return 0
+
+
+cdef int find_least(PyObject* core, long long node, long long k, long long column, long long* nodes) except -1:
+    """Write the min(k, board_rows) nodes with the least numbers to `nodes`."""
+    cdef NodeActions c = <NodeActions> core
+    if k < 0:
+        raise c._board_error(node, f"k must be at least 0, got {k}")
+    c.board._least(column, k, c.now, nodes)
+    return 0
+
+
+cdef int add_to_number(PyObject* core, long long node, long long row, long long column, double delta,
+                       long long is_last) except -1:
+    """Add to a shown number of `row`; `is_last` ends the addition."""
+    cdef NodeActions c = <NodeActions> core
+    c._add_to_board(node, row, column, delta)
+    return c.board._end_addition(c.now) if is_last else 0
 
 
 cdef int add_note(PyObject* core, long long node, long long table, const long long* row) except -1:
