@@ -51,7 +51,7 @@ cdef class Board:
     cdef Py_ssize_t _column(self, name) except -1
     cdef int _publish(self, Py_ssize_t node, Py_ssize_t column, double value, bint falling, long long now) except -1
     cdef int _fail(self, Py_ssize_t node, long long now) except -1
-    cdef int _change(self, Py_ssize_t node, Py_ssize_t column, double delta, long long now) except -1
+    cdef int _change(self, Py_ssize_t node, Py_ssize_t column, double delta, long long now, bint is_last) except -1
     cdef int _end_addition(self, long long now) except -1
     cdef double* _read(self, Py_ssize_t column, long long now) except NULL
     cdef double _number(self, Py_ssize_t node, Py_ssize_t column, long long now) except? -1.0

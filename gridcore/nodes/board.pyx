@@ -211,22 +211,20 @@ cdef class Board:
         self._check(node, 0)
         self._fail(node, now)
 
-    def add(self, node: int, deltas: Iterable[tuple[int, float]], now: int):
-        """Add to shown numbers of `node` at `now` ns; they stay changed until the next number is shown.
+    def add(self, node: int, delta: float, now: int, column: int = 0, is_last: bool = True):
+        """Add to a shown number of `node` at `now` ns; it stays changed until the next one is shown, or a refresh.
 
         Parameters
         ----------
-        deltas
-            (column, delta) pairs; together they count as one addition (`batch`).
+        delta
+            The difference, finite.
+        is_last
+            Whether this ends an addition; numbers that are changed before belong to the same one (`batch`).
         """
-        deltas = list(deltas)
-        for column, delta in deltas:
-            self._check(node, column)
-            if not fabs(delta) < INFINITY:
-                raise ValueError(f"delta must be finite, got {delta!r}")
-        for column, delta in deltas:
-            self._change(node, column, delta, now)
-        self._end_addition(now)
+        self._check(node, column)
+        if not fabs(delta) < INFINITY:
+            raise ValueError(f"delta must be finite, got {delta!r}")
+        self._change(node, column, delta, now, is_last)
 
     def read(self, now: int, column: int = 0) -> Floats:
         """Return the shown numbers at `now` ns, float64[nodes]; `now` must not be before the last read.
@@ -371,7 +369,7 @@ cdef class Board:
 
     # -- additions --------------------------------------------------------------------------------------------
 
-    cdef int _change(self, Py_ssize_t node, Py_ssize_t column, double delta, long long now) except -1:
+    cdef int _change(self, Py_ssize_t node, Py_ssize_t column, double delta, long long now, bint is_last) except -1:
         """Add `delta` to a shown number, until the next refresh or, without refreshes, the next number of the node."""
         cdef Column* c = &self.columns[column]
         cdef Publication* at = &c.at[node]
@@ -386,7 +384,8 @@ cdef class Board:
         if self.refresh != CONTINUOUS and not at.changed:
             self._add(&new, self._next_refresh(node, now), 0)
         c.changes[node], at.changed = new, True
-        return self._show(c, node)
+        self._show(c, node)
+        return self._end_addition(now) if is_last else 0
 
     cdef long long _next_refresh(self, Py_ssize_t node, long long now) noexcept:
         """Return the next instant (ns), or the number of the refresh, at which all numbers of `node` are replaced."""

@@ -36,7 +36,7 @@ cdef struct Context:
     int (*publish)(PyObject*, long long, long long, long long, double, long long) except -1
     int (*check_board)(PyObject*, long long) except -1
     double* (*board)(PyObject*, long long) except NULL
-    int (*board_number)(PyObject*, long long, double*) except -1
+    int (*board_number)(PyObject*, long long, long long, double*) except -1
     int (*board_least)(PyObject*, long long, long long, long long, long long*) except -1
     int (*board_add)(PyObject*, long long, long long, long long, double, long long) except -1
     long long (*tasks_at)(PyObject*, long long) except -1

@@ -161,8 +161,8 @@ cdef double* read_board(PyObject* core, long long column) except NULL:
     return c.board._read(column, c.now) if c.board.nodes else &NO_NUMBERS
 
 
-cdef int read_number(PyObject* core, long long row, double* number) except -1:
-    number[0] = (<NodeActions> core).board._number(row, 0, (<NodeActions> core).now)
+cdef int read_number(PyObject* core, long long row, long long column, double* number) except -1:
+    number[0] = (<NodeActions> core).board._number(row, column, (<NodeActions> core).now)
     return 0
 
 
@@ -177,10 +177,7 @@ cdef int find_least(PyObject* core, long long node, long long k, long long colum
 
 cdef int add_to_number(PyObject* core, long long node, long long row, long long column, double delta,
                        long long is_last) except -1:
-    """Add to a shown number of `row`; `is_last` ends the addition."""
-    cdef NodeActions c = <NodeActions> core
-    c._add_to_board(node, row, column, delta)
-    return c.board._end_addition(c.now) if is_last else 0
+    return (<NodeActions> core)._add_to_board(node, row, column, delta, is_last)
 
 
 cdef int add_note(PyObject* core, long long node, long long table, const long long* row) except -1:

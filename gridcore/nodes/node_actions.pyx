@@ -90,13 +90,14 @@ cdef class NodeActions:
                                   f"value must be a number or inf, got {value!r}")
         return self.board._publish(node if application < 0 else application, column, value, falling, self.now)
 
-    cdef int _add_to_board(self, Py_ssize_t node, Py_ssize_t row, Py_ssize_t column, double delta) except -1:
-        """Add to a shown number; `Board._end_addition` follows."""
+    cdef int _add_to_board(self, Py_ssize_t node, Py_ssize_t row, Py_ssize_t column, double delta,
+                           bint is_last) except -1:
+        """Add to a shown number of `row`; `is_last` ends an addition."""
         if not 0 <= row < self.board.nodes:
             raise self._board_error(node, f"node must be in 0..{self.board.nodes - 1}, got {row}")
         if not fabs(delta) < INFINITY:
             raise self._board_error(node, f"delta must be finite, got {delta!r}")
-        return self.board._change(row, column, delta, self.now)
+        return self.board._change(row, column, delta, self.now, is_last)
 
     cdef object _board_error(self, Py_ssize_t node, reason):
         """Return the error of a wrong use of the board."""

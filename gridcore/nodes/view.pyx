@@ -26,7 +26,8 @@ cdef class BoardView:
 
     ``board.values``, or ``board.work`` for numbers with the name ``work`` (`BoardScheduler.numbers`), is the array of
     the numbers, float64[nodes], read-only.  A node has 0 until its first number is shown, or inf if it was down at
-    first.  The next use of the board changes the array: copy it to keep it.
+    first.  The next use of the board changes the array: copy it to keep it.  ``board[node]``, or
+    ``board[node, "work"]``, is one number.
     """
 
     cdef View view
@@ -40,12 +41,14 @@ cdef class BoardView:
             raise AttributeError(f"t = {self.core.now / 1e9} s: node {self.node}: the board has no {name!r}; {known}")
         return board.read(self.core.now, board.numbers.index(name))
 
-    def __getitem__(self, index: int) -> float:
-        """Return the number of a node, without reading those of all others."""
-        cdef Board board = self.core.board
+    def __getitem__(self, index: int | tuple[int, str]) -> float:
+        """Return the number of a node, or of a node and a name; unlike arrays, this does not read all nodes."""
+        name = None
+        if type(index) is tuple and len(index) == 2:
+            index, name = index
         if type(index) is not int:
             index = self.core.convert(int, index, self.node, "the index of the board")
-        return board.number(index, self.core.now, self._column(None))
+        return self.core.board.number(index, self.core.now, self._column(name))
 
     def __iter__(self):
         raise self.core._board_error(self.node, "it is not a sequence; iterate over view.board.values")
@@ -99,18 +102,16 @@ cdef class BoardView:
         cdef NodeActions core = self.core
         if type(node) is not int:
             node = core.convert(int, node, self.node, "the node of an addition")
-        if name is not None:
-            deltas = {name: delta, **deltas}
-            delta = None
+        if name is not None and not deltas:
+            delta, deltas = None, {name: delta}
         try:
             changes = core.board.changes(delta, deltas)
         except ValueError as error:
             raise core._board_error(self.node, error) from None
         changes = [(column, core.convert(float, number, self.node, core.board.numbers[column]))
                    for column, number in changes]
-        for column, number in changes:
-            core._add_to_board(self.node, node, column, number)
-        core.board._end_addition(core.now)
+        for k, (column, number) in enumerate(changes):
+            core._add_to_board(self.node, node, column, number, k == len(changes) - 1)
 
     cdef Py_ssize_t _column(self, name) except -1:
         try:

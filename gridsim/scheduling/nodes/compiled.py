@@ -147,7 +147,7 @@ def _compile_role(
         ],
         sorted(texts.items(), key=str),
         [(name, list(kind.fields.items()), kind.moves_tasks) for name, kind in messages.items()],
-        sorted(checked_kinds), scheduler.timers, tables, actions, roles, role, entries,
+        sorted(checked_kinds), scheduler.timers, tables, actions, roles, role, entries, scheduler.numbers,
     )  # fmt: skip
     store = _Store(key)
     addresses = store.load([name for name, _, _ in entries], code)
@@ -167,6 +167,7 @@ def _compile_role(
             actions,
             roles,
             role,
+            tuple(scheduler.numbers) or ("values",),
             numba_methods.CheckedCompiler,
         )
         addresses = store.save(_compile(numba_methods, program, entries), code)
@@ -193,8 +194,6 @@ def _check_supported(scheduler: Any, policy: type[NodeProgram], messages: dict[s
         feature = "at_once or to_the_end"
     if scheduler.ticks:
         feature = "ticks"
-    if getattr(scheduler, "board_of", "nodes") != "nodes":
-        feature = "a board of applications"
     for name in ("on_done", "on_act"):
         if getattr(policy, name) is not getattr(NodeProgram, name):
             feature = name

@@ -112,7 +112,8 @@ def test_shown_numbers_are_those_of_the_reference(
         if action == "add":
             deltas = [(column, value if value < np.inf else -0.3)]
             deltas += [(1 - column, 1.0)] if k % 2 else []
-            board.add(node, deltas, now)
+            for last, (number, delta) in enumerate(deltas, 1):
+                board.add(node, delta, now, number, last == len(deltas))
             reference.add(node, deltas, now)
         elif action == "fail":
             board.fail(node, now)
@@ -158,7 +159,10 @@ def test_the_shown_board_is_read_only() -> None:
     ("wrong", "message"),
     [
         ({"age": -1}, "age must be"),
-        ({"refresh": "never"}, "refresh must be one of continuous, periodic, individual, decisions, got 'never'"),
+        (
+            {"refresh": "never"},
+            "refresh must be one of continuous, periodic, individual, decisions, got 'never'",
+        ),
         ({"error": -0.1}, "error must be"),
         ({"phase": np.zeros(3, int)}, "phase must have 2 entries"),
     ],
