@@ -18,6 +18,7 @@ cdef struct Context:
     const double* task_size
     const double* size
     const double* release               # s
+    long long board_rows                # number of nodes or applications on the board
     long long* (*send)(PyObject*, long long, long long, long long) except NULL
     int (*finish_send)(PyObject*, long long, long long, const long long*) except -1
     int (*later)(PyObject*, long long, long long, double, const long long*) except -1
@@ -38,9 +39,12 @@ cdef struct Context:
     long long (*completed)(PyObject*, long long, long long*) except -1
     int (*note)(PyObject*, long long, long long, const long long*) except -1
     int (*decide)(PyObject*, long long, long long, const long long*) except -1
-    int (*publish)(PyObject*, long long, double, long long, long long) except -1
+    int (*publish)(PyObject*, long long, long long, long long, double, long long) except -1
+    int (*check_board)(PyObject*, long long) except -1
     double* (*board)(PyObject*, long long) except NULL
-    long long (*board_length)(PyObject*, long long) except -1
+    int (*board_number)(PyObject*, long long, long long, double*) except -1
+    int (*board_least)(PyObject*, long long, long long, long long, long long*) except -1
+    int (*board_add)(PyObject*, long long, long long, long long, double, long long) except -1
     long long (*tasks_at)(PyObject*, long long) except -1
     # containers, `gridcore.nodes.rows`
     long long* (*queue_push)(Head*, long long) except NULL

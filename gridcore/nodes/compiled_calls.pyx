@@ -18,12 +18,14 @@ import numpy as np
 
 __all__ = ["CONTEXT"]
 
+cdef double NO_NUMBERS = 0.0            # the memory of a board without rows
+
 #: The names of the fields of a `Context`, in order.
 CONTEXT = (
     "core", "now", "nodes", "machines", "degree", "machine_of", "neighbours", "speed", "parameters", "tasks", "task_size",
-    "size", "release", "send", "finish_send", "later", "enqueue", "waiting", "work", "minimum_stretch", "timer",
-    "timer_at", "cancel", "act", "check_known", "draw", "integer", "held", "take", "queued", "completed", "note", "decide",
-    "publish", "board", "board_length", "tasks_at",
+    "size", "release", "board_rows", "send", "finish_send", "later", "enqueue", "waiting", "work", "minimum_stretch",
+    "timer", "timer_at", "cancel", "act", "check_known", "draw", "integer", "held", "take", "queued", "completed", "note",
+    "decide", "publish", "check_board", "board", "board_number", "board_least", "board_add", "tasks_at",
     "queue_push", "queue_pop", "queue_at", "heap_push", "heap_pop", "heap_at", "map_find", "map_get", "map_put",
     "map_discard", "map_remove", "map_at", "map_next", "map_pop", "rows_clear", "iteration_error",
 )
@@ -48,7 +50,9 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     c.timer, c.timer_at, c.cancel, c.act = set_timer, set_timer_at, cancel_timer, act_after
     c.check_known, c.draw, c.integer = check_application, draw_variate, draw_integer
     c.held, c.take, c.queued, c.note, c.decide = held_tasks, take_tasks, queued_applications, add_note, add_decision
-    c.publish, c.board, c.board_length, c.tasks_at = publish_value, read_board, count_board, count_tasks
+    c.board_rows = 0 if core.board is None else core.board.nodes
+    c.publish, c.check_board, c.board, c.board_number = publish_number, check_board, read_board, read_number
+    c.board_least, c.board_add, c.tasks_at = find_least, add_to_number, count_tasks
     c.completed = completed_tasks
     c.queue_push, c.queue_pop, c.queue_at = queue_push, queue_pop, queue_at
     c.heap_push, c.heap_pop, c.heap_at = heap_push, heap_pop, heap_at
@@ -206,21 +210,39 @@ cdef long long completed_tasks(PyObject* core, long long node, long long* out) e
     return len(done)
 
 
-cdef int publish_value(PyObject* core, long long node, double value, long long falling, long long application) except -1:
+cdef int publish_number(PyObject* core, long long node, long long application, long long column, double value,
+                        long long falling) except -1:
     check_may_act(<NodeActions> core, node)
-    return (<NodeActions> core)._publish(node, application, value, falling)
+    return (<NodeActions> core)._publish(node, application, column, value, falling)
 
 
-cdef long long count_board(PyObject* core, long long node) except -1:
-    """Return the number of numbers on the board."""
-    (<NodeActions> core)._check_board(node)
-    return (<NodeActions> core).board.nodes
+cdef int check_board(PyObject* core, long long node) except -1:
+    return (<NodeActions> core)._check_board(node)
 
 
-cdef double* read_board(PyObject* core, long long node) except NULL:
-    """Return the memory of the board, float64[nodes]; it may change after the handler has returned."""
-    (<NodeActions> core)._check_board(node)
-    return (<NodeActions> core).board._read((<NodeActions> core).now)
+cdef double* read_board(PyObject* core, long long column) except NULL:
+    """Return the memory of the board, float64[board_rows]; it may change after the handler has returned."""
+    cdef NodeActions c = <NodeActions> core
+    return c.board._read(column, c.now) if c.board.nodes else &NO_NUMBERS
+
+
+cdef int read_number(PyObject* core, long long row, long long column, double* number) except -1:
+    number[0] = (<NodeActions> core).board._number(row, column, (<NodeActions> core).now)
+    return 0
+
+
+cdef int find_least(PyObject* core, long long node, long long k, long long column, long long* nodes) except -1:
+    """Write the min(k, board_rows) nodes with the least numbers to `nodes`."""
+    cdef NodeActions c = <NodeActions> core
+    if k < 0:
+        raise c._board_error(node, f"k must be at least 0, got {k}")
+    c.board._least(column, k, c.now, nodes)
+    return 0
+
+
+cdef int add_to_number(PyObject* core, long long node, long long row, long long column, double delta,
+                       long long is_last) except -1:
+    return (<NodeActions> core)._add_to_board(node, row, column, delta, is_last)
 
 
 cdef int add_note(PyObject* core, long long node, long long table, const long long* row) except -1:

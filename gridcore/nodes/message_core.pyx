@@ -19,7 +19,6 @@ cohorts.
 """
 
 from cpython.ref cimport PyObject
-from libc.math cimport INFINITY
 from libc.string cimport memset
 
 cimport cython
@@ -391,7 +390,7 @@ cdef class NodeCore(NodeEvents):
             timers_cancel(&self.timers, <int> u[k], -1)
             self.local._drop(u[k])
             if self.board is not None and not self.board.is_per_application:
-                self.board._publish(u[k], INFINITY, False, now)
+                self.board._fail(u[k], now)
             at = self.holdings.first[u[k]]
             while at >= 0:
                 if self.holdings.entry[at].tasks:

@@ -55,7 +55,11 @@ cdef class NodeActions:
     cdef object _application(self, long long index)
     cdef RandomStream _stream(self, Py_ssize_t node)
     cdef int _check_board(self, Py_ssize_t node) except -1
-    cdef int _publish(self, Py_ssize_t node, long long application, double value, bint falling) except -1
+    cdef int _publish(self, Py_ssize_t node, long long application, Py_ssize_t column, double value,
+                      bint falling) except -1
+    cdef int _add_to_board(self, Py_ssize_t node, Py_ssize_t row, Py_ssize_t column, double delta,
+                           bint is_last) except -1
+    cdef object _board_error(self, Py_ssize_t node, reason)
     cdef int _check_known(self, Py_ssize_t node, long long application) except -1
     cdef int _place(self, Py_ssize_t node, long long application, long long tasks) except -1
 

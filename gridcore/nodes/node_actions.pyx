@@ -4,7 +4,7 @@ It has the kinds of messages, outboxes, timers, the tasks that nodes must place,
 queues of the machines.  `gridcore.nodes.node_events` has the events.
 """
 
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, fabs
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 
@@ -76,7 +76,8 @@ cdef class NodeActions:
             raise self.error_type(f"t = {self.now / 1e9} s: node {node} uses the board, which requires a BoardScheduler")
         return 0
 
-    cdef int _publish(self, Py_ssize_t node, long long application, double value, bint falling) except -1:
+    cdef int _publish(self, Py_ssize_t node, long long application, Py_ssize_t column, double value,
+                      bint falling) except -1:
         """Publish a number of the node, or of `application` if that is not -1."""
         self._check_board(node)
         if self.board.is_per_application != (application >= 0) or application >= self.queues.n_applications:
@@ -87,7 +88,20 @@ cdef class NodeActions:
         if value != value:
             raise self.error_type(f"t = {self.now / 1e9} s: node {node} publishes a number: "
                                   f"value must be a number or inf, got {value!r}")
-        return self.board._publish(node if application < 0 else application, value, falling, self.now)
+        return self.board._publish(node if application < 0 else application, column, value, falling, self.now)
+
+    cdef int _add_to_board(self, Py_ssize_t node, Py_ssize_t row, Py_ssize_t column, double delta,
+                           bint is_last) except -1:
+        """Add to a shown number of `row`; `is_last` ends an addition."""
+        if not 0 <= row < self.board.nodes:
+            raise self._board_error(node, f"node must be in 0..{self.board.nodes - 1}, got {row}")
+        if not fabs(delta) < INFINITY:
+            raise self._board_error(node, f"delta must be finite, got {delta!r}")
+        return self.board._change(row, column, delta, self.now, is_last)
+
+    cdef object _board_error(self, Py_ssize_t node, reason):
+        """Return the error of a wrong use of the board."""
+        return self.error_type(f"t = {self.now / 1e9} s: node {node} uses the board: {reason}")
 
     cdef int _check_known(self, Py_ssize_t node, long long application) except -1:
         """Raise an error if the node does not know the application."""

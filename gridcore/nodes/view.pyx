@@ -4,6 +4,7 @@ from libc.math cimport INFINITY
 
 cimport cython
 
+from gridcore.nodes.board cimport Board
 from gridcore.nodes.calls cimport new_object
 from gridcore.nodes.holdings cimport holdings_give
 from gridcore.common.instants cimport LATEST, NEVER, later_by
@@ -15,7 +16,108 @@ from gridcore.nodes.timers cimport timers_cancel, timers_set
 
 from gridcore.common.names import listed
 
-__all__ = ["View"]
+__all__ = ["BoardView", "View"]
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class BoardView:
+    """The board as a node sees it: the published numbers of all nodes (or applications), with a delay.
+
+    ``board.values``, or ``board.work`` for numbers with the name ``work`` (`BoardScheduler.numbers`), is the array of
+    the numbers, float64[nodes], read-only.  A node has 0 until its first number is shown, or inf if it was down at
+    first.  The next use of the board changes the array: copy it to keep it.  ``board[node]``, or
+    ``board[node, "work"]``, is one number.
+    """
+
+    cdef View view
+    cdef NodeActions core
+    cdef int node
+
+    def __getattr__(self, name: str) -> Floats:
+        cdef Board board = self.core.board
+        if name not in board.numbers:
+            known = listed([*board.numbers, "add", "least"], name)
+            raise AttributeError(f"t = {self.core.now / 1e9} s: node {self.node}: the board has no {name!r}; {known}")
+        return board.read(self.core.now, board.numbers.index(name))
+
+    def __getitem__(self, index: int | tuple[int, str]) -> float:
+        """Return the number of a node, or of a node and a name; unlike arrays, this does not read all nodes."""
+        name = None
+        if type(index) is tuple and len(index) == 2:
+            index, name = index
+        if type(index) is not int:
+            index = self.core.convert(int, index, self.node, "the index of the board")
+        return self.core.board.number(index, self.core.now, self._column(name))
+
+    def __iter__(self):
+        raise self.core._board_error(self.node, "it is not a sequence; iterate over view.board.values")
+
+    def __array__(self, *_: Any, **__: Any) -> Floats:
+        raise self.core._board_error(self.node, "it is not an array; write view.board.values")
+
+    def least(self, k: int, name: str | None = None) -> tuple[int, ...]:
+        """Return the k nodes with the least numbers, ascending; of equal numbers, that of the lower node is first.
+
+        This takes O(k log nodes) steps.
+
+        Parameters
+        ----------
+        k
+            The number of nodes; if there are fewer, all are returned.
+        name
+            The name of the number, if the board has several.
+
+        Raises
+        ------
+        SchedulerError
+            If `k` is negative or there is no such number.
+        """
+        cdef Py_ssize_t column = self._column(name)
+        if type(k) is not int:
+            k = self.core.convert(int, k, self.node, "k")
+        if k < 0:
+            raise self.core._board_error(self.node, f"k must be at least 0, got {k}")
+        return self.core.board.least(k, self.core.now, column)
+
+    def add(self, node: int, delta: float | None = None, name: str | None = None, **deltas: float):
+        """Add to shown numbers of a node (or an application), as all nodes see them.
+
+        They stay changed until the next refresh of the board; with ``refresh="continuous"``, until the node's next
+        number is shown.
+
+        Parameters
+        ----------
+        delta, name
+            What is added, and the name of the number if the board has several.
+        **deltas
+            What is added, by names of numbers.
+
+        Raises
+        ------
+        SchedulerError
+            If there is no such node or number, or a delta is not finite.
+        """
+        self.view._check_may_act()
+        cdef NodeActions core = self.core
+        if type(node) is not int:
+            node = core.convert(int, node, self.node, "the node of an addition")
+        if name is not None and not deltas:
+            delta, deltas = None, {name: delta}
+        try:
+            changes = core.board.changes(delta, deltas)
+        except ValueError as error:
+            raise core._board_error(self.node, error) from None
+        changes = [(column, core.convert(float, number, self.node, core.board.numbers[column]))
+                   for column, number in changes]
+        for k, (column, number) in enumerate(changes):
+            core._add_to_board(self.node, node, column, number, k == len(changes) - 1)
+
+    cdef Py_ssize_t _column(self, name) except -1:
+        try:
+            return self.core.board._column(name)
+        except ValueError as error:
+            raise self.core._board_error(self.node, error) from None
 
 
 @cython.final
@@ -30,6 +132,7 @@ cdef class View:
     cdef readonly int node              #: The number of this node.
     cdef readonly object slots          #: The slot schedule of this machine, where the scheduler has rigid jobs.
     cdef object _neighbours
+    cdef BoardView _board
 
     @property
     def machine(self) -> int:
@@ -106,35 +209,52 @@ cdef class View:
         return self.core._work(self._machine())
 
     @property
-    def board(self) -> Floats:
-        """The published numbers of all nodes, with the delay of the board: float64[nodes], read-only.
+    def board(self) -> BoardView:
+        """The published numbers of all nodes, with the delay of the board."""
+        cdef BoardView board
+        if self._board is None:
+            self.core._check_board(self.node)
+            board = BoardView.__new__(BoardView)
+            board.view, board.core, board.node = self, self.core, self.node
+            self._board = board
+        return self._board
 
-        A node has 0 until its first number is shown, or inf if it was down at first.  The next read of the board
-        changes the array: copy it to keep it.
-        """
-        self.core._check_board(self.node)
-        self.core.board._read(self.core.now)
-        return self.core.board.read_only_values
-
-    def publish(self, value: float, falling: bool = False, application: int = -1):
-        """Publish a number on the board, in place of the last number of this node; it is shown with a delay.
+    def publish(self, value: float | None = None, falling: bool | tuple[str, ...] = False, application: int = -1,
+                **numbers: float):
+        """Publish numbers on the board, in place of the last ones of this node; they are shown with a delay.
 
         Parameters
         ----------
+        value
+            The number, if the board has one number for each node.
         falling
-            Whether the number falls by 1 each second, down to 0, as seconds of work do.
+            Whether the numbers fall by 1 each second, down to 0, as seconds of work do; or the names of those that
+            do.
         application
-            The application of the number, if the board has applications (`BoardScheduler.board_of`).
+            The application of the numbers, if the board has applications (`BoardScheduler.board_of`).
+        **numbers
+            The numbers by name, some or all, if the board has several (`BoardScheduler.numbers`).
 
         Raises
         ------
         SchedulerError
-            If `value` is not a number, or the scheduler has no board.
+            If a number is not a number or has an unknown name, or the scheduler has no board.
         """
         self._check_may_act()
-        if type(value) is not float:
-            value = self.core.convert(float, value, self.node, "the board")
-        self.core._publish(self.node, application, value, falling)
+        cdef NodeActions core = self.core
+        if type(value) is float and not numbers and type(falling) is bool and (
+                core.board is None or core.board.n_columns == 1):
+            core._publish(self.node, application, 0, value, falling)
+            return
+        core._check_board(self.node)
+        try:
+            publications = core.board.publications(value, numbers, falling)
+        except ValueError as error:
+            raise core._board_error(self.node, error) from None
+        publications = [(column, core.convert(float, number, self.node, core.board.numbers[column]), falls)
+                        for column, number, falls in publications]
+        for column, number, falls in publications:
+            core._publish(self.node, application, column, number, falls)
 
     @property
     def minimum_stretch(self) -> float:

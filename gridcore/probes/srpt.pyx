@@ -81,7 +81,7 @@ cdef class Srpt(ProbeWorker):
     cdef int _publish(self, NodeActions core, Py_ssize_t node, long long job) except -1:
         """Publish the work of a job that is not placed."""
         cdef long long left = core._tasks_to_place(node, job)
-        return core._publish(node, job, left * core.queues.task_size[job] if left else 0.0, False)
+        return core._publish(node, job, 0, left * core.queues.task_size[job] if left else 0.0, False)
 
     cdef int _schedule(self, NodeActions core, Py_ssize_t node, long long job, long long tasks) except -1:
         self._publish(core, node, job)
@@ -127,7 +127,7 @@ cdef class Srpt(ProbeWorker):
         """Choose the next reservation to serve; return whether there is one."""
         cdef ReservationQueue* p = &self.reservations[node]
         cdef Reservation* place = reservations_first(p)
-        cdef const double* left = core.board._read(core.now) if p.n else NULL
+        cdef const double* left = core.board._read(0, core.now) if p.n else NULL
         cdef int visited = 0, n_alive = 0, best = 0, k
         cdef double least = INFINITY, room = INFINITY, smallest = INFINITY, size, work
         while visited < p.n and room >= self.smallest[node]:

@@ -147,7 +147,9 @@ class EmulatedCore:
         self.learn: dict[str, tuple[Callable[..., None], tuple[Any, ...]]] = {}
         if self.board is not None:
             rows = len(self.submitter) if self.board.is_per_application else nodes
-            self.learn["board"] = self._published, (rows, float, 2)
+            columns = len(self.board.numbers)
+            self.learn["board"] = self._published, (rows, columns, float, 2)
+            self.learn["addition"] = self._added, (rows, columns, float, 2)
         if process.number >= 0:
             queues.ended = self._ended
 
@@ -275,7 +277,7 @@ class EmulatedCore:
             self.held[node].clear()
             self.lives[node] += 1
             if self.board is not None and not self.board.is_per_application:
-                self.board.publish(node, float("inf"), False, now)
+                self.board.fail(node, now)
         return lost
 
     def begin(self, nodes: Any) -> None:
@@ -362,17 +364,53 @@ class EmulatedCore:
             )
         return self.board
 
-    def publish(self, node: int, application: int, value: float, falling: bool) -> None:
+    def publish(
+        self,
+        node: int,
+        application: int,
+        value: float | None,
+        numbers: Mapping[str, float],
+        falling: bool | tuple[str, ...],
+    ) -> None:
         """See `View`."""
-        value = self.checked(float, value, node, "the board")
         row = node if application < 0 else application
-        if self.board_of(node).is_per_application != (application >= 0) or value != value:
-            raise self._error(node, f"publishes {value!r} for application {application}")
-        self.board.publish(row, value, bool(falling), self.now)
-        self.process.share(Fact("board", [row, value, int(falling)]))
+        if self.board_of(node).is_per_application != (application >= 0):
+            raise self.board_error(node, f"a number is published for application {application}")
+        try:
+            publications = self.board.publications(value, numbers, falling)
+        except ValueError as error:
+            raise self.board_error(node, error) from None
+        for column, number, falls in publications:
+            number = self.checked(float, number, node, self.board.numbers[column])
+            if number != number:
+                raise self.board_error(node, f"value must be a number or inf, got {number!r}")
+            self._published(row, column, number, falls)
+            self.process.share(Fact("board", [row, column, number, int(falls)]))
 
-    def _published(self, row: int, value: float, falling: int) -> None:
-        self.board.publish(row, value, bool(falling), self.now)
+    def _published(self, row: int, column: int, value: float, falling: int) -> None:
+        self.board.publish(row, value, bool(falling), self.now, column)
+
+    def add_to_board(self, node: int, row: int, delta: float | None, deltas: Mapping[str, float]) -> None:
+        """Add to shown numbers of the node `row`."""
+        row = self.checked(int, row, node, "the node of an addition")
+        try:
+            changes = self.board.changes(delta, deltas)
+        except ValueError as error:
+            raise self.board_error(node, error) from None
+        for k, (column, number) in enumerate(changes):
+            number = self.checked(float, number, node, self.board.numbers[column])
+            if not 0 <= row < self.board.nodes or not abs(number) < float("inf"):
+                raise self.board_error(node, f"adds {number!r} to the numbers of node {row}")
+            is_last = int(k == len(changes) - 1)
+            self._added(row, column, number, is_last)
+            self.process.share(Fact("addition", [row, column, number, is_last]))
+
+    def _added(self, row: int, column: int, delta: float, is_last: int) -> None:
+        self.board.add(row, delta, self.now, column, bool(is_last))
+
+    def board_error(self, node: int, reason: Any) -> SchedulerError:
+        """Return the error of a wrong use of the board."""
+        return self._error(node, f"uses the board: {reason}")
 
     def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
         """See `View`."""

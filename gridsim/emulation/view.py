@@ -9,9 +9,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.common.names import listed
+from gridcore.nodes.board import Board
 from gridcore.nodes.random_stream import RandomStream
 from gridsim.errors import SchedulerError
 from gridsim.support.clock import NS, nanoseconds
+
+
+class EmulatedBoard:
+    """See `gridcore.nodes.view.BoardView`."""
+
+    def __init__(self, core: Any, node: int, board: Board) -> None:
+        self._core, self._node, self._board = core, node, board
+
+    def __getattr__(self, name: str) -> NDArray[np.float64]:
+        if name not in self._board.numbers:
+            known = listed([*self._board.numbers, "add", "least"], name)
+            raise AttributeError(f"node {self._node}: the board has no {name!r}; {known}")
+        return self._board.read(self._core.now, self._board.numbers.index(name))
+
+    def __getitem__(self, index: int | tuple[int, str]) -> float:
+        index, name = index if isinstance(index, tuple) else (index, None)
+        index = self._core.checked(int, index, self._node, "the index of the board")
+        return self._board.number(index, self._core.now, self._column(name))
+
+    def __iter__(self) -> Any:
+        raise self._core.board_error(self._node, "it is not a sequence; iterate over view.board.values")
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise self._core.board_error(self._node, "it is not an array; write view.board.values")
+
+    def least(self, k: int, name: str | None = None) -> tuple[int, ...]:
+        if (k := self._core.checked(int, k, self._node, "k")) < 0:
+            raise self._core.board_error(self._node, f"k must be at least 0, got {k}")
+        return self._board.least(k, self._core.now, self._column(name))
+
+    def add(self, node: int, delta: float | None = None, name: str | None = None, **deltas: float) -> None:
+        if name is not None and not deltas:
+            delta, deltas = None, {name: delta}  # type: ignore[dict-item]
+        self._core.add_to_board(self._node, node, delta, deltas)
+
+    def _column(self, name: str | None) -> int:
+        try:
+            return self._board.column(name)
+        except ValueError as error:
+            raise self._core.board_error(self._node, error) from None
 
 
 class EmulatedView:
@@ -85,12 +126,17 @@ class EmulatedView:
         return float(self._core.queues.work(self.machine))
 
     @property
-    def board(self) -> NDArray[np.float64]:
-        shown: NDArray[np.float64] = self._core.board_of(self._node).read(self._core.now)
-        return shown
+    def board(self) -> EmulatedBoard:
+        return EmulatedBoard(self._core, self._node, self._core.board_of(self._node))
 
-    def publish(self, value: float, falling: bool = False, application: int = -1) -> None:
-        self._core.publish(self._node, application, value, falling)
+    def publish(
+        self,
+        value: float | None = None,
+        falling: bool | tuple[str, ...] = False,
+        application: int = -1,
+        **numbers: float,
+    ) -> None:
+        self._core.publish(self._node, application, value, numbers, falling)
 
     @property
     def minimum_stretch(self) -> float:

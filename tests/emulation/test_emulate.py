@@ -217,15 +217,16 @@ def test_invalid_board_values_from_other_processes_are_rejected() -> None:
     without, core = (
         Worker(setup(scheduler=scheduler), 0, 0).core for scheduler in (gs.Sparrow(), gs.JoinShortestQueue())
     )
-    core.come(Fact("board", [7, 1.0, 0]))
+    core.come(Fact("board", [7, 0, 1.0, 0]))
     for where, values in (
-        (without, [7, 1.0, 0]),
-        (core, [7, 1.0]),
-        (core, [8, 1.0, 0]),
-        (core, [-1, 1.0, 0]),
-        (core, [0.5, 1.0, 0]),
-        (core, [7, float("nan"), 0]),
-        (core, [7, 1.0, 2]),
+        (without, [7, 0, 1.0, 0]),
+        (core, [7, 0, 1.0]),
+        (core, [8, 0, 1.0, 0]),
+        (core, [-1, 0, 1.0, 0]),
+        (core, [0.5, 0, 1.0, 0]),
+        (core, [7, 1, 1.0, 0]),
+        (core, [7, 0, float("nan"), 0]),
+        (core, [7, 0, 1.0, 2]),
     ):
         with pytest.raises(msgspec.ValidationError):
             where.come(Fact("board", values))

@@ -66,13 +66,16 @@ class BoardNode(PlacingNode):
         self.publish(view)
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
-        load = view.board.copy()
+        load = view.board.values.copy()
         for _ in range(tasks):
             machine, among = self.least_loaded(view, load), self.parameters.choices
             self.place(
                 view, application.number, machine, among if among > 0 else view.machines, load[machine]
             )
             load[machine] += self.size(view, application)
+            if self.parameters.refresh == "decisions":
+                view.board.add(machine, self.size(view, application))
+                load[:] = view.board.values
             if machine == view.node:
                 self.publish(view)
 

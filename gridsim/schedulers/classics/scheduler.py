@@ -128,7 +128,7 @@ class PowerOfD(Classic, frozen=True, kw_only=True):
 class BoardPlacement(BoardScheduler, frozen=True, kw_only=True):
     """Base class of schedulers that place tasks by the loads on the board.
 
-    Parameters `age`, `refresh` and `error` of the board are those of `BoardScheduler`.
+    Parameters `age`, `refresh`, `batch` and `error` of the board are those of `BoardScheduler`.
 
     Parameters
     ----------

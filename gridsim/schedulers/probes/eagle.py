@@ -124,7 +124,7 @@ class SrptNode(WorkerNode):
         Reservations of jobs without work left are dropped.  A reservation may be overtaken while the sizes of
         the tasks that have overtaken it sum to at most `srpt_cap` times its own task size.
         """
-        work_left, cap, queue = view.board, self.parameters.srpt_cap, self.reservations
+        work_left, cap, queue = view.board.values, self.parameters.srpt_cap, self.reservations
         visited, best, least, allowance, smallest = 0, 0, math.inf, math.inf, math.inf
         remaining: list[list[Any]] = []
         while visited < len(queue) and allowance >= self.smallest:
@@ -282,6 +282,8 @@ class Srpt(BoardScheduler, frozen=True, kw_only=True):
         of their tasks sum to at most `srpt_cap` times its own task size.
     age, refresh, error
         Delay, refresh interval and error of the remaining work of jobs, as workers see it on the board.
+    batch
+        Not used, since nodes do not add to numbers on the board.
     """
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
@@ -298,6 +300,7 @@ class Srpt(BoardScheduler, frozen=True, kw_only=True):
     fetch_time: Fetch = 0.001
     srpt_cap: Annotated[float, Limits(low=0)] = 5.0
     age: Annotated[float, Limits(low=0, unit="s")] = 0.001
+    refresh: Literal["continuous", "periodic", "individual"] = "continuous"
 
     def layout(self, machines: int) -> Layout:
         return center_layout(machines)

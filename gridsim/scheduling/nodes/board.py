@@ -8,20 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.nodes.board import Board
+from gridsim.errors import ScenarioError
 from gridsim.scheduling.nodes.adapter import NodeScheduler
+from gridsim.support.arguments import short_repr
 from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 from gridsim.support.random_streams import Streams
 
 
+#: Names of arguments of `View.publish` and of members of `View.board`, which numbers cannot have.
+_RESERVED = ("add", "application", "delta", "falling", "least", "name", "node", "value", "values")
+
+
 class BoardScheduler(NodeScheduler, frozen=True, kw_only=True):
-    """Base class of schedulers whose nodes share a board with one number for each node.
+    """Base class of schedulers whose nodes share a board of published numbers.
 
-    A node publishes its number by `View.publish` and reads the numbers of all nodes from `View.board`.  The
-    board models an information service, so publishing and reading need no messages.
-
-    A subclass with ``board_of = "applications"`` has a board with one number for each application instead,
-    which any node may publish.
+    A node publishes its numbers by `View.publish` and reads those of all nodes from `View.board`.  The board
+    models an information service, so publishing and reading need no messages.
 
     Parameters
     ----------
@@ -29,20 +32,45 @@ class BoardScheduler(NodeScheduler, frozen=True, kw_only=True):
         Age of the numbers on the board in s; with 0 the board shows the present state.
     refresh
         When the board changes.  ``"continuous"``: each number is exactly `age` old.  ``"periodic"``: all
-        numbers are replaced by the current ones at each multiple of `age`.  ``"individual"``: the number of
-        each node is replaced every `age` s, starting at a random time for each node.
+        numbers are replaced by the current ones at each multiple of `age`.  ``"individual"``: the numbers of
+        each node are replaced every `age` s, starting at a random time for each node.  ``"decisions"``: all
+        numbers are replaced by the current ones after every `batch` calls of ``view.board.add``, whatever
+        `age` is.
+    batch
+        Number of additions between two replacements, if `refresh` is ``"decisions"``.
     error
         Standard deviation of the factor between a number on the board and the published one.  The factor is
         lognormal with mean 1.  Each published number gets its own factor, drawn from the random stream
         "<name> board".
+
+    Attributes
+    ----------
+    numbers
+        The names of the numbers of each node, such as ``("work", "queue")``; by default a node has one number
+        without a name.
+    board_of
+        ``"applications"`` for a board with numbers of applications instead, which any node may publish.
     """
 
     decentralized: ClassVar[bool] = False
     board_of: ClassVar[Literal["nodes", "applications"]] = "nodes"
 
     age: Annotated[float, Limits(low=0, unit="s")] = 0.0
-    refresh: Literal["continuous", "periodic", "individual"] = "continuous"
+    refresh: Literal["continuous", "periodic", "individual", "decisions"] = "continuous"
+    batch: Annotated[int, Limits(low=1)] = 1
     error: Annotated[float, Limits(low=0)] = 0.0
+
+    def _check_classes(self) -> None:
+        super()._check_classes()
+        path, numbers = f"{type(self).__name__}.numbers", self.numbers
+        if not isinstance(numbers, (tuple, list)) or len(set(map(repr, numbers))) < len(numbers):
+            raise ScenarioError(f"{path} must be a tuple of different names, got {short_repr(numbers)}")
+        for name in numbers:
+            if not isinstance(name, str) or not name.isidentifier() or name[0] == "_" or name in _RESERVED:
+                raise ScenarioError(
+                    f"{path} must have identifiers that do not begin with _ and are not one of "
+                    f"{', '.join(_RESERVED)}, got {short_repr(name)}"
+                )
 
     @property
     def informed_by_messages(self) -> bool:
@@ -66,8 +94,10 @@ class BoardScheduler(NodeScheduler, frozen=True, kw_only=True):
         random, age = streams(f"{self.name} board"), nanoseconds(self.age)
         return Board(
             up,
+            numbers=self.numbers,
             age=age,
             refresh=self.refresh,
+            batch=self.batch,
             error=self.error,
             phase=random.integers(0, age, len(up), endpoint=True),
             seed=int(random.integers(2**63)),

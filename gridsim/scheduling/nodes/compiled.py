@@ -166,6 +166,7 @@ def _compile_role(
         [(name, list(kind.fields.items()), kind.moves_tasks, sizes.get(name))
          for name, kind in messages.items()],
         local_kinds, sorted(checked_kinds), timers, timer_names, tables, actions, roles, role, entries,
+        scheduler.numbers,
     )  # fmt: skip
     store = _Store(key)
     addresses = store.load([name for name, _, _ in entries], code)
@@ -188,6 +189,7 @@ def _compile_role(
             actions,
             roles,
             role,
+            tuple(scheduler.numbers) or ("values",),
             numba_methods.CheckedCompiler,
         )
         addresses = store.save(_compile(numba_methods, program, entries), code)

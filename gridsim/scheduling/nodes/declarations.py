@@ -42,6 +42,7 @@ class Declarations:
     truths: ClassVar[Mapping[str, TruthOf]] = {}
     at_once: ClassVar[bool] = False
     to_the_end: ClassVar[bool] = False
+    numbers: ClassVar[tuple[str, ...]] = ()
 
     def layout(self, machines: int) -> Layout:
         """Return the machine of each node: that of the roles, or by default one node on each machine."""

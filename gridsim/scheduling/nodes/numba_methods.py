@@ -28,7 +28,10 @@ from gridsim.scheduling.nodes.numba_types import (
     I64,
     METHODS,
     ApplicationType,
+    BoardType,
     MessageType,
+    Names,
+    NamesType,
     NameType,
     NeighboursType,
     NodeType,
@@ -38,6 +41,7 @@ from gridsim.scheduling.nodes.numba_types import (
     call_core,
     call_function,
     load_applications,
+    load_slot,
     load_word,
     struct_of,
     type_text,
@@ -341,24 +345,6 @@ class _Completed:
         return load_applications(context, builder, view, value, "completed")
 
 
-@_method(ViewType, "publish")
-class _Publish:
-    @staticmethod
-    def infer(view: Any, args: Any, kws: Any) -> Any:
-        names = ("value", "falling", "application")
-        arguments = _bind_arguments("view.publish", names, args, kws, optional=names[1:])
-        argument_types = [_number("the value of view.publish", float, arguments["value"])]
-        for name in names[1:]:
-            argument_types.append(_number(f"{name} of view.publish", int, arguments.get(name, types.int64)))
-        return types.none, argument_types, _parameter_list(names, {"falling": 0, "application": -1})
-
-    @staticmethod
-    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
-        proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
-        call_core(context, builder, proxy.context, "publish", I32, proxy.node, *args)
-        return context.get_dummy_value()
-
-
 @_method(ViewType, "cancel")
 class _Cancel:
     @staticmethod
@@ -438,6 +424,130 @@ class _Decide:
         for k, value_ in enumerate(args[1:]):
             _store(context, builder, row, k, value_)
         call_core(context, builder, proxy.context, "decide", I32, proxy.node, action, row)
+        return context.get_dummy_value()
+
+
+# -- the board -----------------------------------------------------------------------------------------------
+
+
+def _column_parameters(
+    names: Any, columns: Any, defaults: dict[str, Any] | None = None
+) -> list[inspect.Parameter]:
+    """Return the parameters `names`, and one that passes the names of numbers to the code of the call."""
+    return _parameter_list((*names, "columns"), {**(defaults or {}), "columns": Names(columns)})
+
+
+def _columns(program: Program, names: NamesType) -> list[Any]:
+    return [ir.Constant(I64, program.columns.index(name)) for name in names.names]
+
+
+def _column_name(call: str, program: Program, type_: Any) -> str:
+    """Return the name of a number from the type of an argument, which is None for the only number."""
+    if type_ is not None:
+        return _literal(f"the name of {call}", type_, program.columns)
+    if len(program.columns) > 1:
+        raise NotCompiled(f"{call} requires the name of a number: {', '.join(program.columns)}")
+    return program.columns[0]
+
+
+def _literals(type_: Any) -> list[Any]:
+    """Return the strings in the type of a constant tuple, None for other elements; [] for other types."""
+    return (
+        [getattr(each, "literal_value", None) for each in type_] if isinstance(type_, types.BaseTuple) else []
+    )
+
+
+@_method(ViewType, "publish")
+class _Publish:
+    @staticmethod
+    def infer(view: Any, args: Any, kws: Any) -> Any:
+        call, numbers = "view.publish", view.program.columns
+        columns = tuple(name for name in numbers if name in dict(kws))
+        if (columns and args) or (not columns and len(numbers) > 1):
+            raise NotCompiled(f"{call} takes numbers by their names: {', '.join(numbers)}")
+        names = (*(columns or ["value"]), "falling", "application")
+        columns = columns or numbers
+        arguments = _bind_arguments(call, names, args, kws, optional=("falling", "application"))
+        argument_types = [_number(f"{name} of {call}", float, arguments[name]) for name in names[:-2]]
+        falling = arguments.get("falling", types.int64)
+        if isinstance(falling, types.UnicodeType) or not set(_literals(falling)) <= set(columns):
+            raise NotCompiled(
+                f"falling of {call} must be True, False or a tuple of the names of given numbers, written in the "
+                f"call, such as ({columns[0]!r},)"
+            )
+        argument_types += [
+            falling if isinstance(falling, types.BaseTuple) else _number(f"falling of {call}", int, falling),
+            _number(f"application of {call}", int, arguments.get("application", types.int64)),
+            NamesType(columns),
+        ]
+        return (
+            types.none,
+            argument_types,
+            _column_parameters(names, columns, {"falling": 0, "application": -1}),
+        )
+
+    @staticmethod
+    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+        proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        falling_type, _, names = types_[-3:]
+        *numbers, falling, application, _ = args
+        for name, column, number in zip(names.names, _columns(view.program, names), numbers, strict=True):
+            if isinstance(falling_type, types.BaseTuple):
+                falling = ir.Constant(I64, int(name in _literals(falling_type)))
+            arguments = application, column, number, falling
+            call_core(context, builder, proxy.context, "publish", I32, proxy.node, *arguments)
+        return context.get_dummy_value()
+
+
+@_method(BoardType, "least")
+class _Least:
+    @staticmethod
+    def infer(board: Any, args: Any, kws: Any) -> Any:
+        call = "view.board.least"
+        arguments = _bind_arguments(call, ("k", "name"), args, kws, optional=("name",))
+        column = _column_name(call, board.program, arguments.get("name"))
+        argument_types = [_number(f"k of {call}", int, arguments.pop("k")), *arguments.values()]
+        parameters = _column_parameters(("k", *arguments), (column,))
+        return NeighboursType(), [*argument_types, NamesType((column,))], parameters
+
+    @staticmethod
+    def lower(context: Any, builder: Any, board: Any, value: Any, types_: Any, args: Any) -> Any:
+        proxy = cgutils.create_struct_proxy(board)(context, builder, value=value)
+        (column,) = _columns(board.program, types_[-1])
+        count, zero = load_slot(builder, proxy.context, "board_rows"), ir.Constant(I64, 0)
+        count = builder.select(builder.icmp_signed("<", args[0], count), args[0], count)
+        count = builder.select(builder.icmp_signed("<", count, zero), zero, count)
+        nodes = arrayobj._empty_nd_impl(context, builder, types.Array(types.int64, 1, "C"), [count])
+        arguments = args[0], column, nodes.data
+        call_core(context, builder, proxy.context, "board_least", I32, proxy.node, *arguments)
+        return nodes._getvalue()
+
+
+@_method(BoardType, "add")
+class _Add:
+    @staticmethod
+    def infer(board: Any, args: Any, kws: Any) -> Any:
+        call, program = "view.board.add", board.program
+        columns = tuple(name for name in program.columns if name in dict(kws))
+        names = ("node", *columns) if columns else ("node", "delta", "name")
+        arguments = _bind_arguments(call, names, args, kws, optional=("name",))
+        argument_types = [
+            _number(f"{name} of {call}", int if name == "node" else float, type_)
+            for name, type_ in arguments.items()
+            if name != "name"
+        ]
+        if not columns:
+            columns = (_column_name(call, program, arguments.get("name")),)
+            argument_types += list(arguments.values())[2:]
+        return types.none, [*argument_types, NamesType(columns)], _column_parameters(arguments, columns)
+
+    @staticmethod
+    def lower(context: Any, builder: Any, board: Any, value: Any, types_: Any, args: Any) -> Any:
+        proxy = cgutils.create_struct_proxy(board)(context, builder, value=value)
+        columns = _columns(board.program, types_[-1])
+        for k, column in enumerate(columns):
+            arguments = args[0], column, args[1 + k], ir.Constant(I64, int(k == len(columns) - 1))
+            call_core(context, builder, proxy.context, "board_add", I32, proxy.node, *arguments)
         return context.get_dummy_value()
 
 

@@ -24,7 +24,7 @@ from numba.core import cgutils, imputils
 from numba.core.datamodel import models
 from numba.core.typing import signature, templates
 from numba.cpython import listobj
-from numba.extending import lower_builtin, overload, register_model
+from numba.extending import lower_builtin, overload, register_model, typeof_impl
 from numba.np import arrayobj
 
 from gridcore.common.names import closest, listed
@@ -40,6 +40,7 @@ from gridsim.scheduling.nodes.super_calls import method_text, split_base_name
 __all__ = [
     "APPLICATIONS",
     "ApplicationType",
+    "BoardType",
     "ContainerType",
     "F64",
     "I32",
@@ -54,6 +55,8 @@ __all__ = [
     "RandomType",
     "ViewType",
     "NameType",
+    "Names",
+    "NamesType",
     "attribute_type",
     "call_checked",
     "call_core",
@@ -98,6 +101,8 @@ class Program:
         the actions of decisions and the names of roles.
     role
         The role of the nodes; "" without roles.
+    columns
+        The names of the numbers on the board.
     pipeline
         The compiler of the methods, `gridsim.scheduling.nodes.numba_checks.CheckedCompiler`.
     open
@@ -122,6 +127,7 @@ class Program:
     actions: tuple[str, ...]
     roles: tuple[str, ...]
     role: str
+    columns: tuple[str, ...]
     pipeline: Any
     open: list[str] = field(default_factory=list)
     functions: dict[Any, Any] = field(default_factory=dict)
@@ -184,6 +190,10 @@ class ViewType(_ProgramType):
     """Numba type of ``view``."""
 
 
+class BoardType(_ProgramType):
+    """Numba type of ``view.board``."""
+
+
 class RandomType(_ProgramType):
     """Numba type of ``view.random``."""
 
@@ -194,6 +204,18 @@ class ApplicationType(_ProgramType):
 
 class MessageType(_ProgramType):
     """Numba type of a message of one of the kinds in `arguments`."""
+
+
+class Names(tuple[str, ...]):
+    """Names that are known when a call is compiled, as the default of an argument."""
+
+
+class NamesType(types.Type):
+    """Numba type of `Names`; its values have no data."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        super().__init__(f"Names{names}")
 
 
 class NameType(types.Type):
@@ -226,6 +248,7 @@ _model(NodeType, ("state", types.voidptr), ("context", types.voidptr))
 _model(ContainerType, ("context", types.voidptr), ("head", types.voidptr))
 _model(ParametersType, ("parameters", types.voidptr))
 _model(ViewType, ("context", types.voidptr), ("node", types.int64))
+_model(BoardType, ("context", types.voidptr), ("node", types.int64))
 _model(RandomType, ("context", types.voidptr), ("node", types.int64))
 _model(ApplicationType, ("context", types.voidptr), ("number", types.int64))
 _model(MessageType, ("row", types.voidptr), ("kind", types.int64))
@@ -235,6 +258,19 @@ _model(MessageType, ("row", types.voidptr), ("kind", types.int64))
 class _NameModel(models.PrimitiveModel):
     def __init__(self, manager: Any, fe_type: Any) -> None:
         super().__init__(manager, fe_type, I64)
+
+
+register_model(NamesType)(models.OpaqueModel)
+
+
+@typeof_impl.register(Names)
+def _typeof_names(value: Names, context: Any) -> NamesType:
+    return NamesType(tuple(value))
+
+
+@imputils.lower_constant(NamesType)
+def _constant_names(context: Any, builder: Any, type_: Any, value: Any) -> Any:
+    return context.get_dummy_value()
 
 
 def type_text(type_: Any) -> str:
@@ -447,15 +483,70 @@ def _view_minimum_stretch(context: Any, builder: Any, type_: Any, value: Any) ->
     return call_core(context, builder, view.context, "minimum_stretch", F64, view.node)
 
 
-_BOARD = types.Array(types.float64, 1, "C", readonly=True)
-
-
-@_attribute(ViewType, "board", _BOARD)
+@_attribute(ViewType, "board", lambda view: BoardType(view.program))
 def _view_board(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    first = call_core(context, builder, view.context, "board", F64.as_pointer(), view.node)
-    length = call_core(context, builder, view.context, "board_length", I64, view.node)
-    return _array(context, builder, _BOARD, first, (length,))
+    call_core(context, builder, view.context, "check_board", I32, view.node)
+    return value
+
+
+_SHOWN_NUMBERS = types.Array(types.float64, 1, "C", readonly=True)
+
+
+@templates.infer_getattr
+class _BoardAttributes(templates.AttributeTemplate):
+    key = BoardType
+
+    def generic_resolve(self, board: Any, attr: str) -> Any:
+        if attr in METHODS[BoardType]:
+            return types.BoundFunction(METHODS[BoardType][attr], board)
+        if attr not in board.program.columns:
+            known = listed([*board.program.columns, *METHODS[BoardType]], attr)
+            raise NotCompiled(f"there is no view.board.{attr}; {known}")
+        return _SHOWN_NUMBERS
+
+
+@imputils.lower_getattr_generic(BoardType)
+def _board_array(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:
+    board = cgutils.create_struct_proxy(type_)(context, builder, value=value)
+    column = ir.Constant(I64, type_.program.columns.index(attr))
+    first = call_core(context, builder, board.context, "board", F64.as_pointer(), column)
+    return _array(context, builder, _SHOWN_NUMBERS, first, (load_slot(builder, board.context, "board_rows"),))
+
+
+@templates.infer_global(operator.getitem)
+class _BoardItem(templates.AbstractTemplate):
+    prefer_literal = True
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        if not isinstance(args[0], BoardType):
+            return None
+        numbers = args[0].program.columns
+        node, *names = args[1] if isinstance(args[1], types.BaseTuple) else (args[1],)
+        if not isinstance(node, types.Integer) or len(names) > 1:
+            raise NotCompiled(f"the index of view.board must be a whole number, got {type_text(args[1])}")
+        if len(numbers) > 1 and not names:
+            raise NotCompiled(f"view.board[node] requires a name; write view.board[node, {numbers[0]!r}]")
+        if names and getattr(names[0], "literal_value", None) not in numbers:
+            raise NotCompiled(f"the name in view.board[node, name] must be a literal; {listed(numbers, '')}")
+        return signature(types.float64, *args)
+
+
+@lower_builtin(operator.getitem, BoardType, types.Integer)
+@lower_builtin(operator.getitem, BoardType, types.BaseTuple)
+def _board_number(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    board = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
+    node, node_type, column = args[1], sig.args[1], 0
+    if isinstance(node_type, types.BaseTuple):
+        node, column = (
+            builder.extract_value(node, 0),
+            sig.args[0].program.columns.index(node_type[1].literal_value),
+        )
+        node_type = node_type[0]
+    node = context.cast(builder, node, node_type, types.int64)
+    number = cgutils.alloca_once(builder, F64)
+    call_core(context, builder, board.context, "board_number", I32, node, ir.Constant(I64, column), number)
+    return builder.load(number)
 
 
 #: The type of `View.queued` and of the result of `View.completed`: (application, tasks) pairs.

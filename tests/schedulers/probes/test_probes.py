@@ -246,7 +246,7 @@ def test_job_with_the_least_work_left_is_served_until_the_cap() -> None:
     node = SrptNode(gs.Eagle(srpt_cap=2.0))
     node.smallest = 10.0
     left = np.array([40.0, 20.0, 0.0, 10.0])
-    view: Any = View(board=left)
+    view: Any = View(board=SimpleNamespace(values=left))
     node.reservations = [[job, 3, 10.0, 0.0] for job in (0, 2, 1, 3)]
 
     def serve() -> int:

@@ -1,0 +1,231 @@
+"""Boards of several numbers: equal digests in all forms, with failures and resumed; errors name the remedy."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.testing import check_scheduler
+from gridsim.testing.resuming import resume_difference
+from tests.scheduling.nodes.test_message_core import scenarios
+
+needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs the extra jit")
+FORMS = ["interpreted", pytest.param("compiled", marks=needs_numba)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRIDSIM_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+class DodoorNode(gs.NodeProgram):
+    """A node that places each task on the better of two machines by loads that are refreshed in batches."""
+
+    def on_start(self, view: gs.View) -> None:
+        self.publish(view)
+
+    def on_end(self, view: gs.View) -> None:
+        self.publish(view)
+
+    def on_task(self, view: gs.View, message: Any) -> None:
+        view.enqueue(message.application, message.tasks)
+        self.publish(view)
+
+    def publish(self, view: gs.View) -> None:
+        view.publish(queue=view.tasks, work=view.work, falling=("work",))
+
+    def on_release(self, view: gs.View, application: Any, tasks: int) -> None:
+        for _ in range(tasks):
+            first = view.random.integers(view.machines)
+            second = view.random.integers(view.machines)
+            best = first if self.share(view, first, second) <= self.share(view, second, first) else second
+            view.board.add(best, queue=1, work=application.task_size / view.speed)
+            view.send(best, "task", application=application.number, tasks=1)
+
+    def share(self, view: gs.View, node: int, other: int) -> float:
+        """Return the weighted share of `node` in the load of both."""
+        queues = view.board[node, "queue"] + view.board[other, "queue"]
+        work = view.board[node, "work"] + view.board[other, "work"]
+        weight = self.parameters.weight
+        share = weight * view.board[node, "queue"] / queues if 0 < queues < 1e9 else 0.5 * weight
+        return share + ((1 - weight) * view.board[node, "work"] / work if 0 < work < 1e9 else 0.5)
+
+
+class Dodoor(gs.BoardScheduler, frozen=True, kw_only=True):
+    """Randomized placement with cached loads, after Dodoor (Zhang et al. 2025)."""
+
+    name = "dodoor"
+    policy = DodoorNode
+    numbers = ("queue", "work")
+    messages: ClassVar[Any] = {"task": gs.Message(170, moves_tasks=True, application=int, tasks=int)}
+    watch = "completion"
+
+    weight: float = 0.5
+
+
+class HybridNode(gs.NodeProgram):
+    """A node that keeps tasks up to a threshold, and else sends them to one of the least loaded nodes.
+
+    A node that gets a task while its queue is long spills it back to another one.
+    """
+
+    def on_start(self, view: gs.View) -> None:
+        view.publish(self.load(view))
+
+    def on_end(self, view: gs.View) -> None:
+        view.publish(self.load(view))
+
+    def load(self, view: gs.View) -> float:
+        return view.tasks / view.speed
+
+    def on_release(self, view: gs.View, application: Any, tasks: int) -> None:
+        for _ in range(tasks):
+            self.place(view, application.number, 0)
+
+    def on_task(self, view: gs.View, message: Any) -> None:
+        self.place(view, message.application, message.hops)
+
+    def place(self, view: gs.View, application: int, hops: int) -> None:
+        nodes = view.board.least(self.parameters.among)
+        best = nodes[view.random.integers(len(nodes))]
+        here = view.tasks < self.parameters.threshold or best == view.node or hops > self.parameters.hops
+        if here or view.board[best] >= self.load(view):
+            view.enqueue(application, 1)
+            view.publish(self.load(view))
+        else:
+            view.board.add(best, 1.0)
+            view.decide("spilled", application, machine=best, tasks=1, saw=view.board[best])
+            view.send(best, "task", application=application, tasks=1, hops=hops + 1)
+
+
+class Hybrid(gs.BoardScheduler, frozen=True, kw_only=True):
+    """Local placement with spillback, after the hybrid policy of Ray (Moritz et al. 2018)."""
+
+    name = "hybrid"
+    policy = HybridNode
+    messages: ClassVar[Any] = {
+        "task": gs.Message(170, moves_tasks=True, application=int, tasks=int, hops=int)
+    }
+    watch = "completion"
+    decision_words: ClassVar[Any] = {"spilled": ("sent a task to machine {machine}", "load there:", "")}
+
+    threshold: int = 2
+    among: int = 3
+    hops: int = 2
+
+
+class EveryNode(gs.NodeProgram):
+    """A node that uses every operation of the board, and notes what it sees."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.sum = 0.0
+
+    def on_start(self, view: gs.View) -> None:
+        view.publish(work=3.0 + view.node, falling=True)
+        view.timer(1.0 + view.node % 3, "look")
+
+    def on_timer(self, view: gs.View, name: str) -> None:
+        draw = view.random.integers(6)
+        node = view.random.integers(view.machines)
+        if draw == 0:
+            view.publish(queue=view.random.integers(4), work=view.random.random(), falling=view.node % 2 == 0)
+        elif draw == 1:
+            view.publish(work=5.0, queue=7, falling=("queue", "work"))
+        elif draw == 2:
+            view.board.add(node, -1.5, "queue")
+        elif draw == 3:
+            view.board.add(node, work=2.5)
+        elif draw == 4:
+            view.publish(queue=float("inf"))
+        else:
+            view.publish(work=1, falling=False)
+        place = 0
+        for other in view.board.least(view.machines - 1, "work"):
+            place += 1
+            self.sum += place * other
+        least = view.board.least(2, name="queue")
+        if least and view.node not in least and view.board.queue[node] < 1e9:
+            self.sum += least[0] + view.board.queue[node]
+        work = 0.0
+        for number in view.board.work:
+            work += min(number, 1e6)
+        view.note("seen", sum=self.sum, work=work, first=least[0], number=view.board[node, "work"])
+        if view.now < 30.0:
+            view.timer(view.random.exponential(2.0), "look")
+
+    def on_release(self, view: gs.View, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+
+
+class Every(gs.BoardScheduler, frozen=True, kw_only=True):
+    """A scheduler for `EveryNode`."""
+
+    name = "every"
+    policy = EveryNode
+    numbers = ("work", "queue")
+    timers = ("look",)
+    tables: ClassVar[Any] = {"seen": {"sum": float, "work": float, "first": int, "number": float}}
+
+
+class JobsNode(gs.NodeProgram):
+    """A node that publishes the remaining tasks of jobs, and runs those of the job with the fewest first."""
+
+    def on_release(self, view: gs.View, application: Any, tasks: int) -> None:
+        view.publish(tasks, application=application.number)
+        view.enqueue(application.number, tasks)
+
+    def on_idle(self, view: gs.View) -> None:
+        least = view.board.least(2)
+        view.note("seen", first=least[0], number=view.board[least[-1]], jobs=len(view.board.values))
+
+
+class Jobs(gs.BoardScheduler, frozen=True, kw_only=True):
+    """A scheduler with a board of applications."""
+
+    name = "jobs"
+    policy = JobsNode
+    board_of = "applications"
+    tables: ClassVar[Any] = {"seen": {"first": int, "number": float, "jobs": int}}
+
+
+SCHEDULERS = (Dodoor(batch=3, refresh="decisions"), Hybrid(age=2.0, refresh="individual"), Every(), Jobs())
+OPTIONS: Any = st.fixed_dictionaries(
+    {
+        "refresh": st.sampled_from(("continuous", "periodic", "individual", "decisions")),
+        "age": st.sampled_from((0.0, 1.0, 7.0)),
+        "error": st.sampled_from((0.0, 0.4)),
+        "batch": st.integers(1, 5),
+    }
+)
+FAILING = gs.Scenario(
+    gs.Platform.of([1.0, 2.0, 1.0, 4.0, 1.0, 2.0, 1.0, 1.0]),
+    gs.Workload.of([0.0, 5.0, 10.0, 10.0, 20.0], [9, 5, 30, 2, 12], [3.0, 8.0, 2.0, 10.0, 4.0]),
+    gs.Network(latency=0.02),
+    faults=gs.Faults.of([2, 5, 1], [6.0, 8.5, 15.0], [25.0, 9.0, 21.0]),
+    seed=4,
+)
+
+
+@needs_numba
+@settings(max_examples=20)
+@given(scenarios(), st.sampled_from((Dodoor, Hybrid, Every, Jobs)), OPTIONS)
+def test_both_forms_give_equal_digests(scenario: Any, scheduler: Any, options: Any) -> None:
+    results = [
+        gs.simulate(scenario, scheduler(**options), nodes=form) for form in ("interpreted", "compiled")
+    ]
+    assert results[0].digest == results[1].digest
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=lambda scheduler: scheduler.name)
+def test_runs_with_failures_continue_from_checkpoints(scheduler: Any, form: Any) -> None:
+    result = gs.simulate(FAILING, scheduler, nodes="interpreted")
+    assert resume_difference(FAILING, scheduler, result, record=False, nodes=form) is None
