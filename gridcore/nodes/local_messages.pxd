@@ -17,6 +17,7 @@ cdef class LocalMessages:
     cdef int _put(self, long long time, long long number, int node, MessageKind kind, message) except -1
     cdef long long _first(self) except -1
     cdef list _take(self, long long now)
+    cdef list _of(self, long long node)
     cdef int _drop(self, long long node) except -1
     cdef tuple _entries(self, Payloads payloads)
     cdef int _read(self, state, Payloads payloads) except -1

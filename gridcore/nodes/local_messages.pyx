@@ -71,6 +71,14 @@ cdef class LocalMessages:
             due.sort()                  # never compares messages, since the numbers before them differ
         return [message for _, _, message in due]
 
+    cdef list _of(self, long long node):
+        """Return the messages under way to a node, in the order of sending: (number, instant in ns, message)."""
+        events = np.empty((self.due.n + self.due.n_ring, 3), np.int64)
+        pending_read(&self.due, events)
+        return [(number, time, self.messages[slot][2])
+                for time, number, slot in events[np.argsort(events[:, 1])].tolist()
+                if self.messages[slot] is not None and self.messages[slot][0] == node]
+
     cdef int _drop(self, long long node) except -1:
         """Drop the messages of a node that fails."""
         cdef Py_ssize_t k

@@ -31,7 +31,9 @@ cdef class NodeActions:
     cdef Outbox* out
     cdef bint at_once
     cdef bint dirty                     # whether sent messages wait for the end of the wave
-    cdef object deferred_kind           # the kind of the deferred message that is being handled, or None
+    cdef str read_only_reason           # what nodes do now while they must not act, for errors; or None
+    cdef bint is_observed               # whether a sampler reads nodes now, which must not write notes either
+    cdef object open_call               # the recorder of the handler call at hand, or None
     cdef object observe
     cdef Payloads payloads
     cdef LocalMessages local
@@ -59,6 +61,7 @@ cdef class NodeActions:
     cdef int _check_known(self, Py_ssize_t node, long long application) except -1
     cdef int _place(self, Py_ssize_t node, long long application, long long tasks) except -1
 
+    cdef Py_ssize_t _checked_node(self, Py_ssize_t node) except -1
     cdef int _catch_up(self, Py_ssize_t machine) except -1
     cdef long long _tasks_at(self, Py_ssize_t machine) except -1
     cdef double _work(self, Py_ssize_t machine) except -1.0
@@ -79,6 +82,7 @@ cdef class NodeActions:
     cdef int _account_for_message(self, Py_ssize_t node, MessageKind k, const long long* row) except -1
     cdef long long _bytes_of(self, Py_ssize_t node, MessageKind kind, dict fields) except -1
     cdef object _send_error(self, node, to, kind, dict fields)
+    cdef dict _fields(self, MessageKind kind, const long long* row)
     cdef int _send_now(self, MessageKind kind, const long long* row) except -1
     cdef int _copy(self, const long long* row, unsigned char[:, ::1] records) except -1
     cdef int _flush(self) except -1

@@ -31,6 +31,19 @@ cdef class View:
     cdef readonly object slots          #: The slot schedule of this machine, where the scheduler has rigid jobs.
     cdef object _neighbours
 
+    def __repr__(self):
+        cdef NodeActions core = self.core
+        if core is None:
+            return object.__repr__(self)
+        parts = [f"machine {self.machine}", f"{self.waiting} waiting and {self.tasks - self.waiting} running tasks"]
+        held = [f"{tasks} of application {index}" for index, tasks in core.held_by(self.node).items() if tasks]
+        if held:
+            parts.append(f"tasks to place: {', '.join(held)}")
+        timers = [f"{name} at {instant / 1e9} s" for _, instant, name, _ in core.timers_of(self.node)]
+        if timers:
+            parts.append(f"timers: {', '.join(timers)}")
+        return f"<View of node {self.node}, t = {self.now} s: {'; '.join(parts)}>"
+
     @property
     def machine(self) -> int:
         """The number of the machine on which this node runs: equal to `node` unless there is a layout."""
@@ -200,12 +213,13 @@ cdef class View:
         return index
 
     cdef int _check_may_act(self) except -1:
-        """Raise an error in handlers of deferred messages, whose time of call depends on unrelated events."""
-        if self.core.deferred_kind is not None:
-            raise self.core.error_type(f"t = {self.now} s: node {self.node} acts in a handler of "
-                                       f"{self.core.deferred_kind.name!r}, but handlers of deferred messages may only "
-                                       "read and note; leave out deferred=True")
+        """Raise an error in calls that may only read, whose time depends on unrelated events."""
+        if self.core.read_only_reason is not None:
+            raise self.core.error_type(f"t = {self.now} s: node {self.node} acts in {self.core.read_only_reason}")
         return 0
+
+    cdef int _check_may_note(self) except -1:
+        return self._check_may_act() if self.core.is_observed else 0
 
     def enqueue(self, application: int, tasks: int):
         """Enqueue `tasks` tasks of `application` on this machine.
@@ -393,6 +407,7 @@ cdef class View:
         SchedulerError
             If the scheduler does not declare the table or its columns, or a value has the wrong type.
         """
+        self._check_may_note()
         self.core.add_note(self.node, table, values)
 
     def decide(self, action: str, application: int, *, machine: int = -1, task: int = -1, tasks: int = 0,
@@ -421,6 +436,7 @@ cdef class View:
         SchedulerError
             If the action is not one of `decision_words`, or the node does not know the application.
         """
+        self._check_may_note()
         self.core.record_decision(self.node, action, self._known_application(application), {
             "machine": machine, "task": task, "tasks": tasks, "among": among, "saw": saw, "limit": limit, "age": age})
 
