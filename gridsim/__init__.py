@@ -9,7 +9,7 @@ Scenarios: Scenario, Platform, Workload, Network, Faults, Fluctuation, Zones; di
 Exponential, LogNormal, LogUniform, Normal; attributes of machines DrawnAttributes, ListedAttributes, and
 requirements of jobs Constraints.
 
-Runs: simulate, emulate, resume, compare, replicate, sweep, ladder, replication; Sweep, Store.
+Runs: simulate, emulate, resume, compare, replicate, sweep, ladder, replication; Sweep, Store, Observe.
 
 Results: Result, Table, Comparison, Replicates, SweepResult, Ladder, Estimate, write_report; bounds Bound,
 fluid_bound, discrete_bound, offered_load; other formats to_batsim, to_swf, to_perfetto, result_from_log,

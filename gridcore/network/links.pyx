@@ -41,12 +41,12 @@ _STATE = {
 _LOG = {
     "logged": TableEntry({
         "kind": (0, "kinds"), "sender": (0, "machines"), "receiver": (0, "machines"), "sent": INSTANT,
-        "delivered": (DROPPED, LATEST + 1), "nbytes": (0, 2**31), "subject": ANY,
+        "delivered": (DROPPED, LATEST + 1), "nbytes": (0, 2**31), "subject": ANY, "node": (0, "nodes"),
     }),
     "unlogged": NumberEntry(0, LATEST + 1), "places": ArrayEntry(np.int64, ("where",), (-1, "logged")),
     "letter_places": ArrayEntry(np.int64, ("letters",), (-1, "logged")),
 }
-#: Columns of the message log; sender and receiver are machines.
+#: Columns of the message log; sender and receiver are machines, node is the sending node.
 LOGGED = tuple(_LOG["logged"].columns)
 # Maximum size of a record (bytes); even those of the maximum number of messages then fit into the address space.
 cdef Py_ssize_t _MAX_WIDTH = 2**20
@@ -305,7 +305,7 @@ cdef class Links(Transit):
 
     # -- the log of messages ------------------------------------------------------------------------------
 
-    def log(self, long long limit, subjects: ArrayLike):
+    def log(self, long long limit, subjects: ArrayLike, nodes: Bools | None = None):
         """Log each message between machines that is sent from now on.
 
         Parameters
@@ -315,11 +315,13 @@ cdef class Links(Transit):
         subjects
             int64[kinds]; for each kind, the offset in its record of the int64 that is logged as the subject
             of the message, -1 for none.
+        nodes
+            bool[nodes], the nodes whose messages are logged; None for all.
 
         Raises
         ------
         ValueError
-            If an offset is outside the record, or a message has been sent already.
+            If an offset is outside the record, `nodes` has the wrong length, or a message has been sent already.
         """
         cdef _Guard access = guard(&self.in_call)
         offsets = integers(subjects, "subjects")
@@ -332,8 +334,12 @@ cdef class Links(Transit):
                 raise ValueError(f"subjects[{k}] must be -1 or in 16..{self.width[k] - 8}, got {offsets[k]}")
         if self.sequence:
             raise ValueError(f"log must be called before the first message, got {self.sequence} messages")
+        is_logged = None if nodes is None else np.array(nodes, np.bool_)
+        if is_logged is not None and is_logged.shape != (self.machine_of.shape[0],):
+            raise ValueError(f"nodes must have {self.machine_of.shape[0]} entries, got shape {is_logged.shape}")
         messagelog_slots(&self.message_log, self.slots + 1)
         self.message_log.max_rows, self.subject_at = limit, offsets
+        self.is_logged = None if is_logged is None else is_logged.view(np.uint8)
 
     def logged(self) -> dict[str, Integers]:
         """Return the logged messages in the order of sending, with the int64 columns `LOGGED`; times are in ns.

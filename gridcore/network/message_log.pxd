@@ -6,15 +6,15 @@ from libc.string cimport memcpy
 from gridcore.common.memory cimport reallocate
 
 cdef enum:
-    LOG_COLUMNS = 7
+    LOG_COLUMNS = 8
 cdef enum:
     UNDER_WAY = -1
     DROPPED = -2
 
 
-cdef struct LogEntry:               # `delivered` is an instant (ns), UNDER_WAY or DROPPED
+cdef struct LogEntry:               # `delivered` is an instant (ns), UNDER_WAY or DROPPED; `node` is the sending node
     long long sent, delivered, subject
-    int kind, sender, receiver, nbytes
+    int kind, sender, receiver, nbytes, node
 
 
 cdef struct MessageLog:             # all zero if there is no log
@@ -71,7 +71,7 @@ cdef inline void messagelog_copy(const MessageLog* l, long long[:, ::1] out) noe
     for k in range(l.n):
         p = &l.entry[k]
         out[k, 0], out[k, 1], out[k, 2], out[k, 3] = p.kind, p.sender, p.receiver, p.sent
-        out[k, 4], out[k, 5], out[k, 6] = p.delivered, p.nbytes, p.subject
+        out[k, 4], out[k, 5], out[k, 6], out[k, 7] = p.delivered, p.nbytes, p.subject, p.node
 
 
 cdef inline int messagelog_fill(MessageLog* l, const long long[:, ::1] rows) except -1:
@@ -81,7 +81,7 @@ cdef inline int messagelog_fill(MessageLog* l, const long long[:, ::1] rows) exc
     l.n = 0
     for k in range(rows.shape[0]):
         p.kind, p.sender, p.receiver, p.sent = <int> rows[k, 0], <int> rows[k, 1], <int> rows[k, 2], rows[k, 3]
-        p.delivered, p.nbytes, p.subject = rows[k, 4], <int> rows[k, 5], rows[k, 6]
+        p.delivered, p.nbytes, p.subject, p.node = rows[k, 4], <int> rows[k, 5], rows[k, 6], <int> rows[k, 7]
         messagelog_add(l, &p)
     return 0
 

@@ -66,6 +66,7 @@ cdef class Transit:
     cdef Py_ssize_t due_room
     cdef MessageLog message_log
     cdef const long long[::1] subject_at  # per kind, offset of the logged subject in the record, -1: none
+    cdef const unsigned char[::1] is_logged  # per node, whether its messages are logged; None: all are
     # for a run shared by several processes (`gridcore.network.exchange`): the process of each machine, this process,
     # the messages that its machines sent since the last exchange, and the present step of the instant
     cdef bint shared

@@ -405,10 +405,12 @@ cdef class Transit:
             self._windows[machine, (at - self.window_start) // self.window] += nbytes
 
     cdef int _log(self, int kind, const void* record, long long sent, long long delivered, long long nbytes) except -2:
-        """Log a message between the nodes of `record`; return its place in the log."""
+        """Log a message between the nodes of `record`; return its place in the log, or -1 if it is not logged."""
         cdef const long long* header = <const long long*> record
         cdef LogEntry p
-        p.kind, p.nbytes, p.sent, p.delivered = kind, <int> nbytes, sent, delivered
+        if self.is_logged is not None and not self.is_logged[header[1]]:
+            return -1
+        p.kind, p.nbytes, p.sent, p.delivered, p.node = kind, <int> nbytes, sent, delivered, <int> header[1]
         p.receiver, p.sender = <int> self.machine_of[header[0]], <int> self.machine_of[header[1]]
         p.subject = messagelog_subject(record, self.subject_at[kind])
         return messagelog_add(&self.message_log, &p)

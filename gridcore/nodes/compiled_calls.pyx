@@ -242,6 +242,7 @@ cdef int find_least(PyObject* core, long long node, long long k, long long colum
 
 cdef int add_to_number(PyObject* core, long long node, long long row, long long column, double delta,
                        long long is_last) except -1:
+    check_may_act(<NodeActions> core, node)
     return (<NodeActions> core)._add_to_board(node, row, column, delta, is_last)
 
 

@@ -506,17 +506,28 @@ cdef class RecordContainers:
 
     def getstate(self, k: int) -> dict[str, Any]:
         """Return container `k` of all nodes: ``counts``, int64[nodes], and ``rows``, int64[rows, words]."""
-        offset, prototype = self.entries[k]
-        cdef Container view = rebuild(type(prototype), prototype._columns(), None)
+        cdef Container prototype = self.entries[k][1]
         cdef Py_ssize_t node
-        parts = [np.empty((0, view.columns.words), np.int64)]
-        for node in range(self.records.shape[0]):
-            view.head = self._head(node, offset)[0]
-            try:
-                parts.append(view.rows())
-            finally:
-                memset(&view.head, 0, sizeof(Head))
-        return {"counts": np.array([len(part) for part in parts[1:]], np.int64), "rows": np.concatenate(parts)}
+        parts = [self.rows(k, node) for node in range(self.records.shape[0])]
+        return {"counts": np.array([len(part) for part in parts], np.int64),
+                "rows": np.concatenate([np.empty((0, prototype.columns.words), np.int64), *parts])}
+
+    def rows(self, k: int, Py_ssize_t node) -> Integers:
+        """Return the rows of container `k` of a node, as `Container.rows` does."""
+        offset, prototype = self.entries[k]
+        if not 0 <= node < self.records.shape[0]:
+            raise ValueError(f"node must be in 0..{self.records.shape[0] - 1}, got {node}")
+        cdef Container view = rebuild(type(prototype), prototype._columns(), None)
+        view.head = self._head(node, offset)[0]
+        try:
+            return view.rows()
+        finally:
+            memset(&view.head, 0, sizeof(Head))
+
+    def copy_of(self, k: int, Py_ssize_t node) -> Container:
+        """Return a copy of container `k` of a node."""
+        prototype = self.entries[k][1]
+        return rebuild(type(prototype), prototype._columns(), self.rows(k, node))
 
     def setstate(self, k: int, counts: Integers, rows: Integers):
         """Replace the rows of container `k` of all nodes by those that `getstate` returned."""

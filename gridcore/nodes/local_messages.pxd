@@ -22,6 +22,7 @@ cdef class LocalMessages:
     cdef long long _first(self) except -1
     cdef list _take(self, long long now)
     cdef int _free(self, int slot) except -1
+    cdef list _of(self, long long node)
     cdef int _drop(self, long long node) except -1
     cdef dict _entries(self)
     cdef int _read(self, state) except -1

@@ -86,6 +86,18 @@ cdef class LocalMessages:
         self.unused.append(slot)
         return 0
 
+    cdef list _of(self, long long node):
+        """Return the messages under way to a node, in the order of sending: (number, instant in ns, slot)."""
+        cdef const long long* row
+        messages = []
+        events = np.empty((self.due.n + self.due.n_ring, 3), np.int64)
+        pending_read(&self.due, events)
+        for time, number, slot in events[np.argsort(events[:, 1])].tolist():
+            row = self.data + <int> slot * self.words
+            if row[0] >= 0 and row[1] == node:
+                messages.append((number, time, slot))
+        return messages
+
     cdef int _drop(self, long long node) except -1:
         """Drop the messages of a node that fails."""
         cdef Py_ssize_t slot, k

@@ -200,7 +200,7 @@ cdef class NodeCore(NodeEvents):
         active_make(&self.start, self.nodes)
         active_make(&self.end, queues.machines)
         active_make(&self.idle, queues.machines)
-        self.now, self.phase, self.pause_at = 0, NOTHING, STRIDE
+        self.now, self.phase, self.pause_at, self.sample_at = 0, NOTHING, STRIDE, NEVER
         if isinstance(compiled_form, Handlers):
             self._use_handlers(compiled_form)
         elif compiled_form is not None:
@@ -387,6 +387,8 @@ cdef class NodeCore(NodeEvents):
                 containers._start(u[k] - role.first)
             if self.cython_handlers is not None:
                 self.cython_handlers._forget(u[k])
+            if self.recorder is not None and self.is_recorded[u[k]]:
+                self.recorder.failed(u[k])
             timers_cancel(&self.timers, <int> u[k], -1)
             self.local._drop(u[k])
             if self.board is not None and not self.board.is_per_application:

@@ -31,7 +31,9 @@ cdef class NodeActions:
     cdef Outbox* out
     cdef bint at_once
     cdef bint dirty                     # whether sent messages wait for the end of the wave
-    cdef object deferred_kind           # the kind of the deferred message that is being handled, or None
+    cdef str read_only_reason           # what nodes do now while they must not act, for errors; or None
+    cdef bint is_observed               # whether a sampler reads nodes now, which must not write notes either
+    cdef object open_call               # the recorder of the handler call at hand, or None
     cdef object observe
     cdef Payloads payloads
     cdef LocalMessages local
@@ -63,6 +65,7 @@ cdef class NodeActions:
     cdef int _check_known(self, Py_ssize_t node, long long application) except -1
     cdef int _place(self, Py_ssize_t node, long long application, long long tasks) except -1
 
+    cdef Py_ssize_t _checked_node(self, Py_ssize_t node) except -1
     cdef int _catch_up(self, Py_ssize_t machine) except -1
     cdef long long _tasks_at(self, Py_ssize_t machine) except -1
     cdef double _work(self, Py_ssize_t machine) except -1.0
@@ -75,7 +78,7 @@ cdef class NodeActions:
     cdef int _enqueue(self, Py_ssize_t node, long long application, long long tasks) except -1
     cdef long long _tasks_to_place(self, Py_ssize_t node, long long application) noexcept
     cdef long long _take(self, Py_ssize_t node, long long application, long long tasks) except -1
-    cdef object _deferred_error(self, Py_ssize_t node)
+    cdef object _read_only_error(self, Py_ssize_t node)
     cdef int _set_timer(self, Py_ssize_t node, Py_ssize_t name, double seconds, double value) except -1
     cdef int _set_timer_at(self, Py_ssize_t node, Py_ssize_t name, long long instant, double value) except -1
     cdef int _act_after(self, Py_ssize_t node, double seconds) except -1
@@ -88,6 +91,7 @@ cdef class NodeActions:
     cdef long long* _send_later(self, Py_ssize_t node, MessageKind kind, double seconds,
                                 long long application) except NULL
     cdef object _send_error(self, node, to, kind, dict fields)
+    cdef dict _fields(self, MessageKind kind, const long long* row)
     cdef int _send_now(self, MessageKind kind, const long long* row) except -1
     cdef int _copy(self, const long long* row, unsigned char[:, ::1] records) except -1
     cdef int _flush(self) except -1
@@ -95,7 +99,7 @@ cdef class NodeActions:
 
 
 cdef inline int check_may_act(NodeActions core, Py_ssize_t node) except -1:
-    """Raise an error in handlers of deferred messages, whose time of call depends on unrelated events."""
-    if core.deferred_kind is not None:
-        raise core._deferred_error(node)
+    """Raise an error in calls that may only read, whose time depends on unrelated events."""
+    if core.read_only_reason is not None:
+        raise core._read_only_error(node)
     return 0

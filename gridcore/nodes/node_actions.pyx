@@ -13,11 +13,12 @@ cimport cython
 from gridcore.common.arguments cimport check_instant
 from gridcore.common.memory cimport reallocate
 from gridcore.network.transit cimport LONGEST_MESSAGE
+from gridcore.nodes.calls cimport new_object
 from gridcore.nodes.holdings cimport Holding, holdings_find, holdings_free, holdings_give
 from gridcore.common.instants cimport later_by
 from gridcore.nodes.outbox cimport outbox_clear, outbox_free, outbox_sort
-from gridcore.nodes.roles cimport ON_ACT, ON_TIMER, role_of
-from gridcore.nodes.timers cimport timers_free, timers_set
+from gridcore.nodes.roles cimport ON_ACT, ON_TIMER, WITH_VALUE, role_of
+from gridcore.nodes.timers cimport Timer, timers_free, timers_set
 from gridcore.nodes.active_set cimport active_add, active_free
 from gridcore.queues.availability cimport Grid
 from gridcore.queues.edf cimport Queue
@@ -88,6 +89,10 @@ cdef class NodeActions:
         if value != value:
             raise self.error_type(f"t = {self.now / 1e9} s: node {node} publishes a number: "
                                   f"value must be a number or inf, got {value!r}")
+        if self.open_call is not None:
+            name = self.board.numbers[column]
+            fields = {"value" if name == "values" else name: value}
+            self.open_call.add("publish", fields if application < 0 else {"application": application, **fields})
         return self.board._publish(node if application < 0 else application, column, value, falling, self.now)
 
     cdef int _add_to_board(self, Py_ssize_t node, Py_ssize_t row, Py_ssize_t column, double delta,
@@ -122,6 +127,76 @@ cdef class NodeActions:
                                   f"of application {application}, but has {0 if holding == NULL else holding.tasks} to place")
         holding.tasks -= tasks
         return 0
+
+    # -- what a node has, for records and errors --------------------------------------------------------------
+
+    def held_by(self, Py_ssize_t node) -> dict[int, int]:
+        """Return application -> tasks to place, for the applications that a node knows, ascending."""
+        held = {}
+        cdef int at = self.holdings.first[self._checked_node(node)]
+        while at >= 0:
+            held[self.holdings.entry[at].application] = self.holdings.entry[at].tasks
+            at = self.holdings.entry[at].next_of_node
+        return dict(sorted(held.items()))
+
+    def timers_of(self, Py_ssize_t node) -> list[tuple[int, int, str, dict[str, float]]]:
+        """Return the pending timers of a node in the order of setting: (number, instant in ns, name, fields)."""
+        cdef const Timer* timer
+        cdef int slot = self.timers.first[self._checked_node(node)]
+        timers = []
+        while slot >= 0:
+            timer = &self.timers.timer[slot]
+            timers.append((timer.number, timer.time, self.timer_names[timer.name],
+                           {"value": timer.value} if self._handles(node, WITH_VALUE) else {}))
+            slot = timer.next
+        return timers[::-1]             # the list of a node begins with the timer that was set last
+
+    def acts_of(self, Py_ssize_t node) -> list[tuple[int, int]]:
+        """Return when `on_act` of a node is due, in the order of the calls of `View.act`: (number, instant in ns)."""
+        cdef int slot = self.turns.first[self._checked_node(node)]
+        acts = []
+        while slot >= 0:
+            acts.append((self.turns.timer[slot].number, self.turns.timer[slot].time))
+            slot = self.turns.timer[slot].next
+        return acts[::-1]
+
+    def local_messages_of(self, Py_ssize_t node) -> list[tuple[int, int, Any]]:
+        """Return the local messages under way to a node, in the order of sending: (number, instant in ns, message)."""
+        cdef const long long* row
+        cdef MessageKind kind
+        cdef object message
+        messages = []
+        for number, time, slot in self.local._of(self._checked_node(node)):
+            row = self.local.data + <int> slot * self.local.words
+            kind = <MessageKind> self.local.kinds[row[0]]
+            message = new_object(kind.type)
+            message.sender = node
+            for name, value in self._fields(kind, row + 1).items():
+                setattr(message, name, value)
+            messages.append((number, time, message))
+        return messages
+
+    def outbox_sizes(self) -> list[int]:
+        """Return the number of messages of each kind that wait for the end of the wave."""
+        cdef Py_ssize_t k
+        return [self.out[k].n for k in range(self.n_kinds)]
+
+    def sent_since(self, sizes: Sequence[int]) -> list[tuple[str, int, dict[str, Any]]]:
+        """Return the messages that wait for the end of the wave beyond `sizes` of each kind: (kind, receiver, fields)."""
+        cdef Py_ssize_t k, j
+        cdef const long long* row
+        messages = []
+        for k in range(self.n_kinds):
+            for j in range(sizes[k], self.out[k].n):
+                row = self.out[k].data + j * self.out[k].words
+                messages.append(((<MessageKind> self.kinds[k]).name, row[0],
+                                 self._fields(<MessageKind> self.kinds[k], row)))
+        return messages
+
+    cdef Py_ssize_t _checked_node(self, Py_ssize_t node) except -1:
+        if not 0 <= node < self.nodes:
+            raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
+        return node
 
     # -- machines -------------------------------------------------------------------------------------------
 
@@ -219,6 +294,8 @@ cdef class NodeActions:
             self.queues._update(machine)
             raise
         active_add(&self.reorder, <int> machine)
+        if self.open_call is not None:
+            self.open_call.add("enqueue", {"application": application, "tasks": tasks})
         return 0
 
     cdef long long _take(self, Py_ssize_t node, long long application, long long tasks) except -1:
@@ -234,6 +311,8 @@ cdef class NodeActions:
         active_add(&self.reorder, <int> machine)
         if self.has_on_idle and queues.count[machine] == 0 and queues.running[machine] < 0:
             active_add(&self.idle, <int> machine)
+        if self.open_call is not None:
+            self.open_call.add("take", {"application": application, "tasks": tasks})
         return tasks
 
     cdef int _set_timer(self, Py_ssize_t node, Py_ssize_t name, double seconds, double value) except -1:
@@ -255,9 +334,8 @@ cdef class NodeActions:
                                   f"got {seconds!r}")
         return timers_set(&self.turns, later_by(self.now, seconds), <int> node, 0, 0.0)
 
-    cdef object _deferred_error(self, Py_ssize_t node):
-        return self.error_type(f"t = {self.now / 1e9} s: node {node} acts in a handler of {self.deferred_kind.name!r}, "
-                               "but handlers of deferred messages may only read and note; leave out deferred=True")
+    cdef object _read_only_error(self, Py_ssize_t node):
+        return self.error_type(f"t = {self.now / 1e9} s: node {node} acts in {self.read_only_reason}")
 
     cdef object _timer_error(self, node, name, seconds):
         message = f"t = {self.now / 1e9} s: node {node} sets the timer {name!r}"
@@ -348,11 +426,26 @@ cdef class NodeActions:
         return self.error_type(f"{message}, which is {'' if known.number < 0 else 'not '}a local kind: "
                                "use view.later for local kinds, view.send for others")
 
+    cdef dict _fields(self, MessageKind kind, const long long* row):
+        """Return the fields of the message with the record `row`."""
+        cdef Py_ssize_t k
+        fields = {}
+        for k in range(kind.n):
+            if kind.type_codes[k] == 2:
+                fields[kind.fields[k]] = self.payloads.arrays[row[2 + k]]
+            elif kind.type_codes[k]:
+                fields[kind.fields[k]] = (<const double*> row)[2 + k]
+            else:
+                fields[kind.fields[k]] = row[2 + k]
+        return fields
+
     cdef int _send_now(self, MessageKind kind, const long long* row) except -1:
         """Send the message with the record `row` at once."""
         cdef Links links = self.links
         cdef long long nbytes = kind.nbytes if kind.size is None else row[2 + kind.n]
         check_instant(self.now, "now", max(kind.delay, 2 * links.latency + LONGEST_MESSAGE))
+        if self.open_call is not None:
+            self.open_call.sent(kind.name, row[0], self._fields(kind, row), kind.delay)
         if self.observe is not None:
             records = np.empty((1, 8 * (2 + kind.n)), np.uint8)
             self._copy(row, records)

@@ -40,6 +40,10 @@ cdef class NodeEvents(NodeActions):
     cdef readonly long long events      #: number of handler calls so far
     cdef long long limit, pause_at
     cdef long long since                # `events` when this instant began
+    cdef object sampler                 # called at `sample_at` ns (`NEVER`: not at all); see `sample`
+    cdef long long sample_at
+    cdef object recorder                # of the handler calls of some nodes, or None; see `record_calls`
+    cdef const unsigned char[::1] is_recorded  # per node
     cdef bint needs_engine              # whether this instant has so many events that the engine must check
     cdef int phase                      # the phase handled last
     cdef int[::1] direct_kinds          # numbers of the kinds with their own delay
@@ -64,9 +68,12 @@ cdef class NodeEvents(NodeActions):
     cdef int _call_compiled(self, Py_ssize_t handler, Py_ssize_t node, const long long* arguments) except -1
     cdef int _call_without_arguments(self, Py_ssize_t event, str handler, int node) except -1
     cdef int _call(self, str handler, Py_ssize_t node, PyObject* first, PyObject* second) except -1
+    cdef int _record_call(self, str handler, Py_ssize_t node, PyObject* first, PyObject* second) except -1
+    cdef int _record_compiled_call(self, Py_ssize_t handler, Py_ssize_t node, const long long* arguments) except -1
     cdef object _view(self, Py_ssize_t node)
 
     cdef long long _advance(self, long long limit) except -1
+    cdef int _run_sampler(self, long long end) except -1
     cdef long long _due(self) except -1
     cdef bint _has_pending_acts(self) noexcept
     cdef int _phase_due(self) except -1

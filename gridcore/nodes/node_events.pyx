@@ -156,7 +156,10 @@ cdef class NodeEvents(NodeActions):
         role = role_of(self.roles, node)
         if role.handlers[handler] != NULL:
             self.last_handler, self.last_node = handler, node
-            (<Handler> role.handlers[handler])(&self.context, node, arguments, role.states + node * role.stride)
+            if self.recorder is not None and self.is_recorded[node]:
+                self._record_compiled_call(handler, node, arguments)
+            else:
+                (<Handler> role.handlers[handler])(&self.context, node, arguments, role.states + node * role.stride)
             return self._handle_now() if self.n_instant else 0
         if not 0 <= handler - self.n_kinds < EVENTS:
             raise self._missing_handler(self.by_name[self._handler_names()[handler]], node)
@@ -184,7 +187,10 @@ cdef class NodeEvents(NodeActions):
     @cython.final
     cdef int _call(self, str handler, Py_ssize_t node, PyObject* first, PyObject* second) except -1:
         """Call an interpreted handler, and handle the messages that it sends with a delay of 0."""
-        call(handler, self.programs[node], self._view(node), first, second)
+        if self.recorder is not None and self.is_recorded[node]:
+            self._record_call(handler, node, first, second)
+        else:
+            call(handler, self.programs[node], self._view(node), first, second)
         return self._handle_now() if self.n_instant else 0
 
     @cython.final
@@ -204,6 +210,83 @@ cdef class NodeEvents(NodeActions):
             view = new_view(self, <int> node, None if self.slots is None else self.slots(node))
             self.views[node] = view
         return view
+
+    # -- observers --------------------------------------------------------------------------------------------
+
+    def sample(self, long long first, sampler: Callable[[int], int]):
+        """Call `sampler` at `first` ns, when all events up to that instant have been handled, and then when it asks to.
+
+        It gets the instant, reads programs and views, and returns the instant (ns) of the next call.  It adds no
+        event, so that the run takes the same course without it; nodes cannot act meanwhile.
+        """
+        self.sample_at, self.sampler = first, sampler
+
+    def sample_rest(self):
+        """Call the sampler at its instants up to the present one, at the end of the run."""
+        self._run_sampler(self.now + 1)
+
+    def record_calls(self, recorder, is_recorded: Bools):
+        """Report the handler calls of some nodes to `recorder`: a `gridsim.scheduling.nodes.diary.Recorder`.
+
+        For each call the core calls `begin`, the handler, and `end`; between these, `sent` for each message that
+        leaves at once and `add` for changes of the queue and the board.
+        """
+        self.recorder, self.is_recorded = recorder, np.array(is_recorded, np.bool_).view(np.uint8)
+
+    def view(self, Py_ssize_t node) -> View:
+        """Return the view of a node."""
+        return self._view(self._checked_node(node))
+
+    cdef int _run_sampler(self, long long end) except -1:
+        """Call the sampler at each of its instants before `end` ns, when all events before `end` were handled."""
+        cdef long long now = self.now
+        self.read_only_reason, self.is_observed = "a column of Observe, which may only read", True
+        while self.sample_at < end:
+            self.now = self.sample_at
+            self.sample_at = self.sampler(self.now)
+        self.now, self.read_only_reason, self.is_observed = now, None, False
+        return 0
+
+    cdef int _record_call(self, str handler, Py_ssize_t node, PyObject* first, PyObject* second) except -1:
+        """Call an interpreted handler of a recorded node."""
+        cdef tuple arguments = ()
+        if first != NULL:
+            arguments = (<object> first,) if second == NULL else (<object> first, <object> second)
+        self.recorder.begin(node, handler, arguments)
+        self.open_call = self.recorder
+        call(handler, self.programs[node], self._view(node), first, second)
+        self.open_call = None
+        self.recorder.end()
+        return 0
+
+    cdef int _record_compiled_call(self, Py_ssize_t handler, Py_ssize_t node, const long long* arguments) except -1:
+        """Call a compiled handler of a recorded node; the recorder gets the arguments of the interpreted one."""
+        cdef Role* role = role_of(self.roles, node)
+        cdef Py_ssize_t event = handler - self.n_kinds
+        cdef MessageKind kind
+        cdef tuple values = ()
+        if event < 0 or event >= EVENTS:
+            kind = <MessageKind> (self.kinds[handler] if event < 0 else self.local.kinds[event - EVENTS])
+            method, message = self._handler_of(kind, node), new_object(kind.type)
+            message.sender, values = arguments[1], (message,)
+            for name, value in self._fields(kind, arguments).items():
+                setattr(message, name, value)
+        else:
+            method = EVENT_NAMES[event]
+            if event == ON_TIMER:
+                values = (self.timer_names[arguments[0]],)
+                if self._handles(node, WITH_VALUE):
+                    values += ((<const double*> arguments)[1],)
+            elif event == ON_RELEASE or event == ON_LOST:
+                values = (arguments[0], arguments[1])
+            elif event == ON_DONE:
+                values = (arguments[0],)
+        self.recorder.begin(node, method, values)
+        self.open_call = self.recorder
+        (<Handler> role.handlers[handler])(&self.context, node, arguments, role.states + node * role.stride)
+        self.open_call = None
+        self.recorder.end()
+        return 0
 
     # -- due events -------------------------------------------------------------------------------------------
 
@@ -225,6 +308,8 @@ cdef class NodeEvents(NodeActions):
             if self.finished:
                 return self.now
             at = self._due()
+            if self.sample_at < min(at, self.limit) < NEVER:
+                self._run_sampler(min(at, self.limit))
             if at > self.limit or at == NEVER:
                 return NEVER
             if at > self.now:
@@ -358,12 +443,13 @@ cdef class NodeEvents(NodeActions):
             machine, times, records = (np.concatenate(column) for column in zip(
                 self.links._take_unboxed(<int> number, self.now), self.links._take_boxed(<int> number, self.now)))
             rows, order = records, np.lexsort((times, machine))
-            self.deferred_kind = self.kinds[number]
+            self.read_only_reason = (f"a handler of {(<MessageKind> self.kinds[number]).name!r}, but handlers of "
+                                     "deferred messages may only read and note; leave out deferred=True")
             try:
                 for k in range(order.shape[0]):
                     self._deliver(<MessageKind> self.kinds[number], -1, <const long long*> &rows[order[k], 0])
             finally:
-                self.deferred_kind = None
+                self.read_only_reason = None
             self.events += order.shape[0]
         mailboxes_tidy(&self.links.boxes)
         return 0

@@ -134,6 +134,19 @@ cdef class View:
     cdef object _neighbours
     cdef BoardView _board
 
+    def __repr__(self):
+        cdef NodeActions core = self.core
+        if core is None:
+            return object.__repr__(self)
+        parts = [f"machine {self.machine}", f"{self.waiting} waiting and {self.tasks - self.waiting} running tasks"]
+        held = [f"{tasks} of application {index}" for index, tasks in core.held_by(self.node).items() if tasks]
+        if held:
+            parts.append(f"tasks to place: {', '.join(held)}")
+        timers = [f"{name} at {instant / 1e9} s" for _, instant, name, _ in core.timers_of(self.node)]
+        if timers:
+            parts.append(f"timers: {', '.join(timers)}")
+        return f"<View of node {self.node}, t = {self.now} s: {'; '.join(parts)}>"
+
     @property
     def machine(self) -> int:
         """The number of the machine on which this node runs: equal to `node` unless there is a layout."""
@@ -322,6 +335,9 @@ cdef class View:
     cdef int _check_may_act(self) except -1:
         return check_may_act(self.core, self.node)
 
+    cdef int _check_may_note(self) except -1:
+        return self._check_may_act() if self.core.is_observed else 0
+
     def enqueue(self, application: int, tasks: int):
         """Enqueue `tasks` tasks of `application` on this machine.
 
@@ -505,6 +521,7 @@ cdef class View:
         SchedulerError
             If the scheduler does not declare the table or its columns, or a value has the wrong type.
         """
+        self._check_may_note()
         self.core.add_note(self.node, table, values)
 
     def decide(self, action: str, application: int, *, machine: int = -1, task: int = -1, tasks: int = 0,
@@ -533,6 +550,7 @@ cdef class View:
         SchedulerError
             If the action is not one of `decision_words`, or the node does not know the application.
         """
+        self._check_may_note()
         self.core.record_decision(self.node, action, self._known_application(application), {
             "machine": machine, "task": task, "tasks": tasks, "among": among, "saw": saw, "limit": limit, "age": age})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -74,13 +74,22 @@ class Transport:
         Seed of the jitter of messages.
     log
         Number of messages to log, from the first one on; 0 for no log.
+    logged_nodes
+        The nodes whose messages are logged; None for all.
     """
 
     def __init__(
-        self, engine: Engine, network: Network, machines: int, *, seed: int = 0, log: int = 0
+        self,
+        engine: Engine,
+        network: Network,
+        machines: int,
+        *,
+        seed: int = 0,
+        log: int = 0,
+        logged_nodes: Sequence[int] | None = None,
     ) -> None:
         self._engine, self.network, self._machines, self._seed = engine, network, machines, seed
-        self._log = log
+        self._log, self._logged_nodes = log, logged_nodes
         self._application_of: NDArray[np.int64] | None = None
         self._kinds: list[_Kind] = []
         self._by_name: dict[str, _Kind] = {}
@@ -255,7 +264,12 @@ class Transport:
             level_of=self._level_of,
         )
         if self._log:
-            links.log(self._log, [offset_of(kind.dtype, kind.about) for kind in self._kinds])
+            nodes = np.arange(len(self._machine_of))
+            links.log(
+                self._log,
+                [offset_of(kind.dtype, kind.about) for kind in self._kinds],
+                None if self._logged_nodes is None else np.isin(nodes, self._logged_nodes),
+            )
         return links
 
     def _check_lengths(self) -> None:

@@ -20,6 +20,8 @@ _EVENT_TIMES = {
     "requests": "accepted",
     "updates": "arrived",
     "message_log": "sent",
+    "observed": "time",
+    "diary": "time",
 }
 #: Columns of tables with a row per object that have the time of an event.
 _TIME_COLUMNS = ("first_start", "finish")

@@ -63,6 +63,11 @@ class _Messages(_RowLimit):
     machines: _Count | None = None  # in files of earlier versions; `Result.servers` reads it
 
 
+class _Diary(_RowLimit):
+    left_out: _NonNegative = 0
+    nodes: list[_NonNegative] | None = None
+
+
 class _Provenance(msgspec.Struct):
     """Types of the provenance entries on which other code relies; the provenance may have further entries."""
 
@@ -78,6 +83,7 @@ class _Provenance(msgspec.Struct):
     decisions: _Decisions | msgspec.UnsetType = msgspec.UNSET
     message_log: _Messages | msgspec.UnsetType = msgspec.UNSET
     availability: _Availability | msgspec.UnsetType = msgspec.UNSET
+    diary: _Diary | msgspec.UnsetType = msgspec.UNSET
     servers: _Count = 0
     clock_seconds: float = 0.0
     events: _NonNegative = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from functools import cached_property
@@ -14,19 +15,20 @@ from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.applications import ListedWorkload
 from gridsim.model.scenario import ArchivedScenario, Scenario
 from gridsim.results.decisions import Explanation, why
+from gridsim.results.diary import Diary, diary_of
 from gridsim.results.metrics.registry import BoundKind, Metrics, summary_values
 from gridsim.results.schema import COLUMN_UNITS, CORE_TABLES, check_columns, check_rows
 from gridsim.results.table import Table, digest
 from gridsim.results.text import as_text, availability_lines, draw_lines, run_lines, scenario_lines
 from gridsim.support import html
-from gridsim.support.arguments import SuggestingDict
+from gridsim.support.arguments import SuggestingDict, integer, real
 from gridsim.support.extras import import_extra
 from gridsim.support.provenance import check_digests
 from gridsim.support.references import Arrays
 from gridsim.support.text import WIDTH, check_name, plain
 
 #: Tables that the digest does not cover: recordings, and the numbers of jobs in the log of the workload.
-RECORDS = ("schedule", "arrivals", "decisions", "message_log", "log_jobs")
+RECORDS = ("schedule", "arrivals", "decisions", "message_log", "observed", "diary", "log_jobs")
 
 #: Class of the scheduler in a result of `gridsim.result_from_log`.
 READ_FROM_LOG = "gridsim:result_from_log"
@@ -65,7 +67,7 @@ class Result(Metrics):
     ``decisions`` see `why`.  ``log_jobs`` has job, the number of each application in its log, for rigid jobs
     of a log. ``message_log`` has a row per message: kind, sender, receiver, sent, delivered (s; NaN if it
     never arrived), dropped (0 or 1), bytes, application (-1 for none).  Senders and receivers are machines or
-    `servers`.
+    `servers`.  For ``observed`` and ``diary`` see `observed` and `diary`.
 
     Parameters
     ----------
@@ -354,6 +356,7 @@ class Result(Metrics):
         counts = {
             "decisions": provenance.get("decisions", {}).get("dropped", 0),
             "message_log": provenance.get("message_log", {}).get("left_out", 0),
+            "diary": provenance.get("diary", {}).get("left_out", 0),
         }
         return {table: count for table, count in counts.items() if count}
 
@@ -432,6 +435,49 @@ class Result(Metrics):
             _check_row("task", task, tasks, f" for application {application}")
         job = None if (numbers := self.jobs_of_log) is None else int(numbers[application])
         return why(self.tables["decisions"], metadata, application, task, job)
+
+    @property
+    def observed(self) -> Table:
+        """The observed attributes of nodes: time (s), node, and the columns of `Observe`, all float.
+
+        A sample shows the nodes after all events of its instant, the last one at the end of the run.  Nodes
+        that are down have no row.  An attribute that does not exist is NaN.
+
+        Raises
+        ------
+        GridSimError
+            If the run was not simulated with ``observe=``.
+        """
+        if "observed" not in self.tables:
+            raise GridSimError("observed requires a run with observe=Observe(...) (--observe)")
+        return self._table("observed")
+
+    def diary(self, node: int, start: float = 0.0, end: float = math.inf) -> Diary:
+        """Return the handler calls of a node: what each got, sent, set, queued, and changed.
+
+        Parameters
+        ----------
+        node
+            The node, one of those that the run has recorded.
+        start, end
+            The part of the run, s; both instants are included.
+
+        Raises
+        ------
+        GridSimError
+            If the run was not simulated with ``record="events"``.
+        ScenarioError
+            If the node was not recorded, or a time is no number.
+        """
+        if "diary" not in self.tables:
+            raise GridSimError('diary requires a run with record="events" (--record events)')
+        node, nodes = integer("node", node), self._provenance.get("diary", {}).get("nodes")
+        if nodes is not None and node not in nodes:
+            raise ScenarioError(
+                f"node must be one of the recorded nodes, {', '.join(map(str, nodes))}, got {node}"
+            )
+        start, end = real("start", start, unit="s"), real("end", end, unit="s", finite=False)
+        return diary_of(self._table("diary"), node, start, end, self.left_out.get("diary", 0))
 
     def to_xarray(self) -> Any:
         """Return the tables as an xarray DataTree: a group per table; digest and facts are attributes.

@@ -336,6 +336,27 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _mandatory("application", "int", "application", "application or job that it is about; -1 for none",
                    rows_of="applications", minimum=-1),
     ),
+    "observed": (
+        _mandatory("time", "float", "s", "time of the sample, which shows nodes after all events of its "
+                   "instant"),
+        _mandatory("node", "int", "node", "node, which is up"),
+    ),
+    "diary": (
+        _mandatory("time", "float", "s", "time of the handler call"),
+        _mandatory("node", "int", "node", "node whose handler was called"),
+        _mandatory("call", "int", "", "number of the call among those recorded, from 0; -1 for a failure"),
+        _mandatory("handler", "text", "", "method that was called, such as `on_release`"),
+        _mandatory("entry", "text", "", "the call itself, `call`, or what it did: `send`, `later`, `timer`, "
+                   "`cancel`, `act`, `enqueue`, `take`, `publish`, `note`, `decide`, `attribute`; or `fail`, "
+                   "a failure of the machine"),
+        _mandatory("name", "text", "", "kind of message, timer, table, action or attribute"),
+        _mandatory("peer", "int", "node", "sender of a message that the handler got, or receiver of a "
+                   "message that it sent; else -1"),
+        _mandatory("due", "float", "s", "when a message that was sent was delivered, or a timer is due; NaN "
+                   "for messages that did not arrive, and for other entries"),
+        _mandatory("text", "text", "", "fields of the message or timer, arguments, or the change of the "
+                   "attribute"),
+    ),
 }  # fmt: skip
 
 

@@ -31,6 +31,8 @@ from gridsim.support.state import Stateful
 
 if TYPE_CHECKING:
     from gridcore.queues.task_queues import TaskQueues
+    from gridsim.scheduling.nodes.diary import Recorder
+    from gridsim.scheduling.nodes.observe import Observations
 
 
 #: Priority of the timer that makes machines fail.  All other events of the instant come first, except timers
@@ -171,6 +173,9 @@ class Run:
     core, queues
         Factories that replace `gridcore.nodes.message_core.NodeCore` and
         `gridcore.queues.task_queues.TaskQueues` if node programs do not run in simulated time.
+    observations, recorder
+        The observation and the diary of nodes, which a policy with node programs attaches to itself; None
+        if there is none.  The result does not depend on them.
     """
 
     engine: Engine
@@ -192,6 +197,8 @@ class Run:
     bandwidth: Floats | None = None
     core: Callable[..., Any] | None = None
     queues: Callable[..., Any] | None = None
+    observations: Observations | None = None
+    recorder: Recorder | None = None
 
     def __post_init__(self) -> None:
         if not len(self.up):

@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -27,6 +27,9 @@ from gridsim.results.schema import check_columns, check_rows
 from gridsim.results.table import Table, frozen
 from gridsim.scheduling.contract import NodeForm, Policy, ProcessShare, Run, Scheduler
 from gridsim.scheduling.description import describe
+from gridsim.scheduling.nodes.declarations import Declarations
+from gridsim.scheduling.nodes.diary import DIARY_LIMIT, Recorder
+from gridsim.scheduling.nodes.observe import Observations, Observe, checked_nodes
 from gridsim.scheduling.registry import scheduler_of
 from gridsim.simulation.checks import (
     check_contract,
@@ -40,7 +43,7 @@ from gridsim.simulation.checks import (
 from gridsim.simulation.outages import Outages
 from gridsim.simulation.tables import application_table, machine_table
 from gridsim.support import provenance
-from gridsim.support.arguments import integer, real
+from gridsim.support.arguments import integer, real, short_repr
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.progress import Progress as Progress
 from gridsim.support.progress import bar
@@ -51,9 +54,11 @@ if TYPE_CHECKING:
     from gridsim.simulation.checkpoint import CheckpointHeader, CheckpointWriter
 
 #: The names of the recordings of a run.
-Recording = Literal["schedule", "decisions", "messages"]
+Recording = Literal["schedule", "decisions", "messages", "events"]
 Record = bool | Recording | Literal["all"] | Iterable[Recording]
 _RECORDINGS: tuple[Recording, ...] = get_args(Recording)
+#: The recordings that ``record="all"`` adds: events take too long for that.
+_ALL = tuple(name for name in _RECORDINGS if name != "events")
 #: Default wall-clock time between two checkpoints, s.
 CHECKPOINT_EVERY = 600.0
 _LOG = logging.getLogger(__name__)
@@ -76,6 +81,9 @@ def simulate(
     record: Record = False,
     decisions_limit: int = DECISIONS_LIMIT,
     messages_limit: int = MESSAGES_LIMIT,
+    record_nodes: Iterable[int] | None = None,
+    diary_limit: int = DIARY_LIMIT,
+    observe: Observe | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = CHECKPOINT_EVERY,
 ) -> Result:
@@ -114,10 +122,17 @@ def simulate(
     record
         The additional tables to record.  True or ``"schedule"`` adds ``schedule`` and ``arrivals``, the
         executions and arrivals of tasks.  ``"decisions"`` adds ``decisions``, for `Result.why`.
-        ``"messages"`` adds ``message_log``, with one row per message.  A list of these names adds several;
-        ``"all"`` adds all that the scheduler supports.  The digest does not depend on it.
-    decisions_limit, messages_limit
-        Maximum number of rows of ``decisions`` and ``message_log``; later rows are only counted.
+        ``"messages"`` adds ``message_log``, with one row per message between machines.  ``"events"`` adds
+        ``diary``, for `Result.diary`: each handler call of the nodes `record_nodes`, with what it got, sent,
+        set and changed; it requires node programs.  A list of these names adds several; ``"all"`` adds all
+        that the scheduler supports, except events.  The digest does not depend on it.
+    decisions_limit, messages_limit, diary_limit
+        Maximum number of rows of ``decisions``, ``message_log`` and ``diary``; later rows are only counted.
+    record_nodes
+        The nodes of which ``record="events"`` writes the diaries; None for all.
+    observe
+        The attributes of nodes to sample at regular instants, for `Result.observed`; None for none.  It
+        requires node programs.  The digest does not depend on it.
     checkpoint
         The file to which the state of the run is saved, and from which `gridsim.resume` continues it.  The
         file remains after the run.  A file of another run that can still be resumed is not overwritten.
@@ -148,6 +163,9 @@ def simulate(
         record=record,
         decisions_limit=decisions_limit,
         messages_limit=messages_limit,
+        record_nodes=record_nodes,  # type: ignore[arg-type]  # Options makes it a tuple
+        diary_limit=diary_limit,
+        observe=observe,
     )
     scheduler_object = scheduler_of("scheduler", scheduler, check_scenario(scenario).schedulers)
     warn_unusual(scenario)
@@ -206,6 +224,7 @@ def _process_share(
         options.processes,
         recordings=options.record,
         checkpoints=checkpoint is not None,
+        observation=options.observe,
         interpreted_nodes=options.nodes == "interpreted",
     )
     return sharing(options.processes, _run_part, scenario, scheduler, options)
@@ -231,12 +250,15 @@ class Options:
     record: Record = False
     decisions_limit: int = DECISIONS_LIMIT
     messages_limit: int = MESSAGES_LIMIT
+    record_nodes: tuple[int, ...] | None = None
+    diary_limit: int = DIARY_LIMIT
+    observe: Observe | None = None
 
     @cached_property
     def recordings(self) -> tuple[Recording, ...]:
         """The names of the recordings, in the order of `Recording`."""
         if self.record == "all":
-            return _RECORDINGS
+            return _ALL
         if isinstance(self.record, tuple):
             return self.record
         recording = "schedule" if self.record is True else self.record
@@ -256,6 +278,19 @@ class Options:
             known = ", ".join(map(repr, get_args(NodeForm)))
             raise ScenarioError(f"nodes must be one of {known}, or None, got {self.nodes!r}")
         object.__setattr__(self, "time_limit", checked_limit(self.time_limit))
+        integer("diary_limit", self.diary_limit, low=1)
+        object.__setattr__(self, "record_nodes", checked_nodes("record_nodes", self.record_nodes))
+        if self.record_nodes is not None and "events" not in self.recordings:
+            raise ScenarioError(f'record_nodes requires record="events", got record={self.record!r}')
+        if isinstance(self.observe, dict):  # from a checkpoint
+            object.__setattr__(self, "observe", Observe(**self.observe))
+        if not isinstance(self.observe, Observe | None):
+            raise ScenarioError(f"observe must be an Observe, got {short_repr(self.observe)}")
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the options as plain values; raise ScenarioError if a column of `observe` is a function."""
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
+        return plain | {"observe": None if self.observe is None else self.observe.to_plain()}
 
 
 def checked_limit(time_limit: Any) -> float | None:
@@ -323,7 +358,7 @@ class Simulation(Stateful):
     A `Simulation` with the same arguments can continue from its state.
     """
 
-    STATE = ("engine", "network", "outages", "released", "policy", "decisions")
+    STATE = ("engine", "network", "outages", "released", "policy", "decisions", "observations", "recorder")
 
     def __init__(
         self, scenario: Scenario, scheduler: Scheduler, options: Options, share: ProcessShare | None = None
@@ -361,6 +396,10 @@ class Simulation(Stateful):
             data=self.bandwidth is not None,
         )
         check_nodes(scheduler, options.nodes)
+        self.observations = None if options.observe is None else Observations(options.observe)
+        self.recorder = None
+        if "events" in options.recordings:
+            self.recorder = Recorder(options.record_nodes, options.diary_limit)
         check_size(applications, platform, scenario.network.latency, load_profile, self.bandwidth)
 
         self.engine, self.network = engine, network = self.make_engine()
@@ -381,7 +420,9 @@ class Simulation(Stateful):
                 record="schedule" in options.recordings,
                 decisions=self.decisions,
                 threads=options.threads,
-                nodes=options.nodes,
+                nodes=self._node_form(),
+                observations=self.observations,
+                recorder=self.recorder,
                 feed=None if scenario.faults is None else self.outages,
                 load_profile=load_profile,
                 bandwidth=self.bandwidth,
@@ -393,6 +434,7 @@ class Simulation(Stateful):
         )
         if not isinstance(policy, Policy):
             raise SchedulerError(f"t = 0.0 s: start() must return a Policy, got {type(policy).__name__}")
+        self._check_watched()
         self.policy = policy
         self.released.submit = None if policy.takes_releases else policy.on_release
         self.network.watch(int(applications.release_ns[0]), int(applications.release_ns[-1]))
@@ -406,9 +448,39 @@ class Simulation(Stateful):
         """Make the engine and the network of the run."""
         options, scenario = self.options, self.scenario
         engine = Engine(cohort_limit=options.cohort_limit)
-        log = options.messages_limit if "messages" in options.recordings else 0
         nodes = scenario.platform.nodes
-        return engine, Transport(engine, scenario.network, nodes, seed=scenario.seed, log=log)
+        log, logged_nodes = 0, None
+        if "messages" in options.recordings:
+            log = options.messages_limit
+        elif "events" in options.recordings:  # the diary has the arrival of each message
+            log, logged_nodes = min(options.diary_limit, MAX_MESSAGES), options.record_nodes
+        transport = Transport(
+            engine, scenario.network, nodes, seed=scenario.seed, log=log, logged_nodes=logged_nodes
+        )
+        return engine, transport
+
+    def _node_form(self) -> NodeForm | None:
+        """Return the form of the nodes: interpreted if they are watched and only that form has programs."""
+        form, forms = self.options.nodes, self.scheduler.node_forms
+        is_watched = self.observations is not None or self.recorder is not None
+        if (
+            form is None
+            and is_watched
+            and not isinstance(self.scheduler, Declarations)
+            and "interpreted" in forms
+        ):
+            return "interpreted"
+        return form
+
+    def _check_watched(self) -> None:
+        """Raise ScenarioError if nodes are to be watched, but the policy has no node programs."""
+        for argument, watcher in (("observe", self.observations), ('record="events"', self.recorder)):
+            if watcher is None or watcher.is_attached:
+                continue
+            reason = "it has no node programs"
+            if "interpreted" in self.scheduler.node_forms:
+                reason = f"only its interpreted nodes are programs, got nodes={self.options.nodes!r}"
+            raise ScenarioError(f"{self.scheduler.name} does not support {argument}: {reason}")
 
     def begin_faults(self) -> None:
         """Start the failures and recoveries of machines."""
@@ -495,7 +567,7 @@ class Simulation(Stateful):
             arrays=dict(archive.arrays),
             files=self.files,
             scheduler=SchedulerHeader(description["name"], description["class"], description["parameters"]),
-            options=asdict(self.options),
+            options=self.options.to_plain(),
             every=interval,
             worked=self._wall_seconds(),
             resumed=self.resumed,
@@ -569,6 +641,8 @@ class Simulation(Stateful):
     def _result(self) -> Result:
         scenario, applications, platform = self.scenario, self.applications, self.scenario.platform
         engine, network, outages = self.engine, self.network, self.outages
+        if self.observations is not None:
+            self.observations.finish()
         outcome = self.policy.finish()
         messages, interfaces = network.accounting(), network.interfaces()
         if outages.all_failed_at is not None and (left := unfinished_tasks(outcome, applications)):
@@ -594,6 +668,16 @@ class Simulation(Stateful):
                 "left_out": network.links.unlogged,
                 "limit": self.options.messages_limit,
                 "delays": network.delays,
+            }
+        if self.observations is not None:
+            tables["observed"] = self.observations.table()
+        if self.recorder is not None:
+            diary = tables["diary"] = self.recorder.table(network.links.logged(), network.kinds)
+            records["diary"] = {
+                "kept": len(diary),
+                "left_out": self.recorder.left_out,
+                "limit": self.options.diary_limit,
+                "nodes": self.options.record_nodes,
             }
         if applications.job is not None:
             tables["log_jobs"] = Table({"job": applications.job})

@@ -57,6 +57,7 @@ def resume_difference(
     time_limit: float | None = None,
     record: Record = True,
     nodes: NodeForm | None = None,
+    **options: Any,
 ) -> str | None:
     """Compare `result` with a run with checkpoints and with runs that continue from a checkpoint.
 
@@ -65,7 +66,7 @@ def resume_difference(
 
     Parameters
     ----------
-    time_limit, record, nodes
+    time_limit, record, nodes, options
         Options of `gridsim.simulate` that gave `result`.  Tables of `record`
         that `result` lacks are compared between the runs with checkpoints only.
 
@@ -74,8 +75,8 @@ def resume_difference(
     A description of the first difference; None if all results are the same.
     """
     snapshots: list[tuple[float, Snapshot]] = []
-    options = Options(record=record, time_limit=time_limit, nodes=nodes)
-    run = Simulation(scenario, scheduler, options)
+    run_options = Options(record=record, time_limit=time_limit, nodes=nodes, **options)
+    run = Simulation(scenario, scheduler, run_options)
     waves = 0
 
     def take_snapshot() -> None:
@@ -88,7 +89,7 @@ def resume_difference(
     full_result = run.run()
     comparisons = [("a run with checkpoints", full_result, result)]
     for at, (text, arrays) in [snapshots[len(snapshots) // 2], snapshots[-1]] if snapshots else []:
-        resumed_run = Simulation(scenario, scheduler, options)
+        resumed_run = Simulation(scenario, scheduler, run_options)
         copies = [array.copy() for array in arrays]
         state: Any = unpack(json.loads(text), copies.__getitem__, _permuted_set)
         resumed_run.setstate(state.state)

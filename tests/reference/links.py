@@ -14,7 +14,7 @@ from tests.reference.arguments import check_instant, integers
 
 __all__ = ["LOGGED", "Links"]
 
-LOGGED = ("kind", "sender", "receiver", "sent", "delivered", "nbytes", "subject")
+LOGGED = ("kind", "sender", "receiver", "sent", "delivered", "nbytes", "subject", "node")
 UNDER_WAY, DROPPED = -1, -2
 MAX_INT32 = 2**31 - 1
 LONGEST, LATEST = 2**40, 2**61
@@ -107,6 +107,7 @@ class Links:
         self._window = 0, 0
         self._log_rows: list[dict[str, int]] = []
         self._log_limit, self._subjects = 0, [-1] * kinds
+        self._logged_nodes: set[int] | None = None
         self.unlogged = 0
         self._missing: list[Message] = []
         self._down = [False] * machines
@@ -321,7 +322,7 @@ class Links:
             if 0 <= k < self.windows.shape[1]:
                 self.windows[machine, k] += nbytes
 
-    def log(self, limit: int, subjects: ArrayLike) -> None:
+    def log(self, limit: int, subjects: ArrayLike, nodes: ArrayLike | None = None) -> None:
         """Log each message between machines that is sent from now on."""
         offsets = integers(subjects, "subjects")
         if not 0 < limit <= MAX_INT32:
@@ -331,20 +332,25 @@ class Links:
         for k, at in enumerate(offsets):
             if not (at == -1 or 16 <= at <= self._width[k] - 8):
                 raise ValueError(f"subjects[{k}] must be -1 or in 16..{self._width[k] - 8}, got {at}")
+        if nodes is not None and np.shape(nodes) != (len(self._machine_of),):
+            raise ValueError(f"nodes must have {len(self._machine_of)} entries, got shape {np.shape(nodes)}")
         if self._sequence:
             raise ValueError(f"log must be called before the first message, got {self._sequence} messages")
         self._log_limit, self._subjects = limit, offsets
+        self._logged_nodes = None if nodes is None else set(np.flatnonzero(nodes).tolist())
 
     def _log(self, kind: int, record: Bytes, sent: int, delivered: int, nbytes: int) -> dict[str, int] | None:
-        """Add a row to the log and return it; None if the log is full."""
+        """Add a row to the log and return it; None if the log is full or does not have the sender."""
+        node, sender = record[:16].copy().view(np.int64).tolist()
+        if self._logged_nodes is not None and sender not in self._logged_nodes:
+            return None
         if len(self._log_rows) == self._log_limit:
             self.unlogged += self._log_limit > 0
             return None
-        node, sender = record[:16].copy().view(np.int64).tolist()
         at = self._subjects[kind]
         subject = -1 if at < 0 else int(record[at : at + 8].copy().view(np.int64)[0])
         hosts = self._machine_of[sender], self._machine_of[node]
-        row = dict(zip(LOGGED, (kind, *hosts, sent, delivered, nbytes, subject), strict=True))
+        row = dict(zip(LOGGED, (kind, *hosts, sent, delivered, nbytes, subject, sender), strict=True))
         self._log_rows.append(row)
         return row
 

@@ -26,6 +26,7 @@ from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.errors import CompileError, ScenarioError, SchedulerError
 from gridsim.model.applications import Application, Applications
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.nodes.attributes import instance_attributes
 from gridsim.scheduling.nodes.compiled import CompiledPrograms, compile_programs
 from gridsim.scheduling.nodes.declarations import Declarations
 from gridsim.scheduling.nodes.ground_truth import Decider
@@ -246,7 +247,11 @@ class Adapter(CorePolicy):
             seed=int(run.streams(f"{parameters.name} nodes").integers(2**63)),
             report_lost=self.task_lost,
             add_note=self._add_note,
-            record_decision=None if self.compiled and run.decisions is None else self._record_decision,
+            record_decision=(
+                None
+                if self.compiled and run.decisions is None and run.recorder is None
+                else self._record_decision
+            ),
             convert=self._as_number,
             error_type=SchedulerError,
             compiled_form=self.compiled,
@@ -272,6 +277,8 @@ class Adapter(CorePolicy):
             PATIENCE + PATIENCE_PER_NODE * self.layout.nodes + PATIENCE_PER_TASK * self.total_tasks
         )
         self.progress, self.progress_at, self.failure_count = (0, 0), 0, 0
+        for watcher in filter(None, (run.observations, run.recorder)):
+            watcher.attach(self)
 
     @property
     def nodes(self) -> MutableSequence[NodeProgram]:
@@ -297,12 +304,42 @@ class Adapter(CorePolicy):
                 check_handlers(policy, tuple(parameters.messages))
         return {"": policies}
 
+    def program_of(self, node: int) -> Any:
+        """Return the program of `node`, to be read only.
+
+        That of a compiled node is made from its record; if the compiled form is written by hand, it is None.
+        """
+        record = self.core.programs[node]
+        if not isinstance(self.compiled, CompiledPrograms):
+            return record
+        role = self.role_of(node)
+        policy = role_classes(self.parameters)[role]
+        program: Any = policy.__new__(policy)
+        program.parameters = self.parameters
+        for name in record.dtype.names or ():
+            value = record[name]
+            setattr(program, name, value.copy() if isinstance(value, np.ndarray) else value.item())
+        _, containers, names = self._role(role)
+        for k, name in enumerate(names):
+            first = self.roles[role].start if self.roles else 0
+            setattr(program, name, containers.copy_of(k, node - first))
+        return program
+
     def _compile(self) -> CompiledPrograms | Handlers | None:
         """Return the compiled form of the programs; None if the run uses interpreted nodes."""
         parameters, run, nodes = self.parameters, self.run, self.run.nodes
         if (nodes or parameters.node_forms[0]) != "compiled":
             return None
         handlers: Handlers | None = parameters.hand_compiled(len(run.speeds), len(run.applications))
+        watchers = [watcher for watcher in (run.observations, run.recorder) if watcher is not None]
+        if handlers is not None and any(watcher.reads_programs for watcher in watchers):
+            if nodes is None:
+                return None
+            raise CompileError(
+                f"{parameters.name} supports only columns of the view in observe, and no record='events', "
+                f"with nodes='compiled', since the compiled form of {parameters.policy.__name__} is written "
+                "by hand"
+            )
         if handlers is not None:
             return handlers
         # A hand-written compiled form need not support all parameters.
@@ -355,12 +392,17 @@ class Adapter(CorePolicy):
             self.decider.note(node, action, application, columns)
         except SchedulerError as error:
             raise self._with_time(error) from None
+        if self.run.recorder is not None:
+            used = {name: value for name, value in columns.items() if value == value and value != -1}
+            self.run.recorder.add("decide", {"application": application, **used}, action)
 
     def _add_note(self, node: int, table: str, values: Mapping[str, float]) -> None:
         try:
             self.note(node, table, values)
         except SchedulerError as error:
             raise self._with_time(error) from None
+        if self.run.recorder is not None:
+            self.run.recorder.add("note", values, table)
 
     def checked_row(self, node: int, table: str, values: Mapping[str, float]) -> list[float]:
         """Return `values` as `Notes.row` does; an error begins with the simulated time."""
@@ -544,7 +586,7 @@ class Adapter(CorePolicy):
             states = {role: self._role_state(role) for role in self.compiled.by_role}
             return {**super().getstate(), "nodes": states}
         nodes = [
-            {name: value for name, value in _attributes(node).items() if name != "parameters"}
+            {name: value for name, value in instance_attributes(node).items() if name != "parameters"}
             for node in self.nodes
         ]
         return {**super().getstate(), "nodes": nodes}
@@ -633,10 +675,3 @@ def estimated_sizes(bags: Applications) -> tuple[Floats, Floats]:
     # Queues require positive sizes; an estimate of 0 stands for one below the resolution of the log.
     task_size = np.maximum(bags.estimate, MIN_ESTIMATED_SIZE)
     return task_size, task_size * bags.tasks
-
-
-def _attributes(node: NodeProgram) -> dict[str, Any]:
-    """Return the attributes of a node by name, including those in ``__slots__``."""
-    state = object.__getstate__(node)
-    plain, slots = state if isinstance(state, tuple) else (state, None)
-    return {**(plain or {}), **(slots or {})}

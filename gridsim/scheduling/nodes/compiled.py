@@ -27,6 +27,7 @@ import numpy as np
 from gridcore.nodes.compiled_calls import CONTEXT
 from gridcore.nodes.containers import Container
 from gridsim.errors import CompileError
+from gridsim.scheduling.nodes.attributes import attributes_of
 from gridsim.scheduling.nodes.compilable import compile_error, place_of
 from gridsim.scheduling.nodes.handlers import handler_of, takes_value
 from gridsim.scheduling.nodes.program import Message, NodeProgram
@@ -224,19 +225,7 @@ def _state(policy: type[NodeProgram], scheduler: Any) -> tuple[np.ndarray[Any, A
 
     The record has an empty head for each container.
     """
-    node, names = policy(scheduler), _assigned_attributes(policy)
-    attributes: dict[str, Any] = {}
-    for cls in reversed(policy.__mro__):
-        annotations = vars(cls).get("__annotations__", {})
-        for name, value in vars(cls).items():
-            if isinstance(value, property):
-                continue  # its setter cannot be compiled; a use of it raises NotCompiled
-            if name in names or name in annotations and "ClassVar" not in str(annotations[name]):
-                attributes[name] = getattr(node, name)
-    state = node.__getstate__()
-    for part in state if isinstance(state, tuple) else (state,):
-        attributes.update(part or {})
-    attributes.pop("parameters", None)
+    attributes = attributes_of(policy(scheduler))
     fields: list[tuple[Any, ...]] = []
     containers = {name: value for name, value in attributes.items() if isinstance(value, Container)}
     for name, value in attributes.items():
@@ -259,13 +248,6 @@ def _state(policy: type[NodeProgram], scheduler: Any) -> tuple[np.ndarray[Any, A
         if name not in containers:
             initial_state[name][0] = value
     return initial_state, containers
-
-
-def _assigned_attributes(policy: type) -> set[str]:
-    """Return the names of the attributes that methods of `policy` assign."""
-    methods = (entry for base in policy.__mro__ for entry in vars(base).values() if inspect.isfunction(entry))
-    code = (dis.get_instructions(method) for method in methods)
-    return {step.argval for steps in code for step in steps if step.opname == "STORE_ATTR"}
 
 
 def _place_of_attribute(policy: type, attribute: str) -> str:

@@ -301,6 +301,7 @@ def test_the_log_has_every_message_up_to_its_limit(module):
     assert {name: column.tolist() for name, column in one.logged().items()} == {
         "kind": [1, 2, 0], "sender": [0, 1, 2], "receiver": [1, 2, 0], "sent": [5, 6, 8],
         "delivered": [115, -2, 19], "nbytes": [100, 20, 1], "subject": [70, 40, -1],
+        "node": [0, 2, 3],
     }  # fmt: skip
     assert one.unlogged == 1
 
@@ -377,7 +378,7 @@ def test_many_messages_equal_reference():
             make(module, [0, 1, 2, 3, 0, 1], 4, 40, 3e8, fifo, jitter) for module in (links, reference)
         ]
         for one in kernels:
-            one.log(100, SUBJECTS)
+            one.log(100, SUBJECTS, nodes=np.arange(6) != 4)
             one.watch(100, 2000, 70)
         now = 0
         for _ in range(120):

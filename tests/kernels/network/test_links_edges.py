@@ -134,6 +134,11 @@ ERRORS = [
     ),
     (lambda m, x: x.log(0, SUBJECTS), ValueError, r"limit must be in 1\.\.2147483647, got 0"),
     (lambda m, x: x.log(5, [-1, 16]), ValueError, "subjects must have 3 entries, got 2"),
+    (
+        lambda m, x: x.log(5, SUBJECTS, np.ones(1, bool)),
+        ValueError,
+        r"nodes must have 2 entries, got shape \(1,\)",
+    ),
     (lambda m, x: x.log(5, [-1, 17, 16]), ValueError, r"subjects\[1\] must be -1 or in 16\.\.16, got 17"),
     (lambda m, x: x.log(5, [8, 16, 16]), ValueError, r"subjects\[0\] must be -1 or in 16\.\.8, got 8"),
     (lambda m, x: x.fail([0, 2], 5), ValueError, r"machines\[1\] must be in 0\.\.1, got 2"),

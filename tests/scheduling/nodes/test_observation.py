@@ -1,0 +1,405 @@
+"""Observed and recorded runs take the course of those that are not; samples show nodes after each instant."""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.testing.resuming import resume_difference
+from tests.scheduling.nodes import test_compiled
+from tests.scheduling.nodes.test_message_core import scenarios
+
+PERIODS = st.sampled_from([0.25, 0.3, 1.0, 1.5, 4.0])
+
+
+class Busy(gs.NodeProgram):
+    """A node with random actions, which uses what only interpreted nodes can do."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.heard: deque[int] = deque()
+        self.level: float | None = None
+        self.seen = gs.IntMap(count=int)
+
+    def _any(self, view: Any) -> int:
+        others = (*view.neighbours, view.node)
+        return others[int(view.random.integers(len(others)))]
+
+    def _act(self, view: Any) -> None:
+        draw, to = int(view.random.integers(9)), self._any(view)
+        if draw == 0:
+            view.send(to, "values", numbers=[view.work, float(view.waiting)], hops=1)
+        elif draw == 1:
+            view.send(to, "quick")
+        elif draw == 2:
+            view.send(to, "instant", hops=2)
+        elif draw == 3:
+            view.later(0.5 * float(view.random.integers(3)), "local", load=view.work)
+        elif draw == 4:
+            view.act(0.5)
+        elif draw == 5:
+            view.timer(float(view.random.integers(2)), "tick", view.random.random())
+        elif draw == 6:
+            view.publish(view.work, falling=True)
+        elif draw == 7 and view.queued:
+            application, tasks = view.queued[0]
+            if taken := view.take(application, int(view.random.integers(tasks + 1))):
+                view.send(to, "share", application=application, tasks=taken)
+        elif draw == 8:
+            view.send(to, "late", number=len(self.heard))
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        self._act(view)
+        view.enqueue(application.number, tasks)
+        self._act(view)
+
+    def on_share(self, view: Any, message: Any) -> None:
+        view.enqueue(message.application, message.tasks)
+
+    def on_values(self, view: Any, message: Any) -> None:
+        self.level = float(message.numbers.sum())
+        if message.hops:
+            view.send(message.sender, "values", numbers=message.numbers, hops=message.hops - 1)
+
+    def on_instant(self, view: Any, message: Any) -> None:
+        self.heard.append(message.sender)
+        if message.hops:
+            view.send(self._any(view), "instant", hops=message.hops - 1)
+
+    def on_late(self, view: Any, message: Any) -> None:
+        self.heard.append(message.number)
+        view.note("late", number=message.number, at=view.now)
+
+    def on_message(self, view: Any, message: Any) -> None:
+        self.seen[message.sender] = self.seen.get(message.sender, 0) + 1
+        view.note("shown", value=float(view.board[view.node]))
+
+    def on_act(self, view: Any) -> None:
+        self._act(view)
+
+    def on_timer(self, view: Any, name: str, value: float) -> None:
+        if name == "beat":
+            view.completed()
+        self._act(view)
+
+    def on_end(self, view: Any) -> None:
+        self._act(view)
+
+    def on_idle(self, view: Any) -> None:
+        view.publish(0.0)
+
+
+class Busily(gs.BoardScheduler, frozen=True, kw_only=True):
+    policy = Busy
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "values": gs.Message(lambda numbers, hops: 8 * len(numbers), numbers=gs.array(float), hops=int),
+        "quick": gs.Message(10, delay=0.25),
+        "instant": gs.Message(10, delay=0.0, hops=int),
+        "local": gs.Message(None, load=float),
+        "share": gs.Message(1000, moves_tasks=True, application=int, tasks=int),
+        "late": gs.Message(20, deferred=True, number=int),
+    }
+    timers = ("tick",)
+    ticks: ClassVar[dict[str, float]] = {"beat": 0.5}
+    tables: ClassVar[dict[str, dict[str, type]]] = {
+        "late": {"number": int, "at": float},
+        "shown": {"value": float},
+    }
+    watch = "completion"
+    reports = True
+
+
+@settings(max_examples=60)
+@given(
+    scenario=scenarios(),
+    at_once=st.booleans(),
+    every=PERIODS,
+    refresh=st.sampled_from(["continuous", "periodic", "individual"]),
+    cohort_limit=st.sampled_from([None, 1]),
+    nodes=st.sampled_from([None, [0]]),
+)
+def test_watched_runs_take_the_course_of_others(
+    scenario: gs.Scenario, at_once: bool, every: float, refresh: Any, cohort_limit: Any, nodes: Any
+) -> None:
+    class Here(Busily, frozen=True, kw_only=True):
+        pass
+
+    Here.at_once = at_once
+    scheduler = Here(age=0.75, refresh=refresh, error=0.5)
+    columns = [f"view.{name}" for name in ("work", "waiting", "queued", "minimum_stretch", "board")]
+    observe = gs.Observe(
+        every=every, columns=[*columns, "heard", "level", "seen", "parameters.age"], nodes=nodes
+    )
+    plain = gs.simulate(scenario, scheduler, record="all")
+    watched = gs.simulate(
+        scenario,
+        scheduler,
+        record=["schedule", "messages", "events"],
+        record_nodes=nodes,
+        observe=observe,
+        cohort_limit=cohort_limit,
+    )
+    assert watched.digest == plain.digest
+    assert watched.provenance["clock_seconds"] == plain.provenance["clock_seconds"]
+    assert {name: watched.tables[name] for name in plain.tables} == dict(plain.tables)
+    recording = {"record": ["schedule", "messages", "events"], "record_nodes": nodes, "observe": observe}
+    assert resume_difference(scenario, scheduler, watched, **recording) is None
+
+
+class Compiles(test_compiled.Scheduler, frozen=True, kw_only=True):
+    """Nodes with random actions in both forms."""
+
+
+@settings(max_examples=40)
+@given(scenario=scenarios(), every=PERIODS, nodes=st.sampled_from([None, [0]]))
+def test_both_forms_give_the_same_samples_and_diaries(
+    scenario: gs.Scenario, every: float, nodes: Any
+) -> None:
+    pytest.importorskip("numba", reason="needs the extra jit")
+    columns = ["heard", "mean", "load[1]", "holds", "busy", "seen", "factor", "view.work", "view.queued"]
+    observe = gs.Observe(every=every, columns=columns, nodes=nodes)
+    options: Any = {"observe": observe, "record": ["events", "decisions"], "record_nodes": nodes}
+    plain = gs.simulate(scenario, Compiles(degree=2), record="decisions")
+    made = [
+        gs.simulate(scenario, Compiles(degree=2), nodes=form, **options)
+        for form in ("interpreted", "compiled")
+    ]
+    assert {result.digest for result in made} == {plain.digest}
+    assert made[0].tables == made[1].tables
+    assert resume_difference(scenario, Compiles(degree=2), made[1], nodes="compiled", **options) is None
+
+
+class Counting(gs.NodeProgram):
+    """A node that counts its timers and asks the next machine."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.count = 0
+        self.waiting = gs.Fifo(tasks=int)
+        self.load = np.zeros(2)
+
+    def on_start(self, view: Any) -> None:
+        view.timer(1.0, "beat")
+
+    def on_timer(self, view: Any, name: str) -> None:
+        self.count += 1
+        view.timer(1.0, "beat")
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        self.waiting.push(tasks)
+        self.load[1] = 0.5
+        self.asked = tasks
+        view.send(1, "ask")
+        view.enqueue(application.number, tasks)
+
+    def on_ask(self, view: Any, message: Any) -> None:
+        self.count += 100
+
+
+class Counts(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = Counting
+    messages: ClassVar[dict[str, gs.Message]] = {"ask": gs.Message(10)}
+    timers = ("beat",)
+    tables: ClassVar[dict[str, dict[str, type]]] = {"seen": {"at": float}}
+    decision_words: ClassVar[Any] = {"sees": ("sees", "", "")}
+    degree: int = 1
+
+
+def pair(faults: gs.Faults | None = None) -> gs.Scenario:
+    workload = gs.Workload.of([1.0], [4], 1000.0, [0], origin=0.0)
+    network = gs.Network(latency=0.5, bandwidth=float("inf"), interfaces="equal")
+    return gs.Scenario(gs.Platform.of([1000.0] * 2), workload, network, faults=faults)
+
+
+def sampled(columns: Any, every: float = 1.0, faults: gs.Faults | None = None, **options: Any) -> gs.Table:
+    return gs.simulate(
+        pair(faults), Counts(), observe=gs.Observe(every=every, columns=columns, **options)
+    ).observed
+
+
+def rows(table: gs.Table) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in table.rows()]
+
+
+def test_a_sample_shows_nodes_after_all_events_of_its_instant() -> None:
+    """The release is at 1 s, when timers are due, too; the last task ends at 5 s, with the run."""
+    table = sampled({"n": "count", "work": "view.work", "rows": "waiting", "load": "load[1]"}, nodes=[0])
+    assert rows(table) == [
+        (0.0, 0, 0.0, 0.0, 0.0, 0.0),
+        (1.0, 0, 1.0, 4.0, 1.0, 0.5),
+        (2.0, 0, 2.0, 3.0, 1.0, 0.5),
+        (3.0, 0, 3.0, 2.0, 1.0, 0.5),
+        (4.0, 0, 4.0, 1.0, 1.0, 0.5),
+        (5.0, 0, 4.0, 0.0, 1.0, 0.5),  # the run ends before the timers of this instant
+    ]
+
+
+def test_samples_between_events_show_the_last_state() -> None:
+    table = sampled(["count", "view.work"], every=0.4, nodes=[1])
+    assert [(time, count) for time, _, count, _ in rows(table)][:6] == [
+        (0.0, 0.0), (0.4, 0.0), (0.8, 0.0), (1.2, 1.0), (1.6, 101.0), (2.0, 102.0)
+    ]  # fmt: skip
+
+
+def test_nodes_that_are_down_have_no_sample() -> None:
+    table = sampled({"n": "count"}, faults=gs.Faults.of([1], [1.75], [3.25]))
+    assert [(time, n) for time, node, n in rows(table) if node == 1] == [
+        (0.0, 0.0), (1.0, 1.0), (4.0, 0.0), (5.0, 1.0)
+    ]  # fmt: skip
+
+
+def test_an_attribute_that_is_not_assigned_yet_is_nan() -> None:
+    table = sampled(
+        {"asked": "asked", "twice": lambda program, view: 2 * view.tasks + program.count}, nodes=[0]
+    )
+    assert np.isnan(table["asked"][0]) and table["asked"][1] == 4.0
+    assert table["twice"][:2].tolist() == [0.0, 9.0]
+
+
+@pytest.mark.parametrize(
+    ("column", "doing"),
+    [
+        (lambda program, view: view.send(0, "ask"), "acts in a column of Observe"),
+        (lambda program, view: view.random.random(), "acts in a column of Observe"),
+        (lambda program, view: view.note("seen", at=view.now), "acts in a column of Observe"),
+        (lambda program, view: view.decide("sees", 0), "acts in a column of Observe"),
+        (lambda program, view: "busy", r"observe.columns\['x'\] must be a number, got 'busy'"),
+    ],
+)
+def test_columns_only_read(column: Any, doing: str) -> None:
+    with pytest.raises(gs.SchedulerError, match=rf"^t = 0.0 s: node 0.* {doing}"):
+        sampled({"x": column})
+
+
+def test_the_error_of_a_column_names_time_and_node() -> None:
+    with pytest.raises(IndexError) as caught:
+        sampled({"x": "load[2]"})
+    assert caught.value.__notes__ == ["at t = 0.0 s, in observe.columns['x'] of node 0"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            {"columns": ["cuont"]},
+            r"'cuont'\] must be an attribute of Counting, got 'cuont'; did you mean count\? ",
+        ),
+        ({"columns": ["view.wrok"]}, r"must be an attribute of the view, got 'wrok'; did you mean work\? "),
+        ({"columns": ["view.send"]}, r"must be an attribute of the view, got 'send'"),
+        (
+            {"columns": ["count"], "nodes": [0, 2]},
+            r"observe.nodes must be in 0\.\.1, the nodes of this run, got 2",
+        ),
+        ({"columns": ["count"], "nodes": [-1]}, r"observe.nodes\[0\] must be a whole number >= 0, got -1"),
+        ({"columns": ["count"], "nodes": []}, "observe.nodes must have at least one node"),
+        ({"columns": ["count"], "every": 0}, "observe.every must be a finite number > 0 s, got 0"),
+        ({"columns": ["count"], "every": 1e-10}, "observe.every must be at least 1 ns, got 1e-10"),
+        ({"columns": []}, "observe.columns must be a dict"),
+        ({"columns": {"time": "count"}}, "must have names other than time and node, got 'time'"),
+        ({"columns": ["count + 1"]}, "must have names"),
+        ({"columns": {"x": "count + 1"}}, r"observe.columns\['x'\] must be an attribute such as"),
+    ],
+)
+def test_wrong_observations_are_refused(arguments: Any, said: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=said):
+        sampled(**arguments)
+
+
+def test_schedulers_without_node_programs_are_not_observed() -> None:
+    observe = gs.Observe(every=1.0, columns=["view.work"])
+    with pytest.raises(gs.ScenarioError, match="^fcfs does not support observe: it has no node programs$"):
+        gs.simulate(pair(), "fcfs", observe=observe)
+    with pytest.raises(
+        gs.ScenarioError, match='^fcfs does not support record="events": it has no node programs$'
+    ):
+        gs.simulate(pair(), "fcfs", record="events")
+    with pytest.raises(
+        gs.ScenarioError, match="^fair-tree does not support observe: only its interpreted nodes"
+    ):
+        gs.simulate(pair(), "fair-tree", observe=observe, nodes="compiled")
+
+
+@pytest.mark.parametrize(
+    "name", ["fair-tree", "sparrow", "dlwl", "rjss", "WQR-FT", "advertisement", "dgs-asap", "zorilla"]
+)
+def test_our_systems_can_be_watched(name: str) -> None:
+    """By default a scheduler runs in the form that has programs."""
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(20, seed=1),
+        gs.Workload.bags(applications=6, interarrival=30.0, tasks_per_node=0.5, seed=1),
+        faults=gs.Faults.exponential(500.0, 50.0, seed=1) if name != "rjss" else None,
+        seed=1,
+    )
+    if name in ("dgs-asap", "zorilla"):
+        jobs = gs.Workload.jobs(10, utilization=0.8, max_nodes=9, seed=2)
+        scenario = gs.Scenario(gs.Platform.equal(20), jobs, seed=1)
+    observe = gs.Observe(every=100.0, columns=["view.work", "view.waiting"])
+    watched = gs.simulate(scenario, name, observe=observe, record="events", record_nodes=[0, 5])
+    assert watched.digest == gs.simulate(scenario, name).digest
+    assert len(watched.observed) and watched.tables["diary"]["node"].max() == 5
+
+
+def test_hand_written_compiled_forms_show_their_views_only() -> None:
+    observe = gs.Observe(every=1.0, columns=["view.work"])
+    found = [
+        gs.simulate(pair(), "sparrow", nodes=form, observe=observe) for form in ("compiled", "interpreted")
+    ]
+    assert found[0].observed == found[1].observed
+    with pytest.raises(gs.CompileError, match=r"^sparrow supports only columns of the view in observe"):
+        gs.simulate(pair(), "sparrow", nodes="compiled", record="events")
+
+
+def test_checkpoints_refuse_columns_that_are_functions(tmp_path: Path) -> None:
+    observe = gs.Observe(every=1.0, columns={"x": lambda program, view: 1})
+    with pytest.raises(
+        gs.ScenarioError, match=r"^a checkpoint does not support observe.columns\['x'\], a function"
+    ):
+        gs.simulate(pair(), Counts(), observe=observe, checkpoint=tmp_path / "run.checkpoint")
+
+
+def test_a_resumed_run_has_all_samples(tmp_path: Path) -> None:
+    observe = gs.Observe(every=0.5, columns=["count"], nodes=[1])
+    options: Any = {"observe": observe, "record": "events", "record_nodes": [0]}
+    full = gs.simulate(pair(), Counts(), **options)
+    gs.simulate(pair(), Counts(), **options, checkpoint=tmp_path / "run.checkpoint", checkpoint_every=0.0)
+    resumed = gs.resume(tmp_path / "run.checkpoint", scheduler=Counts())
+    assert resumed.provenance["resumed"] == 1
+    assert (resumed.observed, resumed.tables["diary"]) == (full.observed, full.tables["diary"])
+
+
+def test_results_with_samples_are_saved(tmp_path: Path) -> None:
+    result = gs.simulate(pair(), Counts(), observe=gs.Observe(every=1.0, columns=["count"]), record="events")
+    result.save(tmp_path / "run.npz")
+    loaded = gs.Result.load(tmp_path / "run.npz")
+    assert loaded.observed == result.observed and loaded.digest == gs.simulate(pair(), Counts()).digest
+    assert loaded.diary(1).format() == result.diary(1).format()
+    assert loaded.to_xarray()["observed"]["time"].attrs == {"units": "s"}
+    with pytest.raises(gs.GridSimError, match="^observed requires a run with observe"):
+        _ = gs.simulate(pair(), Counts()).observed
+
+
+def test_the_view_shows_the_state_of_its_node() -> None:
+    shown: list[str] = []
+
+    class Shows(Counting):
+        def on_release(self, view: Any, application: Any, tasks: int) -> None:
+            shown.append(repr(view))
+            view.enqueue(application.number, tasks)
+            shown.append(repr(view))
+
+    class Scheduler(Counts, frozen=True, kw_only=True):
+        policy = Shows
+
+    gs.simulate(pair(), Scheduler())
+    assert shown == [
+        "<View of node 0, t = 1.0 s: machine 0; 0 waiting and 0 running tasks; tasks to place: "
+        "4 of application 0; timers: beat at 1.0 s>",
+        "<View of node 0, t = 1.0 s: machine 0; 4 waiting and 0 running tasks; timers: beat at 1.0 s>",
+    ]
