@@ -5,18 +5,12 @@ cimport cython
 from gridcore.common.pending cimport (
     Event, pending_clear, pending_first, pending_free, pending_pop, pending_push, pending_read,
 )
-from gridcore.nodes.calls cimport new_object
 
 import numpy as np
 
-from gridcore.common.state import INSTANT, LATEST, ArrayEntry, NumberEntry, TableEntry, read
+from gridcore.nodes.state import local_entries, read_local
 
 __all__ = ["LocalMessages"]
-
-_STATE = {
-    "local": TableEntry({"time": (0, 2 * LATEST + 1), "number": INSTANT, "node": (0, "nodes"), "kind": (0, "kinds")}),
-    "local_fields": ArrayEntry(np.int64), "local_number": NumberEntry(0, LATEST + 1),
-}
 
 
 @cython.final
@@ -80,53 +74,19 @@ cdef class LocalMessages:
         return 0
 
     cdef tuple _entries(self, Payloads payloads):
-        """Return (local messages as entries of a state, all arrays in messages, those of `payloads` first).
-
-        ``local`` has the columns time, number, node and number of the kind; ``local_fields`` has the fields of all
-        messages: a number, the bits of a float, or the number of an array.
-        """
-        cdef MessageKind kind
-        cdef Py_ssize_t k
-        arrays, rows, words = list(payloads.arrays), [], []
+        """Return (local messages as entries of a state, all arrays in messages, those of `payloads` first)."""
         events = np.empty((self.due.n + self.due.n_ring, 3), np.int64)
         pending_read(&self.due, events)
-        for time, number, slot in events[np.argsort(events[:, 1])].tolist():
-            if self.messages[slot] is None:
-                continue
-            node, kind, message = self.messages[slot]
-            rows.append((time, number, node, self.kinds.index(kind)))
-            for k in range(kind.n):
-                value = getattr(message, kind.fields[k])
-                if kind.type_codes[k] == 2:
-                    arrays.append(value)
-                    value = len(arrays) - 1
-                words.append(int(np.float64(value).view(np.int64)) if kind.type_codes[k] == 1 else value)
-        return {"local": np.array(rows, np.int64).reshape(-1, 4), "local_fields": np.array(words, np.int64),
-                "local_number": self.number}, arrays
+        messages = [(time, number, *self.messages[slot]) for time, number, slot in events.tolist()
+                    if self.messages[slot] is not None]
+        return local_entries(messages, self.number, self.kinds, payloads.arrays)
 
     cdef int _read(self, state, Payloads payloads) except -1:
         """Read the local messages of a state, whose arrays are in `payloads`."""
-        cdef MessageKind kind
-        cdef Py_ssize_t k, at = 0
-        entries = read(state, _STATE, nodes=self.nodes, kinds=len(self.kinds))
-        rows, fields, self.number = entries["local"], entries["local_fields"], entries["local_number"]
+        messages, number = read_local(state, self.kinds, self.nodes, payloads)
+        self.number = number
         self.messages, self.unused = [], []
         pending_clear(&self.due)
-        for time, number, node, index in rows.tolist():
-            kind = self.kinds[index]
-            if at + kind.n > len(fields):
-                raise ValueError(f"state['local_fields'] must have at least {at + kind.n} numbers, got {len(fields)}")
-            message = new_object(kind.type)
-            message.sender = node
-            for k in range(kind.n):
-                value = fields[at + k]
-                if kind.type_codes[k] == 2:
-                    if not 0 <= value < len(payloads.arrays) or payloads.arrays[value] is None:
-                        raise ValueError(f"state['local_fields'] must refer to an array in state['payloads'], got {value}")
-                    value = payloads._fetch(value)
-                else:
-                    value = float(value.view(np.float64)) if kind.type_codes[k] else int(value)
-                setattr(message, kind.fields[k], value)
-            at += kind.n
+        for time, number, node, kind, message in messages:
             self._put(time, number, node, kind, message)
         return 0
