@@ -27,6 +27,7 @@ from gridsim.results.schema import check_columns, check_rows
 from gridsim.results.table import Table, frozen
 from gridsim.scheduling.contract import NodeForm, Policy, ProcessShare, Run, Scheduler
 from gridsim.scheduling.description import describe
+from gridsim.scheduling.nodes.python_core import PythonCore
 from gridsim.scheduling.registry import scheduler_of
 from gridsim.simulation.checks import (
     check_contract,
@@ -103,7 +104,9 @@ def simulate(
     nodes
         The way to run the nodes of a decentralized scheduler: ``"interpreted"``, as its node program, whose
         handlers are Python methods; ``"compiled"``, as its compiled protocol; None for the fastest one that
-        the scheduler has.  The result does not depend on it.
+        the scheduler has.  ``"python"`` is for reading and debugging: a core in plain Python
+        (`gridsim.scheduling.nodes.python_core`) calls the node program, so that a debugger steps through all
+        of it; it takes many times longer.  The result does not depend on it.
     time_limit
         Simulated time in s after which the run is stopped; None for no limit.  Only failures can make a run
         endless, if machines do not stay up for as long as a task takes.  Without failures the simulated clock
@@ -206,7 +209,7 @@ def _process_share(
         options.processes,
         recordings=options.record,
         checkpoints=checkpoint is not None,
-        interpreted_nodes=options.nodes == "interpreted",
+        interpreted_nodes=options.nodes in ("interpreted", "python"),
     )
     return sharing(options.processes, _run_part, scenario, scheduler, options)
 
@@ -381,7 +384,7 @@ class Simulation(Stateful):
                 record="schedule" in options.recordings,
                 decisions=self.decisions,
                 threads=options.threads,
-                nodes=options.nodes,
+                nodes="interpreted" if options.nodes == "python" else options.nodes,
                 feed=None if scenario.faults is None else self.outages,
                 load_profile=load_profile,
                 bandwidth=self.bandwidth,
@@ -416,7 +419,7 @@ class Simulation(Stateful):
 
     def kernel_factories(self) -> dict[str, Any]:
         """Return the factories that replace the kernels of node programs, as arguments of `Run`."""
-        return {}
+        return {"core": PythonCore} if self.options.nodes == "python" else {}
 
     def _check_events(self) -> None:
         """Raise SchedulerError once more events have been handled than `Options.events_limit`."""
@@ -638,6 +641,7 @@ class Simulation(Stateful):
                 "clock_seconds": engine.now / NS,
                 "events": engine.events,
                 "handler_calls": engine.calls,
+                "nodes": self._node_form(),
                 "cohort_limit": self.options.cohort_limit,
                 "threads": self.options.threads,
                 "processes": self.options.processes,
@@ -647,6 +651,12 @@ class Simulation(Stateful):
             },
             scenario=scenario,
         )
+
+    def _node_form(self) -> NodeForm | None:
+        """Return the form in which nodes ran; None if the scheduler has no node program."""
+        if self.policy.node_form is None and "interpreted" in self.scheduler.node_forms:
+            return "compiled"  # as a compiled protocol
+        return self.policy.node_form
 
     def _random_parts(self) -> list[str]:
         """Return the random parts of the run on which the result depends, as in `Result.drawn`."""
