@@ -8,8 +8,10 @@ from libc.stdlib cimport calloc
 from libc.string cimport memcpy, memset
 
 from gridcore.common.arguments cimport _Guard, check_instant, guard, indices, integers
-from gridcore.common.instants cimport LATEST
-from gridcore.common.pending cimport Pending, pending_clear, pending_push, pending_read
+from gridcore.common.instants cimport LATEST, NEVER
+from gridcore.common.pending cimport (
+    Event, Pending, pending_clear, pending_first, pending_push, pending_read,
+)
 from gridcore.network.mailboxes cimport (
     Letter, mailboxes_clear, mailboxes_count, mailboxes_make, mailboxes_put, mailboxes_tidy,
 )
@@ -160,17 +162,49 @@ cdef class Links(Transit):
     def send(self, long long now, int kind, const unsigned char[:, ::1] records, long long nbytes):
         """Send `records` (uint8[k, width]) of `kind` at `now` ns, in order; each takes `nbytes` bytes on the wire."""
         cdef _Guard access = guard(&self.in_call)
+        cdef Py_ssize_t k
+        cdef long long transmission_time
+        records = self._checked_records(kind, records, nbytes)
+        check_instant(now, "now", 2 * self.latency + LONGEST_MESSAGE)
+        transmission_time = self._transmission_time(nbytes)
+        self.stage += kind  # within a step of an instant, `Transport` sends in order of kind and sender
+        for k in range(records.shape[0]):
+            self._send(now, kind, &records[k, 0], nbytes, transmission_time)
+        self.stage -= kind
+
+    def send_directly(self, long long now, int kind, const unsigned char[:, ::1] record, long long nbytes,
+                      long long delay, long long number, *, bint is_counted=True):
+        """Send a message of `kind` that bypasses the interfaces: it arrives `delay` ns after `now`, delays no other.
+
+        Parameters
+        ----------
+        record
+            uint8[1, width].
+        number
+            The position of the message in the order of its kind, of which all messages must be sent in this way.
+        is_counted
+            Whether the message is counted if it goes to another machine.
+        """
+        cdef _Guard access = guard(&self.in_call)
+        if record.shape[0] != 1:
+            raise ValueError(f"record must have one row, got {record.shape[0]}")
+        record = self._checked_records(kind, record, nbytes)
+        if not 0 <= delay <= LATEST:
+            raise ValueError(f"delay must be in 0..{LATEST} ns, got {delay}")
+        check_instant(now, "now", max(delay, 2 * self.latency + LONGEST_MESSAGE))
+        self._send_directly(now, kind, &record[0, 0], nbytes, delay, number, is_counted)
+
+    cdef const unsigned char[:, ::1] _checked_records(self, int kind, const unsigned char[:, ::1] records,
+                                                      long long nbytes):
+        """Return `records` with aligned rows; raise ValueError unless they are records of `kind`."""
         cdef Py_ssize_t k, nodes = self.machine_of.shape[0], width
         cdef const long long* header
-        cdef long long transmission_time
-        if not 0 <= kind < self.kinds:
-            raise ValueError(f"kind must be in 0..{self.kinds - 1}, got {kind}")
+        self._check_kind(kind)
         width = self.width[kind]
         if records.shape[1] != width:
             raise ValueError(f"records of kind {kind} must be {width} bytes wide, got {records.shape[1]}")
         if not 0 <= nbytes < 2**31:
             raise ValueError(f"nbytes must be in 0..{2**31 - 1}, got {nbytes}")
-        check_instant(now, "now", 2 * self.latency + LONGEST_MESSAGE)
         if records.shape[0] and (width & 7 or <size_t> &records[0, 0] & 7):
             records = _aligned_records(records)
         for k in range(records.shape[0]):
@@ -178,11 +212,28 @@ cdef class Links(Transit):
             if not (0 <= header[0] < nodes and 0 <= header[1] < nodes):
                 raise ValueError(f"records[{k}] must have receiver and sender in 0..{nodes - 1}, "
                                  f"got {header[0]} and {header[1]}")
-        transmission_time = self._transmission_time(nbytes)
-        self.stage += kind  # within a step of an instant, `Transport` sends in order of kind and sender
-        for k in range(records.shape[0]):
-            self._send(now, kind, &records[k, 0], nbytes, transmission_time)
-        self.stage -= kind
+        return records
+
+    cdef int _check_kind(self, int kind) except -1:
+        if not 0 <= kind < self.kinds:
+            raise ValueError(f"kind must be in 0..{self.kinds - 1}, got {kind}")
+        return 0
+
+    def transmission_time(self, long long nbytes) -> int:
+        """Return the time (ns) that a message of `nbytes` bytes takes at an interface.
+
+        Raises
+        ------
+        ValueError
+            If it takes longer than messages may.
+        """
+        return self._transmission_time(nbytes)
+
+    def machine(self, Py_ssize_t node) -> int:
+        """Return the machine on which `node` runs now."""
+        if not 0 <= node < self.machine_of.shape[0]:
+            raise ValueError(f"node must be in 0..{self.machine_of.shape[0] - 1}, got {node}")
+        return self.machine_of[node]
 
     def advance(self, long long limit) -> int:
         """Run up to `limit` ns; return the first instant <= `limit` with a delivery to handle, else `NEVER`."""
@@ -205,6 +256,46 @@ cdef class Links(Transit):
                     self._sort_by_node(n)
                     result.append((kind, self._records(kind, n)))
         return result
+
+    def next_delivery(self, int kind) -> tuple[int, int]:
+        """Return (instant ns, number) of the next known delivery of `kind`; (`NEVER`, -1) if there is none.
+
+        It is that of the first message of `take` or `take_first`, which may be a lost one.  Deliveries are known up
+        to the instant to which `advance` has run; those of deferred kinds are not told.
+        """
+        cdef _Guard access = guard(&self.in_call)
+        cdef const Event* first
+        self._check_kind(kind)
+        first = NULL if self.deferred[kind] else pending_first(&self.queue[kind])
+        if first == NULL:
+            return NEVER, -1
+        return first.time, first.sequence
+
+    def take(self, int kind, long long until) -> NDArray[np.uint8]:
+        """Return the messages of `kind` delivered by `until` ns, uint8[k, width], by (node, sequence).
+
+        `collect` returns those of all kinds.  Deferred kinds have none here: `drain` returns them.
+        """
+        cdef _Guard access = guard(&self.in_call)
+        cdef Py_ssize_t n
+        self._check_kind(kind)
+        n = 0 if self.deferred[kind] else self._take(kind, until)
+        self._sort_by_node(n)
+        return self._records(kind, n)
+
+    def take_first(self, int kind) -> NDArray[np.uint8]:
+        """Return the message of the next delivery of `kind`, uint8[1, width]; uint8[0, width] if it is lost."""
+        cdef _Guard access = guard(&self.in_call)
+        cdef int slot
+        self._check_kind(kind)
+        if self.deferred[kind] or pending_first(&self.queue[kind]) == NULL:
+            raise ValueError(f"kind must have a delivery, got kind {kind}, which has none")
+        slot = self._take_first(kind)
+        if slot < 0:
+            return self._records(kind, 0)
+        self._reserve_due(1)
+        self.due[0].slot = slot
+        return self._records(kind, 1)
 
     def drain(self, long long until) -> list[tuple[int, NDArray[np.uint8], Integers]]:
         """Return the deferred messages delivered by `until` ns: a list of (kind, uint8[k, width], int64[k] ns).

@@ -4,13 +4,15 @@ cdef class MessageKind:
     cdef readonly str name
     cdef readonly tuple fields          # type: tuple[str, ...]
     cdef readonly object type           # the class of its message objects
-    cdef tuple handlers                 # per role: the name of the method that handles it, or None
-    cdef object handler                 # the entry of `handlers` if all are equal; else None
-    cdef tuple types                    # per field: int, float, or the type of an array
-    cdef bytes type_codes               # per field: 0 for an int, 1 for a float, 2 for an array
-    cdef int number, local_number       # in the links, and among the local kinds; -1: not there
-    cdef int n, application_at, tasks_at  # `n` fields; indices of the fields `application` and `tasks`, or -1
-    cdef bint moves_tasks, is_counted, has_arrays
-    cdef long long nbytes, transmission_time  # the latter in ns
-    cdef object size                    # callable, fields -> bytes; None if all messages have `nbytes`
-    cdef long long delay                # ns; -1: messages go through the links
+    # per role: the name of the method that handles it, or None
+    cdef readonly tuple handlers        # type: tuple[str | None, ...]
+    cdef readonly object handler        # the entry of `handlers` if all are equal; else None
+    # per field: int, float, or the type of an array
+    cdef readonly tuple types           # type: tuple[Any, ...]
+    cdef readonly bytes type_codes      # per field: 0 for an int, 1 for a float, 2 for an array
+    cdef readonly int number, local_number  # in the links, and among the local kinds; -1: not there
+    cdef readonly int n, application_at, tasks_at  # `n` fields; indices of the fields `application` and `tasks`, or -1
+    cdef readonly bint moves_tasks, is_counted, has_arrays
+    cdef readonly long long nbytes, transmission_time  # the latter in ns
+    cdef readonly object size           # callable, fields -> bytes; None if all messages have `nbytes`
+    cdef readonly long long delay       # ns; -1: messages go through the links

@@ -11,14 +11,10 @@ from gridcore.common.pending cimport (
 
 import numpy as np
 
-from gridcore.common.state import INSTANT, LATEST, ArrayEntry, NumberEntry, TableEntry, read
+from gridcore.common.state import read
+from gridcore.nodes.state import LOCAL
 
 __all__ = ["LocalMessages"]
-
-_STATE = {
-    "local": TableEntry({"time": (0, 2 * LATEST + 1), "number": INSTANT, "node": (0, "nodes"), "kind": (0, "kinds")}),
-    "local_fields": ArrayEntry(np.int64), "local_number": NumberEntry(0, LATEST + 1),
-}
 
 
 @cython.final
@@ -138,7 +134,7 @@ cdef class LocalMessages:
         cdef MessageKind kind
         cdef Py_ssize_t k, at = 0
         cdef long long* row
-        entries = read(state, _STATE, nodes=self.nodes, kinds=len(self.kinds))
+        entries = read(state, LOCAL, nodes=self.nodes, kinds=len(self.kinds))
         rows, fields, self.number = entries["local"], entries["local_fields"], entries["local_number"]
         pending_clear(&self.due)
         for k in range(self.room):

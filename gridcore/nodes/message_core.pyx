@@ -14,8 +14,7 @@ It consists of three classes, each the base class of the next:
 - `gridcore.nodes.node_events`: the events, their order, and the calls of handlers;
 - this module: construction, the interface for the engine and schedulers, failures, and checkpoints.
 
-The reference implementation is `tests.reference.node_programs`, a policy of the engine that calls the same nodes by
-cohorts.
+The reference implementation is `gridsim.scheduling.nodes.python_core`, which does the same in plain Python.
 """
 
 from cpython.ref cimport PyObject

@@ -212,16 +212,7 @@ cdef class NodeActions:
         return queues.waiting[machine] + (queues.running[machine] >= 0 and queues.free_at[machine] > self.now)
 
     cdef double _work(self, Py_ssize_t machine) except -1.0:
-        cdef TaskQueues queues = self.queues
-        cdef Py_ssize_t k, first
-        cdef double left = 0.0, size = 0.0
-        self._catch_up(machine)
-        first = queues.first[machine]
-        for k in range(first, first + queues.count[machine]):
-            size += queues.task_size[queues.share[machine, k, 0]] * queues.share[machine, k, 1]
-        if queues.running[machine] >= 0 and queues._planned_end(machine) > self.now:
-            left = (queues._planned_end(machine) - self.now) / 1e9
-        return left + size / queues.speed[machine]
+        return self.queues._work(machine, self.now)
 
     cdef double _minimum_stretch(self, Py_ssize_t machine) except -1.0:
         cdef TaskQueues queues = self.queues

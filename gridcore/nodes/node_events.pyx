@@ -579,6 +579,9 @@ cdef class NodeEvents(NodeActions):
                         candidate = pending_first(&self.links.queue[self.direct_kinds[k]])
                         if candidate != NULL and (first < 0 or candidate.sequence < e.sequence):
                             e, first = candidate, self.direct_kinds[k]
+                if first < 0:           # they were handled as other direct messages
+                    self.n_instant = 0
+                    break
                 self.n_instant -= 1
                 if self.events > limit:
                     raise self.error_type(f"t = {self.now / 1e9} s: nodes send messages with a delay of 0 endlessly, "

@@ -1,7 +1,7 @@
 """C-level contract of the arrays in messages."""
 
 cdef class Payloads:
-    cdef list arrays                    # by number; None for unused numbers
+    cdef readonly list arrays           # by number; None for unused numbers
     cdef list unused                    # unused numbers
 
     cdef long long _store(self, array) except -1

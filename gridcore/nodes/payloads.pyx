@@ -2,7 +2,7 @@
 
 cimport cython
 
-from gridcore.nodes.state import read_payloads
+from gridcore.nodes.state import payload_entries, read_payloads
 
 __all__ = ["Payloads"]
 
@@ -14,6 +14,22 @@ cdef class Payloads:
 
     def __cinit__(self):
         self.arrays, self.unused = [], []
+
+    def store(self, array: NDArray[Any]) -> int:
+        """Keep an array until its message arrives or is dropped, and return its number."""
+        return self._store(array)
+
+    def fetch(self, number: int) -> NDArray[Any]:
+        """Remove and return an array; raise ValueError if there is none of this number."""
+        return self._fetch(number)
+
+    def getstate(self) -> dict[str, Any]:
+        """Return the arrays as entries of a state."""
+        return payload_entries(self.arrays)
+
+    def setstate(self, state):
+        """Restore a state of `getstate`; raise ValueError if it is invalid."""
+        self._read(state)
 
     cdef long long _store(self, array) except -1:
         """Keep an array until its message arrives or is dropped, and return its number."""

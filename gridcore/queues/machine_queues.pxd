@@ -19,7 +19,7 @@ cdef class MachineQueues:
     cdef int[::1] first, count, running
     cdef long long[::1] free_at, idle_at, waiting, peak, busy_time, done, interrupted
     # per application
-    cdef Py_ssize_t n_applications
+    cdef readonly Py_ssize_t n_applications
     cdef const double[::1] release, size, task_size
     cdef const long long[::1] owner     # the application of a resubmitted bag; for an application, its own index
     cdef TaskNumbers numbers            # of tasks that differ in size; None if the tasks of an application are equal
@@ -51,6 +51,7 @@ cdef class MachineQueues:
     cdef long long _duration(self, Py_ssize_t u, int application) noexcept nogil
     cdef void _advance(self, Py_ssize_t u, long long until) noexcept nogil
     cdef int _catch_up(self, long long until) except -1
+    cdef double _work(self, Py_ssize_t u, long long now) noexcept nogil
     cdef long long _length(self, Py_ssize_t u, int task) noexcept nogil
     cdef long long _planned_end(self, Py_ssize_t u) noexcept nogil
     cdef void _complete(self, Py_ssize_t u, int application, long long tasks, long long start,

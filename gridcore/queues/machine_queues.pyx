@@ -244,6 +244,29 @@ cdef class MachineQueues:
         return rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64), self.running[machine], \
             self.free_at[machine]
 
+    def speed_of(self, Py_ssize_t machine) -> float:
+        """Return the speed of `machine`, Mflop/s."""
+        cdef _Guard access = guard(&self.in_call)
+        self._check_machine(machine)
+        return self.speed[machine]
+
+    def work(self, Py_ssize_t machine, long long now) -> float:
+        """Return the time (s) that `machine` needs from `now` ns for its running and waiting tasks, by stated sizes."""
+        cdef _Guard access = guard(&self.in_call)
+        self._check_machine(machine)
+        return self._work(machine, now)
+
+    cdef double _work(self, Py_ssize_t u, long long now) noexcept nogil:
+        cdef Py_ssize_t k
+        cdef double left = 0.0, size = 0.0
+        self._advance(u, now)
+        self._update(u)
+        for k in range(self.first[u], self.first[u] + self.count[u]):
+            size += self.task_size[self.share[u, k, 0]] * self.share[u, k, 1]
+        if self.running[u] >= 0 and self._planned_end(u) > now:
+            left = (self._planned_end(u) - now) / 1e9
+        return left + size / self.speed[u]
+
     def schedule(self) -> dict[str, Integers]:
         """Return the runs so far, as columns int64[k] by machine and start; empty without ``record``.
 
@@ -618,10 +641,19 @@ cdef class MachineQueues:
         self.completion_log.n = 0
         return journal_tables.completions(rows)
 
-    def catch_up(self, long long until):
-        """Advance all machines to `until` ns; the next `advance` returns their completions."""
+    def catch_up(self, long long until, machines: ArrayLike | None = None):
+        """Advance `machines` (default: all) to `until` ns; the next `advance` returns their completions."""
         cdef _Guard access = guard(&self.in_call)
-        self._catch_up(until)
+        cdef Py_ssize_t k
+        cdef const long long[::1] u
+        if machines is None:
+            self._catch_up(until)
+            return
+        u = self._machines(machines)
+        with nogil:
+            for k in range(u.shape[0]):
+                self._advance(u[k], until)
+                self._update(u[k])
 
     cdef int _catch_up(self, long long until) except -1:
         cdef Py_ssize_t k

@@ -235,7 +235,7 @@ def cli(ctx: click.Context, verbosity: int) -> None:
 )
 @click.option(
     "--node-form",
-    type=click.Choice(["interpreted", "compiled"]),
+    type=click.Choice(["python", "interpreted", "compiled"]),
     help="How node programs are executed; results do not depend on it.",
 )
 @click.option(

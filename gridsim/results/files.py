@@ -88,6 +88,7 @@ class _Provenance(msgspec.Struct):
     clock_seconds: float = 0.0
     events: _NonNegative = 0
     handler_calls: _NonNegative = 0
+    nodes: str | None = None
     cohort_limit: _NonNegative | None = None
     threads: _NonNegative = 1
     processes: _NonNegative = 1

@@ -43,7 +43,7 @@ FAULT_PRIORITY = 4000
 Order = Literal["fifo", "fcfs", "edf", "list", None]
 
 #: The ways to run the nodes of a decentralized scheduler, which `Scheduler.node_forms` lists.
-NodeForm = Literal["interpreted", "compiled"]
+NodeForm = Literal["python", "interpreted", "compiled"]
 
 #: The parts of the future that a scheduler may know, which `Scheduler.foresees` lists.
 Foreseen = Literal["applications", "failures", "run times"]
@@ -299,6 +299,9 @@ class Policy(Stateful, ABC):
     #: network does not learn of failures.  `Run.up` is updated late.
     takes_blocks: ClassVar[bool] = False
 
+    #: The form in which it runs the program of its nodes; None if it calls no node program.
+    node_form: NodeForm | None = None
+
     #: Whether the policy itself reads releases from ``run.applications``, so that `on_release` is not called.
     #: Such a policy must be a source of the engine, unless all of its events can be handled in `finish`.
     takes_releases: bool = False
@@ -395,6 +398,8 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
     #: The ways in which `start` can run its nodes (`Run.nodes`), the default first; the result is the same.
     #: ``"interpreted"``: as a node program, with a Python method for each event of a node.
     #: ``"compiled"``: as any other policy, such as a compiled protocol.
+    #: Schedulers with ``"interpreted"`` also run in the form ``"python"``, which is not listed: the readable
+    #: core calls the node program.
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled",)
     #: The decisions that it records in `Run.decisions`: action -> (sentence, quantity, unit).  The sentence
     #: follows the name of the node that decided, and may have columns of the table ``decisions`` in braces.

@@ -151,10 +151,10 @@ def _first_constrained(applications: Applications) -> int:
 
 
 def check_nodes(scheduler: Scheduler, nodes: NodeForm | None) -> None:
-    """Raise ScenarioError if `nodes` is not among the `Scheduler.node_forms` of `scheduler`."""
-    if nodes is None or nodes in scheduler.node_forms:
+    """Raise ScenarioError if `scheduler` does not support `nodes` (`Scheduler.node_forms`)."""
+    if nodes is None or ("interpreted" if nodes == "python" else nodes) in scheduler.node_forms:
         return
-    reason = "it has no node program" if nodes == "interpreted" else "its nodes have no compiled form"
+    reason = "its nodes have no compiled form" if nodes == "compiled" else "it has no node program"
     raise ScenarioError(f"{scheduler.name} does not support nodes={nodes!r}: {reason}")
 
 

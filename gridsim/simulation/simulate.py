@@ -30,6 +30,7 @@ from gridsim.scheduling.description import describe
 from gridsim.scheduling.nodes.declarations import Declarations
 from gridsim.scheduling.nodes.diary import DIARY_LIMIT, Recorder
 from gridsim.scheduling.nodes.observe import Observations, Observe, checked_nodes
+from gridsim.scheduling.nodes.python_core import PythonCore
 from gridsim.scheduling.registry import scheduler_of
 from gridsim.simulation.checks import (
     check_contract,
@@ -111,7 +112,9 @@ def simulate(
     nodes
         The way to run the nodes of a decentralized scheduler: ``"interpreted"``, as its node program, whose
         handlers are Python methods; ``"compiled"``, as its compiled protocol; None for the fastest one that
-        the scheduler has.  The result does not depend on it.
+        the scheduler has.  ``"python"`` is for reading and debugging: a core in plain Python
+        (`gridsim.scheduling.nodes.python_core`) calls the node program, so that a debugger steps through all
+        of it; it takes many times longer.  The result does not depend on it.
     time_limit
         Simulated time in s after which the run is stopped; None for no limit.  Only failures can make a run
         endless, if machines do not stay up for as long as a task takes.  Without failures the simulated clock
@@ -225,7 +228,7 @@ def _process_share(
         recordings=options.record,
         checkpoints=checkpoint is not None,
         observation=options.observe,
-        interpreted_nodes=options.nodes == "interpreted",
+        interpreted_nodes=options.nodes in ("interpreted", "python"),
     )
     return sharing(options.processes, _run_part, scenario, scheduler, options)
 
@@ -420,7 +423,7 @@ class Simulation(Stateful):
                 record="schedule" in options.recordings,
                 decisions=self.decisions,
                 threads=options.threads,
-                nodes=self._node_form(),
+                nodes=self._programs_form(),
                 observations=self.observations,
                 recorder=self.recorder,
                 feed=None if scenario.faults is None else self.outages,
@@ -459,9 +462,11 @@ class Simulation(Stateful):
         )
         return engine, transport
 
-    def _node_form(self) -> NodeForm | None:
-        """Return the form of the nodes: interpreted if they are watched and only that form has programs."""
+    def _programs_form(self) -> NodeForm | None:
+        """Return the form of the programs: interpreted if nodes are watched and only that form has programs."""
         form, forms = self.options.nodes, self.scheduler.node_forms
+        if form == "python":
+            return "interpreted"
         is_watched = self.observations is not None or self.recorder is not None
         if (
             form is None
@@ -488,7 +493,7 @@ class Simulation(Stateful):
 
     def kernel_factories(self) -> dict[str, Any]:
         """Return the factories that replace the kernels of node programs, as arguments of `Run`."""
-        return {}
+        return {"core": PythonCore} if self.options.nodes == "python" else {}
 
     def _check_events(self) -> None:
         """Raise SchedulerError once more events have been handled than `Options.events_limit`."""
@@ -722,6 +727,7 @@ class Simulation(Stateful):
                 "clock_seconds": engine.now / NS,
                 "events": engine.events,
                 "handler_calls": engine.calls,
+                "nodes": self._node_form(),
                 "cohort_limit": self.options.cohort_limit,
                 "threads": self.options.threads,
                 "processes": self.options.processes,
@@ -731,6 +737,12 @@ class Simulation(Stateful):
             },
             scenario=scenario,
         )
+
+    def _node_form(self) -> NodeForm | None:
+        """Return the form in which nodes ran; None if the scheduler has no node program."""
+        if self.policy.node_form is None and "interpreted" in self.scheduler.node_forms:
+            return "compiled"  # as a compiled protocol
+        return self.policy.node_form
 
     def _random_parts(self) -> list[str]:
         """Return the random parts of the run on which the result depends, as in `Result.drawn`."""

@@ -491,16 +491,17 @@ class _ConformanceTrial:
                 raise ConformanceError("cohorts", text, scenario, scheduler)
 
     def check_forms(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        if self.not_compiled or len(scheduler.node_forms) < 2:
-            return
-        for form in forms_for(scenario, scheduler):
+        forms = forms_for(scenario, scheduler)
+        for form in forms if len(forms) > 1 else ():
+            if form == "compiled" and self.not_compiled:
+                continue
             is_recording = form == "interpreted" and _runs_compiled(scheduler)
             try:
                 with self.coverage.recording() if is_recording else nullcontext():
                     form_result = simulate(scenario, scheduler, record=RECORDED_TABLES, nodes=form, **LIMITS)
             except (ImportError, CompileError) as error:
                 self.not_compiled = text_of(error)
-                return
+                continue
             except SchedulerError as error:
                 if "events_limit" in str(error):
                     continue  # one event in one form may be many in the other
@@ -509,8 +510,8 @@ class _ConformanceTrial:
                 raise ConformanceError(
                     "forms", f"{form}: {_first_difference(result, form_result)}", scenario, scheduler
                 )
-            if not self.has_checkpoint_state or form == scheduler.node_forms[0]:
-                continue  # `check_resumed` checks the first form
+            if not self.has_checkpoint_state or form in (scheduler.node_forms[0], "python"):
+                continue  # `check_resumed` checks the first form; a resumed run in Python takes long
             # interpreted and compiled nodes may record rows in different orders
             if difference := resume_difference(
                 scenario, scheduler, form_result, MAX_SIMULATED_TIME, RECORDED_TABLES, form
@@ -613,12 +614,13 @@ class _ConformanceTrial:
 def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:
     """Return the forms in which nodes can run the scenario.
 
-    If tasks move data, or need memory or disk, nodes run interpreted only.
+    If tasks move data, or need memory or disk, nodes are not compiled.
     """
     recipe, platform = scenario.workload.recipe, scenario.platform
     needs_capacity = isinstance(recipe, ListRecipe) and (recipe.memory is not None or recipe.disk is not None)
     interpreted_only = platform.bandwidth is not None or needs_capacity
-    return ("interpreted",) if interpreted_only and len(scheduler.node_forms) > 1 else scheduler.node_forms
+    forms = ("interpreted",) if interpreted_only and len(scheduler.node_forms) > 1 else scheduler.node_forms
+    return (*forms, "python") if "interpreted" in forms else forms
 
 
 def _runs_compiled(scheduler: Scheduler) -> bool:

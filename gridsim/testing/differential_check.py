@@ -100,9 +100,9 @@ def differential(
 ) -> Differential:
     """Run random scenarios in all ways that must not change the result, and compare them with one another.
 
-    Each scenario is run as usual, and again; with nodes interpreted and compiled; with cohorts cut at 1 and 3
-    rows; with 2 threads; in another process (see `gridsim.testing.other_interpreters`); and from checkpoints.
-    Scenarios are those of `check_scheduler`.
+    Each scenario is run as usual, and again; with nodes interpreted, compiled and in Python; with cohorts cut
+    at 1 and 3 rows; with 2 threads; in another process (see `gridsim.testing.other_interpreters`); and from
+    checkpoints.  Scenarios are those of `check_scheduler`.
 
     Parameters
     ----------
@@ -287,7 +287,7 @@ class _DifferentialTrial:
         """Iterate over ways to run, each with a description of its difference from `result`, or None."""
         shrinking = self.findings.invariant
         forms: tuple[NodeForm | None, ...] = forms_for(scenario, scheduler)
-        if len(scheduler.node_forms) < 2:  # there are no nodes, or they run in one form only
+        if len(forms) < 2:  # there are no nodes, or they run in one form only
             forms = (None,)
         options: dict[str, dict[str, Any]] = {
             "again": {},

@@ -26,7 +26,8 @@ INVARIANTS = {
     "hash seed": "a fresh interpreter with another hash seed, clock, environment and folder gives the same "
     "digest",
     "cohorts": "cohorts cut at one or three rows give the same digest as whole cohorts",
-    "forms": "interpreted and compiled nodes give the same digest, and both resume from checkpoints",
+    "forms": "interpreted, compiled and Python nodes give the same digest, and the first two resume from "
+    "checkpoints",
     "isolated": "nodes that share no variable of a class or a module give the same digest",
     "decisions": "recording decisions does not change the digest, each completed application has one, and "
     "none is before its release, about more tasks than it has, or by a machine that cannot know of it",

@@ -42,10 +42,12 @@ class Message:
     lost: bool = False
     latency: int = 0
     passage: dict[str, int] | None = None
+    is_counted: bool = True
 
     @property
     def local(self) -> bool:
-        return self.source == self.target
+        """Whether it does not count, as it stays on its machine or is of a kind that is not counted."""
+        return self.source == self.target or not self.is_counted
 
 
 class Links:
@@ -125,31 +127,12 @@ class Links:
 
     def send(self, now: int, kind: int, records: NDArray[Any], nbytes: int) -> None:
         """Send uint8[k, width] `records` of `kind` at `now` ns, `nbytes` bytes each on the wire."""
-        if not 0 <= kind < len(self._width):
-            raise ValueError(f"kind must be in 0..{len(self._width) - 1}, got {kind}")
-        width, nodes = self._width[kind], len(self._machine_of)
-        if records.dtype != np.uint8 or records.ndim != 2 or not records.flags.c_contiguous:
-            raise ValueError("records must be contiguous uint8 in two dimensions")
-        if records.shape[1] != width:
-            raise ValueError(f"records of kind {kind} must be {width} bytes wide, got {records.shape[1]}")
-        if not 0 <= nbytes <= MAX_INT32:
-            raise ValueError(f"nbytes must be in 0..{MAX_INT32}, got {nbytes}")
+        header = self._headers(kind, records, nbytes)
         check_instant(now, "now", 2 * self._latency + LONGEST)
-        header = [tuple(row[:16].copy().view(np.int64).tolist()) for row in records]
-        for k, (node, sender) in enumerate(header):
-            if not (0 <= node < nodes and 0 <= sender < nodes):
-                raise ValueError(
-                    f"records[{k}] must have receiver and sender in 0..{nodes - 1}, got {node} and {sender}"
-                )
-        length = nbytes / self._bandwidth * 1e9
-        if not length <= LONGEST:
-            raise ValueError(
-                f"a message must take at most {LONGEST} ns, got {length} for {nbytes} bytes "
-                f"at {self._bandwidth} bytes/s"
-            )
+        length = self.transmission_time(nbytes)
         for (node, sender), record in zip(header, records, strict=True):
             source, target = self._machine_of[sender], self._machine_of[node]
-            m = Message(self._sequence, kind, node, source, target, now, round(length), nbytes, record.copy())
+            m = Message(self._sequence, kind, node, source, target, now, length, nbytes, record.copy())
             m.latency = self._delay(self._sequence)
             self._sequence += 1
             self._flight.append(m)
@@ -164,14 +147,80 @@ class Links:
                 self._up_free[source] = m.start + m.length
             else:
                 m.end = now + m.latency + m.length
-            m.passage = self._log(kind, record, now, UNDER_WAY, nbytes)
-            self.sent[kind] += 1
-            self.traffic[kind] += nbytes
-            self.bytes_out[source] += nbytes
-            self.by_level[:, kind, self._level_of[sender]] += 1, nbytes
+            self._count_sent(m, sender, now)
             if not self._fifo:
                 self._count_window(source, now, nbytes)
                 self._count_window(target, now + self._latency, nbytes)
+
+    def _count_sent(self, m: Message, sender: int, now: int) -> None:
+        m.passage = self._log(m.kind, m.record, now, UNDER_WAY, m.nbytes)
+        self.sent[m.kind] += 1
+        self.traffic[m.kind] += m.nbytes
+        self.bytes_out[m.source] += m.nbytes
+        self.by_level[:, m.kind, self._level_of[sender]] += 1, m.nbytes
+
+    def send_directly(
+        self,
+        now: int,
+        kind: int,
+        record: NDArray[Any],
+        nbytes: int,
+        delay: int,
+        number: int,
+        *,
+        is_counted: bool = True,
+    ) -> None:
+        """Send a message of `kind` that arrives `delay` ns after `now` and does not use interfaces."""
+        if len(record) != 1:
+            raise ValueError(f"record must have one row, got {len(record)}")
+        [(node, sender)] = self._headers(kind, record, nbytes)
+        if not 0 <= delay <= LATEST:
+            raise ValueError(f"delay must be in 0..{LATEST} ns, got {delay}")
+        check_instant(now, "now", max(delay, 2 * self._latency + LONGEST))
+        source, target = self._machine_of[sender], self._machine_of[node]
+        m = Message(number, kind, node, source, target, now, 0, nbytes, record[0].copy(), now + delay)
+        m.is_counted, m.lost = is_counted, self._down[source] or self._down[target]
+        self._flight.append(m)
+        if not m.local:
+            self._count_sent(m, sender, now)
+
+    def _headers(self, kind: int, records: NDArray[Any], nbytes: int) -> list[tuple[int, ...]]:
+        """Return (receiver, sender) of the records of a kind, which are checked."""
+        self._check_kind(kind)
+        width, nodes = self._width[kind], len(self._machine_of)
+        if records.dtype != np.uint8 or records.ndim != 2 or not records.flags.c_contiguous:
+            raise ValueError("records must be contiguous uint8 in two dimensions")
+        if records.shape[1] != width:
+            raise ValueError(f"records of kind {kind} must be {width} bytes wide, got {records.shape[1]}")
+        if not 0 <= nbytes <= MAX_INT32:
+            raise ValueError(f"nbytes must be in 0..{MAX_INT32}, got {nbytes}")
+        header = [tuple(row[:16].copy().view(np.int64).tolist()) for row in records]
+        for k, (node, sender) in enumerate(header):
+            if not (0 <= node < nodes and 0 <= sender < nodes):
+                raise ValueError(
+                    f"records[{k}] must have receiver and sender in 0..{nodes - 1}, got {node} and {sender}"
+                )
+        return header
+
+    def _check_kind(self, kind: int) -> None:
+        if not 0 <= kind < len(self._width):
+            raise ValueError(f"kind must be in 0..{len(self._width) - 1}, got {kind}")
+
+    def transmission_time(self, nbytes: int) -> int:
+        """Return how long a message of `nbytes` bytes occupies an interface, ns."""
+        length = nbytes / self._bandwidth * 1e9
+        if not 0 <= length <= LONGEST:
+            raise ValueError(
+                f"a message must take at most {LONGEST} ns, got {length} for {nbytes} bytes "
+                f"at {self._bandwidth} bytes/s"
+            )
+        return round(length)
+
+    def machine(self, node: int) -> int:
+        """Return the machine of a node."""
+        if not 0 <= node < len(self._machine_of):
+            raise ValueError(f"node must be in 0..{len(self._machine_of) - 1}, got {node}")
+        return self._machine_of[node]
 
     def _delay(self, sequence: int) -> int:
         """Return the latency of a message (ns), drawn by SplitMix64 from its number."""
@@ -217,6 +266,31 @@ class Links:
             for kind in sorted({m.kind for _, m in messages})
         ]
 
+    def _deliveries(self, kind: int) -> list[tuple[int, int]]:
+        """Return (instant, number) of the known deliveries of a kind, which is not deferred."""
+        self._check_kind(kind)
+        known = [m for m in self._flight if m.kind == kind and m.end is not None]
+        return sorted((m.end or 0, m.sequence) for m in known if not self._is_deferred[kind])
+
+    def next_delivery(self, kind: int) -> tuple[int, int]:
+        """Return (instant, number) of the next known delivery of a kind."""
+        return next(iter(self._deliveries(kind)), (NEVER, -1))
+
+    def take(self, kind: int, until: int) -> Bytes:
+        """Return the messages of a kind delivered by `until` ns, by node."""
+        self._check_kind(kind)
+        messages = [m for _, m in self._take(until, is_deferred=False, kind=kind)]
+        messages.sort(key=lambda m: m.node)
+        return np.array([m.record for m in messages], np.uint8).reshape(-1, self._width[kind])
+
+    def take_first(self, kind: int) -> Bytes:
+        """Return the message of the next delivery of a kind, or none if it is lost."""
+        if not self._deliveries(kind):
+            raise ValueError(f"kind must have a delivery, got kind {kind}, which has none")
+        end, number = self.next_delivery(kind)
+        messages = self._take(end, is_deferred=False, kind=kind, number=number)
+        return np.array([m.record for _, m in messages], np.uint8).reshape(-1, self._width[kind])
+
     def drain(self, until: int) -> list[tuple[int, Bytes, Integers]]:
         """Return the deferred messages delivered by `until` ns, with times, by (kind, machine, time)."""
         messages = self._take(until, is_deferred=True)
@@ -235,12 +309,18 @@ class Links:
         end, m = row
         return m.target, end, m.start + m.latency if self._fifo and not m.local else -1
 
-    def _take(self, until: int, *, is_deferred: bool) -> list[tuple[int, Message]]:
+    def _take(
+        self, until: int, *, is_deferred: bool, kind: int | None = None, number: int | None = None
+    ) -> list[tuple[int, Message]]:
         """Remove the messages delivered by `until`; return (end, message) of those not lost, in order."""
         deliveries = [
             (m.end, m)
             for m in self._flight
-            if m.end is not None and m.end <= until and self._is_deferred[m.kind] == is_deferred
+            if m.end is not None
+            and m.end <= until
+            and self._is_deferred[m.kind] == is_deferred
+            and kind in (None, m.kind)
+            and number in (None, m.sequence)
         ]
         for end, m in deliveries:
             self._flight.remove(m)

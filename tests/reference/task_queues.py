@@ -172,12 +172,29 @@ class TaskQueues:
 
     def queue(self, machine: int) -> tuple[Integers, Integers, int, int]:
         """Return (applications, tasks, running application or -1, free_at ns) of a machine."""
-        if not 0 <= machine < self.machines:
-            raise ValueError(f"machine must be in 0..{self.machines - 1}, got {machine}")
+        self._check_machine(machine)
         m = self._machine[machine]
         applications = np.array([share.application for share in m.queue], np.int64)
         tasks = np.array([share.tasks for share in m.queue], np.int64)
         return applications, tasks, m.running, m.free_at
+
+    def speed_of(self, machine: int) -> float:
+        """Return the speed of a machine, Mflop/s."""
+        self._check_machine(machine)
+        return self._machine[machine].speed
+
+    def work(self, machine: int, now: int) -> float:
+        """Return how long a machine works on all its tasks from `now` ns, by their stated sizes, s."""
+        self._check_machine(machine)
+        self._advance(machine, now)
+        m = self._machine[machine]
+        size = sum(self._application[share.application].task_size * share.tasks for share in m.queue)
+        left = max(0, self._planned_end(machine) - now) / 1e9 if m.running >= 0 else 0.0
+        return left + size / m.speed
+
+    def _check_machine(self, machine: int) -> None:
+        if not 0 <= machine < self.machines:
+            raise ValueError(f"machine must be in 0..{self.machines - 1}, got {machine}")
 
     def schedule(self) -> dict[str, Integers]:
         """Return the runs so far, in order of machine and start; empty without ``record``."""
@@ -326,9 +343,9 @@ class TaskQueues:
         machine, application_, count, end_ = np.array(rows, np.int64).reshape(-1, 4).T.copy()
         return machine, application_, count, end_
 
-    def catch_up(self, until: int) -> None:
-        """Let all machines work up to `until` ns; the next `advance` returns what they complete."""
-        for u in range(self.machines):
+    def catch_up(self, until: int, machines: ArrayLike | None = None) -> None:
+        """Let machines work up to `until` ns; the next `advance` returns what they complete."""
+        for u in range(self.machines) if machines is None else self._machines(machines):
             self._advance(u, until)
 
     def _duration(self, u: int, application: int) -> int:

@@ -325,6 +325,13 @@ class Adapter(CorePolicy):
             setattr(program, name, containers.copy_of(k, node - first))
         return program
 
+    @property
+    def node_form(self) -> NodeForm:  # type: ignore[override]
+        """The form in which the nodes run."""
+        if self.compiled is not None:
+            return "compiled"
+        return "interpreted" if isinstance(self.core, NodeCore) else "python"
+
     def _compile(self) -> CompiledPrograms | Handlers | None:
         """Return the compiled form of the programs; None if the run uses interpreted nodes."""
         parameters, run, nodes = self.parameters, self.run, self.run.nodes

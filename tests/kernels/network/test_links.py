@@ -225,6 +225,66 @@ def test_deliveries_follow_the_formulas_of_fifo_interfaces(rows, latency, bandwi
             assert along == sorted(along)
 
 
+#: A message (kind, receiver, sender), or None for the next instant with a delivery.
+steps = st.none() | st.tuples(st.integers(0, 2), st.integers(0, 3), st.integers(0, 3))
+
+
+@given(
+    steps=st.lists(steps, max_size=30),
+    delays=st.tuples(latencies, latencies),
+    fail_at=st.integers(0, 30),
+    latency=latencies,
+    is_counted=st.booleans(),
+)
+def test_direct_messages_equal_the_reference(steps, delays, fail_at, latency, is_counted):
+    """Kinds 1 and 2 bypass the interfaces; each step takes what is there kind by kind, or one by one."""
+    options = {"latency": latency, "bandwidth": 1e8, "widths": [24] * 3, "deferred": [False] * 3}
+    kernels = [
+        module.Links([0, 1, 1, 2], 3, keep=[False, False, True], **options) for module in (links, reference)
+    ]
+    now = count = 0
+
+    def both(name, *arguments, **more):
+        actual, expected = (getattr(one, name)(*arguments, **more) for one in kernels)
+        np.testing.assert_array_equal(actual, expected)
+        return actual
+
+    def run(until):
+        nonlocal now
+        while (at := both("advance", until)) != NEVER:
+            now = at
+            while at <= now:
+                direct = [both("next_delivery", kind) for kind in (1, 2)]
+                at = min(both("next_delivery", 0)[0], *(each[0] for each in direct))
+                if min(direct)[0] <= now:
+                    both("take_first", 1 + direct.index(min(direct)))
+                else:
+                    both("take", 0, now)
+            equal(*(one.lost() for one in kernels))
+        now = max(now, until)
+
+    for k, step in enumerate(steps):
+        if k == fail_at:
+            for one in kernels:
+                one.fail([1], now, down=True)
+        if step is None:
+            run(now + 20)
+            continue
+        kind, *ends = step
+        record = np.array([[*ends, k]], np.int64).view(np.uint8)
+        if kind:
+            more = {"is_counted": is_counted}
+            for one in kernels:
+                one.send_directly(now, kind, record, 9, delays[kind - 1], count, **more)
+            count += 1
+        else:
+            for one in kernels:
+                one.send(now, 0, record, 9)
+    run(now + 10_000)
+    assert counters(kernels[0]) == counters(kernels[1])
+    assert not kernels[0].in_flight().any()
+
+
 @BOTH
 def test_an_idle_network_delivers_after_latency_and_transfer(module):
     # 100 bytes at 1 byte/ns: each message takes the latency and one transmission, and never waits

@@ -90,6 +90,8 @@ class Program(RuleBasedStateMachine):
     @rule()
     def ask(self):
         self.call_both("minimum_stretch", range(len(self.speed)), self.now)
+        for machine in range(len(self.speed)):
+            self.call_both("work", machine, self.now)
         for name in ("totals", "schedule", "arrivals"):
             actual, expected = getattr(self.kernel, name)(), getattr(self.reference, name)()
             assert actual.keys() == expected.keys()

@@ -115,10 +115,10 @@ class Program(RuleBasedStateMachine):
         self.now += step
         self.call_both("advance", self.now, self.pick(data) if some else None)
 
-    @rule(step=steps)
-    def catch_up(self, step):
+    @rule(data=st.data(), step=steps, some=st.booleans())
+    def catch_up(self, data, step, some):
         self.now += step
-        self.call_both("catch_up", self.now)
+        self.call_both("catch_up", self.now, self.pick(data) if some else None)
 
     @rule(data=st.data(), step=steps)
     def fail(self, data, step):
@@ -143,6 +143,9 @@ class Program(RuleBasedStateMachine):
     def ask(self, data):
         machines = self.pick(data)
         self.call_both("minimum_stretch", machines, self.now)
+        for machine in machines:
+            self.call_both("work", machine, self.now)
+            self.call_both("speed_of", machine)
         self.call_both("summaries", machines, GRID, self.now, cell=self.now + data.draw(steps))
         new = [data.draw(x) for x in (quarters, sizes, quarters)]
         question = (new[0], self.now / NS, new[1], new[2], self.now)

@@ -1,0 +1,602 @@
+"""A readable message core, which runs node programs in plain Python.
+
+`PythonCore` does what `gridcore.nodes.message_core.NodeCore` does: it has the same parameters, and a run has
+the same result with either.  It is the one to read, and to step through with a debugger; it handles some
+ten thousands of messages a second.
+
+The order of the events of one instant:
+
+    tasks that end -> deliveries, wave by wave -> acts (reorder, start, end, idle, act) -> direct messages (of
+    kinds with their own delay), then releases -> timers
+
+Tasks are handled by application, then machine.  The deliveries of a wave are handled by kind of message,
+receiver and order of sending, followed by local messages (`View.later`) by receiver and order of sending.
+Direct messages are handled in the order of sending, timers by node, name and order of setting.  An event that
+becomes due meanwhile is handled first if it is earlier in this list, except that releases follow the direct
+messages before them immediately.  Messages leave when the deliveries of a wave, all acts, or all releases and
+timers have been handled, by kind, sender and order of sending; or at once, with the option `at_once`.  Direct
+messages always leave at once.  Those with a delay of 0 are handled as soon as the handler that sends them
+returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gridcore.common.names import listed
+from gridcore.common.state import LATEST, NEVER, read, read_only
+from gridcore.network.links import Links
+from gridcore.nodes.board import Board
+from gridcore.nodes.kinds import MessageKind, Received
+from gridcore.nodes.random_stream import RandomStream
+from gridcore.nodes.state import STATE, payload_entries
+from gridcore.queues.task_queues import TaskQueues
+from gridsim.scheduling.nodes.python_actions import PythonActions
+from gridsim.scheduling.nodes.python_timers import Timer
+from gridsim.scheduling.nodes.python_view import PythonView
+from gridsim.support.arrays import Integers
+from gridsim.support.clock import NS
+
+__all__ = ["PythonCore"]
+
+#: The core returns to the engine after this many events, for a checkpoint or a progress bar.
+STRIDE = 8192
+#: The engine checks for an endless loop once an instant has this many events: a constant, plus a number per
+#: node.
+MAX_INSTANT_EVENTS, MAX_INSTANT_EVENTS_PER_NODE = 2**16, 64
+
+
+class Phase(IntEnum):
+    """The phases of an instant, in order."""
+
+    DELIVERIES = 0
+    ACTS = 1
+    RELEASES_AND_TIMERS = 2
+    NOTHING = 3
+
+
+class PythonCore(PythonActions):
+    """Runs the nodes of a grid; the parameters are those of `gridcore.nodes.message_core.NodeCore`.
+
+    Attributes
+    ----------
+    programs
+        The program of each node.
+    events
+        Number of handler calls so far.
+    finished
+        Whether the run is over.
+    placed_at
+        When all tasks were in queues for the first time, ns; -1: not yet.
+    """
+
+    def __init__(
+        self,
+        links: Links,
+        queues: TaskQueues,
+        *,
+        programs: list[Any],
+        kinds: Iterable[tuple[Any, ...]],
+        timers: Sequence[str],
+        handlers: Sequence[str],
+        neighbours: NDArray[np.int64],
+        up: NDArray[np.bool_],
+        release: Integers,
+        submitter: Integers,
+        tasks: Integers,
+        application: Callable[[int], Any],
+        seed: int,
+        report_lost: Callable[[int, int, int], None],
+        add_note: Callable[..., None],
+        record_decision: Callable[..., None],
+        convert: Callable[..., Any],
+        error_type: type[Exception],
+        compiled_form: None = None,
+        observe: Callable[..., None] | None = None,
+        at_once: bool = False,
+        home: Integers | None = None,
+        until: str = "done",
+        slots: Callable[[int], Any] | None = None,
+        board: Board | None = None,
+    ) -> None:
+        super().__init__(
+            links,
+            queues,
+            kinds=kinds,
+            timers=timers,
+            handlers=handlers,
+            neighbours=neighbours,
+            nodes=len(programs),
+            application=application,
+            seed=seed,
+            add_note=add_note,
+            record_decision=record_decision,
+            convert=convert,
+            error_type=error_type,
+            observe=observe,
+            at_once=at_once,
+            board=board,
+        )
+        self.programs, self.up, self.slots, self.report_lost = programs, up, slots, report_lost
+        self.release, self.submitter, self.tasks = release.tolist(), submitter.tolist(), tasks.tolist()
+        self.home = list(range(queues.machines)) if home is None else np.asarray(home).tolist()
+        self.views: dict[int, PythonView] = {}
+        self.total, self.until = sum(self.tasks), until
+        self.released = 0  # number of applications released so far
+        self.events, self.finished, self.placed_at = 0, False, -1
+        self.limit, self.phase = NEVER, Phase.NOTHING  # the phase that was handled last
+        self.pause_at, self.needs_engine = STRIDE, False
+        self.events_before = 0  # number of events before this instant
+        self.handles_instant_messages = False
+        self.begin(range(self.nodes))
+
+    # -- calls of the engine ----------------------------------------------------------------------------
+
+    def advance(self, limit: int) -> int:
+        """Run all events up to `limit` ns; return the instant at which the engine is needed, else `NEVER`.
+
+        The engine is needed when all tasks are completed or `stop` was called (`finished`), and regularly for
+        checkpoints and limits.  Messages sent by the last releases or timers of the instant `limit` have not
+        left yet: an event of the engine at that instant may belong to the same wave, after which `flush` must
+        be called.
+        """
+        try:
+            return self._advance(limit)
+        except AttributeError as error:
+            _explain(error, self.now)
+            raise
+
+    def _advance(self, limit: int) -> int:
+        self.limit = limit
+        if self.needs_engine:
+            # return to the engine, which has an event at this instant and then checks its limits
+            self.needs_engine = False
+            if limit <= self.now:
+                return NEVER
+        while True:
+            if self.has_unsent and not self._wave_continues():
+                self.flush()
+            if self.finished:
+                return self.now
+            at = self._next_instant()
+            if at > self.limit or at == NEVER:
+                return NEVER
+            if at > self.now:
+                self.now, self.events_before = at, self.events
+            if self.events >= self.pause_at and self._has_to_pause():
+                return self.now
+            if self.queues.next_change() <= self.now:
+                self._collect_ends()
+                if self.finished:
+                    return self.now
+            phase = self._due_phase()
+            if phase is not self.phase and self.has_unsent:
+                self.flush()
+                continue
+            self.phase = phase
+            if phase is Phase.DELIVERIES:
+                self._handle_wave()
+            elif phase is Phase.ACTS:
+                self._handle_act()
+            elif phase is Phase.RELEASES_AND_TIMERS:
+                self._release_or_fire()
+
+    def _wave_continues(self) -> bool:
+        """Return whether more events belong to the present wave: only releases and timers can continue it.
+
+        Those of the engine at the instant `limit` may, too.
+        """
+        phase = Phase.RELEASES_AND_TIMERS
+        return self.phase is phase and (self.now >= self.limit or self._due_phase() is phase)
+
+    def _has_to_pause(self) -> bool:
+        """Return whether the engine must have an event now; raise an error if the clock does not advance."""
+        events = self.events - self.events_before
+        max_events = MAX_INSTANT_EVENTS + MAX_INSTANT_EVENTS_PER_NODE * self.nodes
+        if events > 16 * (max_events + self.total):
+            raise self.error_type(
+                f"t = {self.now / NS} s: the simulated time does not advance: {events} events at this "
+                "instant, and more are due"
+            )
+        self.needs_engine = events > max_events
+        if self.needs_engine or not self.has_unsent:
+            self.pause_at = self.events + STRIDE
+            return True
+        return False
+
+    def wake(self, time: int) -> None:
+        """Return control to the engine at `time` ns, for an event that `advance` does not know."""
+        self.limit = min(self.limit, time)
+
+    def stop(self) -> None:
+        """End the run after the present wave: `advance` returns, and `finished` is True."""
+        self.finished = True
+
+    def enter(self, now: int) -> None:
+        """Begin an event of the engine at `now` ns, which calls handlers itself, and `flush` at the end."""
+        self._reach(now)
+        self.phase, self.limit = Phase.RELEASES_AND_TIMERS, now
+
+    def view_of(self, node: int, application: int) -> PythonView:
+        """Return the view of `node`, and make `application` known to the node."""
+        self.hold(node, application)
+        return self.view(node)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether there are no more events."""
+        self.limit = NEVER
+        return not self.has_unsent and self._next_instant() == NEVER
+
+    def _reach(self, now: int) -> None:
+        """Advance the clock to an event of the engine at `now` ns."""
+        if not self.now <= now <= LATEST:
+            raise ValueError(f"now must be in {self.now}..{LATEST} ns, got {now}")
+        self.now = now
+
+    # -- events of the engine, and failures -------------------------------------------------------------
+
+    def resubmit(self, applications: Integers, tasks: Integers, now: int) -> None:
+        """Resubmit lost tasks at the home nodes of their submitters; timers of this instant fire, too."""
+        self.enter(now)
+        for index, count in zip(applications.tolist(), tasks.tolist(), strict=True):
+            self._submit(index, count, "on_lost")
+        self._continue_wave()
+
+    def give(self, node: int, application: int, tasks: int) -> None:
+        """Release `tasks` tasks at `node` now, even if it is down; its messages are then lost."""
+        self._give(node, application, tasks, "on_release")
+
+    def tick(self, nodes: ArrayLike, name: str, now: int) -> None:
+        """Fire the timer `name` on each of `nodes`, at an event of the engine at `now` ns."""
+        self.enter(now)
+        for node in np.asarray(nodes).tolist():
+            self.events += 1
+            self._call_on_timer(node, name, 0.0)
+        self._continue_wave()
+
+    def _continue_wave(self) -> None:
+        while self._due_phase() is Phase.RELEASES_AND_TIMERS:
+            self._release_or_fire()
+
+    def drain(self, now: int) -> None:
+        """Handle the messages of deferred kinds that have arrived by `now` ns, an instant of the engine."""
+        self._reach(now)
+        self._drain()
+
+    def act(self, nodes: ArrayLike, now: int) -> None:
+        """Call `on_act` of `nodes` at `now` ns, an instant of the engine, as `View.act` does."""
+        self._reach(now)
+        for node in np.asarray(nodes).tolist():
+            self.turns.set(now, node)
+
+    def add_applications(self, submitter: ArrayLike) -> None:
+        """Append applications submitted at the machines `submitter`; only `resubmit` gives them to nodes."""
+        self.submitter += np.asarray(submitter).tolist()
+
+    def with_completions(self, now: int) -> list[int]:
+        """Return the machines, ascending, with tasks completed by `now` ns of which no node has read yet."""
+        self._reach(now)
+        self.queues.catch_up(now)
+        self.read_completions()
+        return sorted(self.unread_completions)
+
+    def restart(self, nodes: ArrayLike, programs: Sequence[Any], now: int) -> list[tuple[int, int]]:
+        """Make `nodes` fail at `now` ns, and replace them by the new `programs`.
+
+        Returns (application, tasks) pairs: the tasks that the nodes had not placed.
+        """
+        self._reach(now)
+        pending_tasks = []
+        for node, program in zip(np.asarray(nodes).tolist(), programs, strict=True):
+            self.programs[node] = program
+            self.timers.cancel_all(node)
+            self.local.drop(node)
+            if self.board is not None and not self.board.is_per_application:
+                self.board.publish(node, inf, False, now)
+            pending_tasks += [(i, tasks) for i, tasks in self.held_tasks[node].items() if tasks]
+            self.held_tasks[node].clear()
+        return pending_tasks
+
+    def begin(self, nodes: Iterable[int]) -> None:
+        """Call `on_start` of `nodes` at the present instant."""
+        if "on_start" in self.handlers:
+            self.acting["start"].update(int(node) for node in nodes)
+
+    # -- due events -------------------------------------------------------------------------------------
+
+    def _next_instant(self) -> int:
+        """Return the instant (ns) of the next event; `NEVER` if there is none."""
+        if any(self.acting.values()):
+            self.mail.advance(self.now)
+            return self.now
+        first = min(self.timers.first(), self.turns.first(), self.local.first(), self.queues.next_change())
+        if self.released < len(self.release):
+            first = min(first, self.release[self.released])
+        # the network must not run beyond the next event, whose messages may arrive before those under way
+        return min(first, self.mail.advance(min(first, self.limit)))
+
+    def _due_phase(self) -> Phase:
+        """Return the first phase of this instant with a due event."""
+        if min(self.mail.next_delivery(), self.local.first()) <= self.now:
+            return Phase.DELIVERIES
+        if any(self.acting.values()) or self.turns.first() <= self.now:
+            return Phase.ACTS
+        if self._release_is_due() or self.timers.first() <= self.now:
+            return Phase.RELEASES_AND_TIMERS
+        if self.mail.next_direct(self.now, delayed=True) is not None:
+            return Phase.RELEASES_AND_TIMERS
+        return Phase.NOTHING
+
+    def _release_is_due(self) -> bool:
+        return self.released < len(self.release) and self.release[self.released] <= self.now
+
+    def _collect_ends(self) -> None:
+        """Collect the machines that have become idle or ended a task."""
+        for machine in self.queues.due(self.now).tolist():
+            if "on_end" in self.handlers and self.queues.watch == "completion":
+                self.acting["end"].add(machine)
+            if "on_idle" in self.handlers:
+                self.acting["idle"].add(machine)
+        self.finished = self.until == "done" and self.queues.tasks_done == self.total
+        if "on_done" in self.handlers:
+            ended = sorted(self.logged_completions(), key=lambda row: (row[1], row[0]))
+            for machine, index, tasks in ended:
+                for _ in range(tasks):
+                    self.events += 1
+                    self.call(self.home[machine], "on_done", self.application(index))
+            self.flush()
+
+    # -- deliveries -------------------------------------------------------------------------------------
+
+    def _handle_wave(self) -> None:
+        """Handle all messages that have arrived, and send the messages from their handlers."""
+        for kind in self.mail.through_links:
+            for node, message in self.mail.take(kind, self.now):
+                self.events += 1
+                self._deliver(kind, node, message)
+        for _, _, node, kind, message in self.local.take(self.now):
+            self.events += 1
+            self.call(node, kind.handler, message)
+        self._handle_dropped()
+        self.flush()
+
+    def _drain(self) -> None:
+        """Handle the messages of deferred kinds that have arrived, by machine and time."""
+        try:
+            for kind, node, message in self.mail.drain(self.now):
+                self.events += 1
+                self.deferred_kind = kind
+                self._deliver(kind, node, message)
+        finally:
+            self.deferred_kind = None
+
+    def _deliver(self, kind: MessageKind, node: int, message: Any) -> None:
+        """Deliver a message to `node`, which then knows its application and must place its tasks."""
+        if kind.application_at >= 0:
+            self.hold(node, message.application, message.tasks if kind.moves_tasks else 0)
+        self.call(node, kind.handler, message)
+
+    def _handle_dropped(self) -> None:
+        """Report the tasks of dropped messages as lost."""
+        for kind, node, message in self.mail.dropped():
+            if kind.moves_tasks:
+                self.report_lost(message.application, message.tasks, node)
+
+    def _take_direct(self, kind: MessageKind) -> None:
+        """Handle the first direct message of `kind`."""
+        self.events += 1
+        for node, message in self.mail.take_direct(kind):
+            self._deliver(kind, node, message)
+        self._handle_dropped()
+
+    def _handle_instant_messages(self) -> None:
+        """Handle direct messages with a delay of 0, including new ones, in the order of sending."""
+        if self.handles_instant_messages:
+            return
+        limit = self.events + MAX_INSTANT_EVENTS + MAX_INSTANT_EVENTS_PER_NODE * self.nodes
+        self.handles_instant_messages = True
+        try:
+            while (kind := self.mail.next_direct(self.now, delayed=False)) is not None:
+                if self.events > limit:
+                    raise self.error_type(
+                        f"t = {self.now / NS} s: nodes send messages with a delay of 0 endlessly, now of "
+                        f"kind {kind.name!r}"
+                    )
+                self._take_direct(kind)
+        finally:
+            self.handles_instant_messages = False
+
+    # -- acts -------------------------------------------------------------------------------------------
+
+    def _handle_act(self) -> None:
+        """Handle the first act that is due: reorder queues, `on_start`, `on_end`, `on_idle` or `on_act`."""
+        act = next((act for act, members in self.acting.items() if members), None)
+        if act is None:
+            self._take_turns()
+            return
+        members = sorted(self.acting[act])
+        self.acting[act].clear()
+        self.events += len(members)
+        if act == "reorder":
+            self.queues.reschedule(members, self.now)
+            if self.placed_at < 0 and self.queues.enqueued >= self.total:
+                self.placed_at = self.now
+                self.finished = self.until == "placed"
+            return
+        for member in members:
+            node = member if act == "start" else self.home[member]
+            if self.up[node] and not (act == "idle" and self.queues.is_busy([member])[0]):
+                self.call(node, f"on_{act}")
+
+    def _take_turns(self) -> None:
+        """Call `on_act` of the nodes that requested it for this instant."""
+        due = self.turns.due(self.now)
+        self.events += len(due)
+        for timer in due:
+            self.turns.fire(timer)
+        for node in dict.fromkeys(timer.node for timer in due):
+            if self.up[node]:
+                self.call(node, "on_act")
+
+    # -- releases and timers ----------------------------------------------------------------------------
+
+    def _release_or_fire(self) -> None:
+        """Handle direct messages and releases, or else timers."""
+        is_direct = False
+        while (kind := self.mail.next_direct(self.now, delayed=True)) is not None:
+            self._take_direct(kind)
+            is_direct = True
+        if self._release_is_due():
+            while self._release_is_due():
+                index = self.released
+                self.released += 1
+                self.events += 1
+                self._submit(index, self.tasks[index], "on_release")
+            self._drain()
+        elif not is_direct:
+            for timer in self.timers.due(self.now):
+                self.events += 1
+                if self.timers.fire(timer):
+                    self._call_on_timer(timer.node, self.timer_names[timer.name], timer.value)
+
+    def _call_on_timer(self, node: int, name: str, value: float) -> None:
+        if "on_timer" in self.handlers:
+            self.call(node, "on_timer", name, *([value] if "value" in self.handlers else []))
+
+    def _submit(self, index: int, tasks: int, handler: str) -> None:
+        """Give tasks to the home node of the submitter; if it is down, to the next home node that is up."""
+        machines, submitter = self.queues.machines, self.submitter[index]
+        for k in range(machines):
+            node = self.home[(submitter + k) % machines]
+            if self.up[node]:
+                self._give(node, index, tasks, handler)
+                return
+        self.report_lost(index, tasks, -1)
+
+    def _give(self, node: int, index: int, tasks: int, handler: str) -> None:
+        self.hold(node, index, tasks)
+        self.call(node, handler, self.application(index), tasks)
+
+    # -- handlers ---------------------------------------------------------------------------------------
+
+    def view(self, node: int) -> PythonView:
+        """Return the view of `node`."""
+        if node not in self.views:
+            self.views[node] = PythonView(self, node, None if self.slots is None else self.slots(node))
+        return self.views[node]
+
+    def call(self, node: int, handler: str, *arguments: Any) -> None:
+        """Call a handler, and handle the messages that it sends with a delay of 0."""
+        getattr(self.programs[node], handler)(self.view(node), *arguments)
+        self._handle_instant_messages()
+
+    # -- checkpoints ------------------------------------------------------------------------------------
+
+    def held(self) -> Integers:
+        """Return rows (node, application, tasks): the applications nodes know, and their tasks to place."""
+        rows = [(u, i, tasks) for u, held in enumerate(self.held_tasks) for i, tasks in held.items()]
+        return np.array(sorted(rows), np.int64).reshape(-1, 3)
+
+    def getstate(self) -> dict[str, Any]:
+        """Return the state, as `NodeCore.getstate` does, without the programs.
+
+        Raises
+        ------
+        RuntimeError
+            If messages of a wave have not been sent yet.
+        """
+        if self.has_unsent:
+            raise RuntimeError("getstate requires that all messages were sent: call flush first")
+        timers, turns = self.timers.pending(), self.turns.pending()
+        local, arrays = self.local.entries(self.mail.payloads)
+        completed = [
+            (u, i, n) for u, of in sorted(self.unread_completions.items()) for i, n in sorted(of.items())
+        ]
+        random = [(node, self.streams[node].drawn) for node in sorted(self.streams)]
+        return read_only(
+            {
+                "now": self.now,
+                "events": self.events,
+                "pause_at": self.pause_at,
+                "phase": int(self.phase),
+                "released": self.released,
+                "number": self.timers.number,
+                "directs": self.mail.n_direct,
+                "placed": self.placed_at + 1,
+                "turns": _table([(t.time, t.number, t.node) for t in turns], 3),
+                "turn_number": self.turns.number,
+                "completed": _table(completed, 3),
+                "timers": _table([(t.time, t.number, t.node, t.name) for t in timers], 4),
+                "values": np.array([t.value for t in timers], np.float64),
+                "held": self.held(),
+                **{act: np.array(sorted(members), np.int64) for act, members in self.acting.items()},
+                "random": _table(random, 2),
+                **local,
+                **payload_entries(arrays),
+                **({} if self.board is None else self.board.getstate()),
+            }
+        )
+
+    def setstate(self, state: Any) -> None:
+        """Restore a state of a core with the same arguments; raise ValueError if it is invalid."""
+        entries = read(
+            state,
+            STATE,
+            nodes=self.nodes,
+            machines=self.queues.machines,
+            applications=len(self.submitter),
+            names=len(self.timer_names),
+            phases=len(Phase),
+            up_to_releases=len(self.release) + 1,
+        )
+        self.now, self.events, self.pause_at = entries["now"], entries["events"], entries["pause_at"]
+        self.events_before, self.needs_engine, self.finished = self.events, False, False
+        self.phase, self.released = Phase(entries["phase"]), entries["released"]
+        self.mail.n_direct, self.placed_at = entries["directs"], entries["placed"] - 1
+        rows: Any = zip(entries["timers"].tolist(), entries["values"].tolist(), strict=True)
+        timers = [Timer._make([*numbers, value]) for numbers, value in rows]
+        turns = [Timer._make([*numbers, 0, 0.0]) for numbers in entries["turns"].tolist()]
+        self.timers.restore(sorted(timers, key=lambda timer: timer.number), entries["number"])
+        self.turns.restore(sorted(turns, key=lambda timer: timer.number), entries["turn_number"])
+        self.unread_completions.clear()
+        for machine, application, tasks in entries["completed"].tolist():
+            self.unread_completions.setdefault(machine, {})[application] = tasks
+        self.held_tasks = [{} for _ in range(self.nodes)]
+        for node, application, tasks in entries["held"].tolist():
+            self.hold(node, application, tasks)
+        self.views.clear()
+        self.streams = {u: RandomStream(self.seed, u, drawn) for u, drawn in entries["random"].tolist()}
+        for act, members in self.acting.items():
+            members.clear()
+            members.update(entries[act].tolist())
+        for letters in self.outbox.values():
+            letters.clear()
+        self.mail.payloads.setstate(state)
+        self.local.read(state, self.mail.payloads)
+        if self.board is not None:
+            self.board.setstate(state)
+
+
+def _table(rows: Sequence[tuple[int, ...]], columns: int) -> Integers:
+    return np.array(rows, np.int64).reshape(-1, columns)
+
+
+def _explain(error: AttributeError, now: int) -> None:
+    """Add the known attributes to the error of a handler that reads an unknown one of a view or a message."""
+    owner = error.obj
+    if isinstance(owner, PythonView):
+        subject = f"node {owner.node}: the view"
+        known = [name for name in dir(PythonView) if not name.startswith("_")]
+    elif isinstance(owner, Received):
+        subject, known = f"a message of the kind {owner.kind!r}", [*vars(owner)]
+    else:
+        return
+    text = f"t = {now / NS} s: {subject} has no {error.name!r}; {listed(known, error.name or '')}"
+    error.args, error.obj = (text,), None

@@ -1,0 +1,215 @@
+"""The view of a node in a readable message core."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcore.nodes.random_stream import RandomStream
+from gridcore.queues.summary_grid import SummaryGrid
+from gridsim.scheduling.nodes.python_actions import PythonActions
+
+__all__ = ["PythonView"]
+
+
+class PythonView:
+    """The interface of a node program: its machine, queue, clock, neighbours, messages and timers.
+
+    `gridcore.nodes.view.View` has the same properties and methods, and describes them.  This one converts
+    the arguments of a node to the declared types, and passes them to the core.
+    """
+
+    __slots__ = ("_core", "_neighbours", "_node", "_slots")
+
+    def __init__(self, core: PythonActions, node: int, slots: Any) -> None:
+        self._core, self._node, self._slots = core, node, slots
+        self._neighbours: tuple[int, ...] | None = None
+
+    # -- what a node sees -------------------------------------------------------------------------------
+
+    @property
+    def node(self) -> int:
+        """The number of this node."""
+        return self._node
+
+    @property
+    def slots(self) -> Any:
+        """The slot schedule of this machine, where the scheduler has rigid jobs."""
+        return self._slots
+
+    @property
+    def machine(self) -> int:
+        """The number of the machine on which this node runs."""
+        return self._core.machine_of(self._node)
+
+    @property
+    def machines(self) -> int:
+        """The number of machines."""
+        return self._core.queues.machines
+
+    @property
+    def neighbours(self) -> tuple[int, ...]:
+        """The numbers of the neighbours of this node."""
+        if self._neighbours is None:
+            self._neighbours = tuple(self._core.neighbours[self._node].tolist())
+        return self._neighbours
+
+    @property
+    def now(self) -> float:
+        """The simulated time, s."""
+        return self._core.now / 1e9
+
+    @property
+    def now_ns(self) -> int:
+        """The simulated time, ns."""
+        return self._core.now
+
+    @property
+    def speed(self) -> float:
+        """The speed of this machine, Mflop/s."""
+        return self._core.queues.speed_of(self.machine)
+
+    @property
+    def random(self) -> RandomStream:
+        """The node's own random stream."""
+        self._core.check_may_act(self._node)
+        return self._core.stream(self._node)
+
+    @property
+    def waiting(self) -> int:
+        """The number of tasks that wait here; a running task does not count."""
+        return self._core.waiting_at(self.machine)
+
+    @property
+    def tasks(self) -> int:
+        """The number of tasks that wait or run here."""
+        return self._core.tasks_at(self.machine)
+
+    @property
+    def work(self) -> float:
+        """The time (s) that this machine needs for its running and waiting tasks."""
+        return self._core.work_of(self.machine)
+
+    @property
+    def queued(self) -> tuple[tuple[int, int], ...]:
+        """The waiting tasks: (application, tasks) pairs in the order of the queue."""
+        applications, tasks, *_ = self._core.queue(self.machine)
+        return tuple(zip(applications.tolist(), tasks.tolist(), strict=True))
+
+    @property
+    def minimum_stretch(self) -> float:
+        """The smallest stretch (s/Mflop) at which the tasks here meet their deadlines; inf without tasks."""
+        return float(self._core.queues.minimum_stretch([self.machine], self._core.now)[0])
+
+    def sample(self, grid: SummaryGrid, release: int | None = None) -> NDArray[np.uint32]:
+        """Return how many more tasks this machine could take: uint32[nS, nW, nA] on `grid`."""
+        return self._core.sample(self.machine, grid, self._core.now if release is None else release)
+
+    @property
+    def board(self) -> NDArray[np.float64]:
+        """The published numbers of all nodes, with the delay of the board: float64[nodes], read-only."""
+        return self._core.board_for(self._node).read(self._core.now)
+
+    def held(self, application: int) -> int:
+        """Return the number of tasks of `application` that this node must still place."""
+        return self._core.tasks_to_place(self._node, self._converted(int, application, "application"))
+
+    def application(self, index: int) -> Any:
+        """Return an application that this node knows."""
+        return self._core.application(self._known_application(index))
+
+    # -- what a node does -------------------------------------------------------------------------------
+
+    def publish(self, value: float, falling: bool = False, application: int = -1) -> None:
+        """Publish a number on the board, in place of the last number of this node."""
+        self._core.check_may_act(self._node)
+        value = self._converted(float, value, "the board")
+        self._core.publish(self._node, application, value, bool(falling))
+
+    def completed(self) -> list[tuple[int, int]]:
+        """Return the (application, tasks) pairs that this machine has completed since the last call."""
+        self._core.check_may_act(self._node)
+        return self._core.completed(self._node)
+
+    def enqueue(self, application: int, tasks: int) -> None:
+        """Enqueue `tasks` tasks of `application` on this machine."""
+        self._core.check_may_act(self._node)
+        index = self._known_application(application)
+        self._core.enqueue(self._node, index, self._converted(int, tasks, "tasks"))
+
+    def take(self, application: int, tasks: int) -> int:
+        """Withdraw up to `tasks` waiting tasks of `application` from the queue; return their number."""
+        self._core.check_may_act(self._node)
+        index = self._known_application(application)
+        return self._core.take(self._node, index, self._converted(int, tasks, "tasks"))
+
+    def send(self, to: int, kind: str, **fields: Any) -> None:
+        """Send a message to node `to`."""
+        self._core.check_may_act(self._node)
+        self._core.send(self._node, self._converted(int, to, "the receiver"), kind, fields)
+
+    def later(self, seconds: float, kind: str, **fields: Any) -> None:
+        """Send a message of a local kind to this node; it arrives after `seconds`."""
+        self._core.check_may_act(self._node)
+        self._core.later(self._node, seconds, kind, fields)
+
+    def timer(self, seconds: float, name: str, value: float = 0.0) -> None:
+        """Call `NodeProgram.on_timer` with `name` after `seconds`, unless the machine fails before that."""
+        self._core.check_may_act(self._node)
+        seconds = self._converted(float, seconds, f"the timer {name!r}")
+        value = self._converted(float, value, f"the value of the timer {name!r}")
+        self._core.set_timer(self._node, name, seconds, value)
+
+    def at(self, instant: int, name: str, value: float = 0.0) -> None:
+        """Set a timer as `timer` does, for an exact instant in ns (`now_ns`)."""
+        self._core.check_may_act(self._node)
+        instant = self._converted(int, instant, f"the instant of the timer {name!r}")
+        value = self._converted(float, value, f"the value of the timer {name!r}")
+        self._core.set_timer_at(self._node, name, instant, value)
+
+    def act(self, seconds: float = 0.0) -> None:
+        """Call `NodeProgram.on_act` once after `seconds`."""
+        self._core.check_may_act(self._node)
+        self._core.act_after(self._node, float(seconds))
+
+    def cancel(self, name: str) -> None:
+        """Cancel all timers `name` of this node that have not fired."""
+        self._core.check_may_act(self._node)
+        self._core.cancel_timers(self._node, name)
+
+    def note(self, table: str, **values: float) -> None:
+        """Add a row to a table of the result."""
+        self._core.add_note(self._node, table, values)
+
+    def decide(
+        self,
+        action: str,
+        application: int,
+        *,
+        machine: int = -1,
+        task: int = -1,
+        tasks: int = 0,
+        among: int = -1,
+        saw: float = math.nan,
+        limit: float = math.nan,
+        age: float = math.nan,
+    ) -> None:
+        """Record a decision for `Result.why`, if decisions are recorded."""
+        columns: dict[str, float] = {"machine": machine, "task": task, "tasks": tasks, "among": among}
+        columns |= {"saw": saw, "limit": limit, "age": age}
+        self._core.record_decision(self._node, action, self._known_application(application), columns)
+
+    # -- arguments --------------------------------------------------------------------------------------
+
+    def _converted(self, kind: Any, value: Any, name: str) -> Any:
+        """Return `value`, an argument called `name`, as an ``int`` or ``float``."""
+        return self._core.convert(kind, value, self._node, name)
+
+    def _known_application(self, index: Any) -> int:
+        """Return `index` as an integer; raise SchedulerError if this node does not know the application."""
+        number: int = self._converted(int, index, "application")
+        self._core.check_known(self._node, number)
+        return number
