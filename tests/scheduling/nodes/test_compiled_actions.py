@@ -103,7 +103,7 @@ class Acting(gs.NodeProgram):
     def on_report(self, view: Any, message: Any) -> None:
         self.heard += message.level
 
-    def on_timer(self, view: Any, name: str, value: float) -> None:
+    def on_timer(self, view: Any, name: str, value: float = 0.0) -> None:
         if name == "beat":
             for application, tasks in view.completed():
                 self.ended += tasks * view.application(application).tasks
@@ -160,7 +160,7 @@ class Last(Extended):
 
 class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "acting"
-    policy = Acting
+    policy: ClassVar[type[gs.NodeProgram]] = Acting
     messages: ClassVar[dict[str, gs.Message]] = {
         "gossip": gs.Message(size_of_gossip, value=float, level=int),
         "found": gs.Message(None, level=int, best=float),
@@ -188,7 +188,7 @@ class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 class Done(Scheduler, frozen=True, kw_only=True):
-    policy = Last
+    policy: ClassVar[type[gs.NodeProgram]] = Last
     reports = False
     ticks: ClassVar[dict[str, float]] = {}
     at_once = True
@@ -200,7 +200,7 @@ class Once(Scheduler, frozen=True, kw_only=True):
 
 
 class ToTheEnd(Done, frozen=True, kw_only=True):
-    policy = Extended
+    policy: ClassVar[type[gs.NodeProgram]] = Extended
     at_once = False
 
 
