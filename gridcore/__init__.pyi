@@ -21,6 +21,7 @@ from .fair_tree.summary_tree import SummaryTree as SummaryTree
 from .network.links import Links as Links
 from .nodes.message_core import NodeCore as NodeCore
 from .nodes.random_stream import RandomStream as RandomStream
+from .nodes.view import BoardView as BoardView
 from .nodes.view import View as View
 from .queues.availability import available_tasks as available_tasks
 from .queues.availability import gap as gap

@@ -86,6 +86,8 @@ def functions(text: str, indent: str = "") -> Iterator[tuple[str, str, list[Para
     """Yield decorator, name, parameters and result type of each public ``def`` at this indent."""
     for match in DEFINITION.finditer(text):
         private = match[2].startswith("_") and match[2] not in ("__cinit__", "__init__")
+        if match[2] in ("__getattr__", "__getitem__") and match[4]:
+            private = False
         if (match[1] or "") == indent and not private:
             previous_line = text[: match.start()].rstrip("\n").rpartition("\n")[2].strip()
             kind = previous_line if previous_line in ("@property", "@staticmethod") else ""

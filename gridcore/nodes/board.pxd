@@ -29,7 +29,7 @@ cdef struct Column:                     # the shown numbers of one name
 cdef class Board:
     cdef readonly Py_ssize_t nodes      # number of nodes, or of applications
     cdef readonly bint is_per_application
-    cdef readonly tuple numbers         #: The names of the numbers; ``("values",)`` if there is only one, without a name.
+    cdef readonly tuple numbers         # type: tuple[str, ...]
     cdef long long age                  # ns
     cdef int refresh
     cdef double sigma                   # standard deviation of the logarithm of errors

@@ -77,6 +77,11 @@ cdef class Board:
     is_per_application
         Whether the board has numbers for each application instead of each node.
 
+    Attributes
+    ----------
+    numbers
+        The names of the numbers; ``("values",)`` for one number without a name.
+
     Raises
     ------
     ValueError
@@ -155,7 +160,7 @@ cdef class Board:
         """
         return self._column(name)
 
-    def changes(self, value: float | None, numbers: Mapping[str, float]) -> list[tuple[int, float]]:
+    def changes(self, value: float | None, numbers: dict[str, float]) -> list[tuple[int, float]]:
         """Return (column, number) pairs, in the order of the columns, for the arguments of a call.
 
         Parameters
@@ -178,8 +183,8 @@ cdef class Board:
             raise ValueError(f"at least one number must be given by its name: {', '.join(self.numbers)}")
         return sorted((self._column(name), number) for name, number in numbers.items())
 
-    def publications(self, value: float | None, numbers: Mapping[str, float], falling: bool | Collection[str]) -> list[
-            tuple[int, float, bool]]:
+    def publications(self, value: float | None, numbers: dict[str, float],
+                     falling: bool | tuple[str, ...]) -> list[tuple[int, float, bool]]:
         """Return (column, number, whether it falls) for the arguments of `View.publish`.
 
         Parameters

@@ -28,9 +28,9 @@ class EmulatedBoard:
         return self._board.read(self._core.now, self._board.numbers.index(name))
 
     def __getitem__(self, index: int | tuple[int, str]) -> float:
-        index, name = index if isinstance(index, tuple) else (index, None)
-        index = self._core.checked(int, index, self._node, "the index of the board")
-        return self._board.number(index, self._core.now, self._column(name))
+        node, name = index if isinstance(index, tuple) else (index, None)
+        node = self._core.checked(int, node, self._node, "the index of the board")
+        return self._board.number(node, self._core.now, self._column(name))
 
     def __iter__(self) -> Any:
         raise self._core.board_error(self._node, "it is not a sequence; iterate over view.board.values")

@@ -15,7 +15,6 @@ from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 from gridsim.support.random_streams import Streams
 
-
 #: Names of arguments of `View.publish` and of members of `View.board`, which numbers cannot have.
 _RESERVED = ("add", "application", "delta", "falling", "least", "name", "node", "value", "values")
 

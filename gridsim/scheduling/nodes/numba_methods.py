@@ -472,7 +472,7 @@ class _Publish:
         falling = arguments.get("falling", types.int64)
         if isinstance(falling, types.UnicodeType) or not set(_literals(falling)) <= set(columns):
             raise NotCompiled(
-                f"falling of {call} must be True, False or a tuple of the names of given numbers, written in the "
+                f"falling of {call} must be True, False or a tuple of names of given numbers, written in the "
                 f"call, such as ({columns[0]!r},)"
             )
         argument_types += [

@@ -1,4 +1,4 @@
-"""Boards of several numbers: equal digests in all forms, with failures and resumed; errors name the remedy."""
+"""Boards of several numbers give equal digests in all forms, with failures and resumed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.testing import check_scheduler
 from gridsim.testing.resuming import resume_difference
 from tests.scheduling.nodes.test_message_core import scenarios
 
@@ -28,20 +27,20 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
 class DodoorNode(gs.NodeProgram):
     """A node that places each task on the better of two machines by loads that are refreshed in batches."""
 
-    def on_start(self, view: gs.View) -> None:
+    def on_start(self, view: Any) -> None:
         self.publish(view)
 
-    def on_end(self, view: gs.View) -> None:
+    def on_end(self, view: Any) -> None:
         self.publish(view)
 
-    def on_task(self, view: gs.View, message: Any) -> None:
+    def on_task(self, view: Any, message: Any) -> None:
         view.enqueue(message.application, message.tasks)
         self.publish(view)
 
-    def publish(self, view: gs.View) -> None:
+    def publish(self, view: Any) -> None:
         view.publish(queue=view.tasks, work=view.work, falling=("work",))
 
-    def on_release(self, view: gs.View, application: Any, tasks: int) -> None:
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
         for _ in range(tasks):
             first = view.random.integers(view.machines)
             second = view.random.integers(view.machines)
@@ -49,13 +48,13 @@ class DodoorNode(gs.NodeProgram):
             view.board.add(best, queue=1, work=application.task_size / view.speed)
             view.send(best, "task", application=application.number, tasks=1)
 
-    def share(self, view: gs.View, node: int, other: int) -> float:
+    def share(self, view: Any, node: int, other: int) -> float:
         """Return the weighted share of `node` in the load of both."""
         queues = view.board[node, "queue"] + view.board[other, "queue"]
         work = view.board[node, "work"] + view.board[other, "work"]
         weight = self.parameters.weight
         share = weight * view.board[node, "queue"] / queues if 0 < queues < 1e9 else 0.5 * weight
-        return share + ((1 - weight) * view.board[node, "work"] / work if 0 < work < 1e9 else 0.5)
+        return float(share + ((1 - weight) * view.board[node, "work"] / work if 0 < work < 1e9 else 0.5))
 
 
 class Dodoor(gs.BoardScheduler, frozen=True, kw_only=True):
@@ -76,23 +75,23 @@ class HybridNode(gs.NodeProgram):
     A node that gets a task while its queue is long spills it back to another one.
     """
 
-    def on_start(self, view: gs.View) -> None:
+    def on_start(self, view: Any) -> None:
         view.publish(self.load(view))
 
-    def on_end(self, view: gs.View) -> None:
+    def on_end(self, view: Any) -> None:
         view.publish(self.load(view))
 
-    def load(self, view: gs.View) -> float:
-        return view.tasks / view.speed
+    def load(self, view: Any) -> float:
+        return float(view.tasks / view.speed)
 
-    def on_release(self, view: gs.View, application: Any, tasks: int) -> None:
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
         for _ in range(tasks):
             self.place(view, application.number, 0)
 
-    def on_task(self, view: gs.View, message: Any) -> None:
+    def on_task(self, view: Any, message: Any) -> None:
         self.place(view, message.application, message.hops)
 
-    def place(self, view: gs.View, application: int, hops: int) -> None:
+    def place(self, view: Any, application: int, hops: int) -> None:
         nodes = view.board.least(self.parameters.among)
         best = nodes[view.random.integers(len(nodes))]
         here = view.tasks < self.parameters.threshold or best == view.node or hops > self.parameters.hops
@@ -128,11 +127,11 @@ class EveryNode(gs.NodeProgram):
         super().__init__(parameters)
         self.sum = 0.0
 
-    def on_start(self, view: gs.View) -> None:
+    def on_start(self, view: Any) -> None:
         view.publish(work=3.0 + view.node, falling=True)
         view.timer(1.0 + view.node % 3, "look")
 
-    def on_timer(self, view: gs.View, name: str) -> None:
+    def on_timer(self, view: Any, name: str) -> None:
         draw = view.random.integers(6)
         node = view.random.integers(view.machines)
         if draw == 0:
@@ -147,9 +146,7 @@ class EveryNode(gs.NodeProgram):
             view.publish(queue=float("inf"))
         else:
             view.publish(work=1, falling=False)
-        place = 0
-        for other in view.board.least(view.machines - 1, "work"):
-            place += 1
+        for place, other in enumerate(view.board.least(view.machines - 1, "work")):
             self.sum += place * other
         least = view.board.least(2, name="queue")
         if least and view.node not in least and view.board.queue[node] < 1e9:
@@ -161,7 +158,7 @@ class EveryNode(gs.NodeProgram):
         if view.now < 30.0:
             view.timer(view.random.exponential(2.0), "look")
 
-    def on_release(self, view: gs.View, application: Any, tasks: int) -> None:
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
 
 
@@ -178,11 +175,11 @@ class Every(gs.BoardScheduler, frozen=True, kw_only=True):
 class JobsNode(gs.NodeProgram):
     """A node that publishes the remaining tasks of jobs, and runs those of the job with the fewest first."""
 
-    def on_release(self, view: gs.View, application: Any, tasks: int) -> None:
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.publish(tasks, application=application.number)
         view.enqueue(application.number, tasks)
 
-    def on_idle(self, view: gs.View) -> None:
+    def on_idle(self, view: Any) -> None:
         least = view.board.least(2)
         view.note("seen", first=least[0], number=view.board[least[-1]], jobs=len(view.board.values))
 
