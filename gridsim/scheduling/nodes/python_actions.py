@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,10 +25,31 @@ from gridsim.scheduling.nodes.python_timers import LocalMail, Timers
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
 
-__all__ = ["PythonActions"]
+__all__ = ["NodeRole", "PythonActions"]
 
 #: Durations of this many seconds or more count as `LATEST` ns.
 _LONGEST_DURATION = 2e9
+
+
+class NodeRole(NamedTuple):
+    """A role of nodes.
+
+    Parameters
+    ----------
+    name
+        Its name; "" if the scheduler declares no roles.
+    program
+        The name of the class of its nodes.
+    nodes
+        The numbers of its nodes.
+    handlers
+        The handlers of events that its nodes have.
+    """
+
+    name: str
+    program: str
+    nodes: range
+    handlers: frozenset[str]
 
 
 class PythonActions:
@@ -53,8 +74,8 @@ class PythonActions:
         queues: TaskQueues,
         *,
         kinds: Iterable[tuple[Any, ...]],
+        roles: Iterable[tuple[str, str, int, Iterable[str]]],
         timers: Sequence[str],
-        handlers: Sequence[str],
         neighbours: NDArray[np.int64],
         nodes: int,
         application: Callable[[int], Any],
@@ -68,7 +89,10 @@ class PythonActions:
         board: Board | None,
     ) -> None:
         self.links, self.queues, self.nodes, self.neighbours = links, queues, nodes, neighbours
-        self.timer_names, self.handlers = tuple(timers), frozenset(handlers)
+        self.timer_names = tuple(timers)
+        self.roles = _numbered_roles(roles)
+        self.role_nodes = {role.name: role.nodes for role in self.roles if role.name}
+        self.handlers = frozenset[str]().union(*(role.handlers for role in self.roles))  # of any node
         self.make_application, self.seed, self.board = application, seed, board
         self.add_note, self.record_decision = add_note, record_decision
         self.convert, self.error_type, self.at_once = convert, error_type, at_once
@@ -106,6 +130,25 @@ class PythonActions:
         return self.now + (round(seconds * NS) if seconds < _LONGEST_DURATION else LATEST)
 
     # -- what nodes know --------------------------------------------------------------------------------
+
+    def role_number(self, node: int) -> int:
+        """Return the index of the role of `node`."""
+        return next(k for k, role in enumerate(self.roles) if node in role.nodes)
+
+    def role_of(self, node: int) -> NodeRole:
+        """Return the role of `node`."""
+        return self.roles[self.role_number(node)]
+
+    def handles(self, node: int, event: str) -> bool:
+        """Return whether `node` has the handler `event`, such as ``on_idle``."""
+        return event in self.role_of(node).handlers
+
+    def nodes_with_role(self, node: int, name: str) -> range:
+        """Return the nodes that have the role `name`, of which `node` makes use."""
+        if name not in self.role_nodes:
+            known = listed(self.role_nodes, name)
+            raise self.error(node, f"uses the role {name!r}, which the scheduler does not declare; {known}")
+        return self.role_nodes[name]
 
     def machine_of(self, node: int) -> int:
         """Return the machine on which `node` runs now."""
@@ -260,20 +303,21 @@ class PythonActions:
 
     def set_timer(self, node: int, name: str, seconds: float, value: float) -> None:
         """Set a timer that fires `seconds` from now."""
-        self._check_timer(node, name, seconds, 0 <= seconds < inf)
+        self._check_timer(node, name, seconds, is_possible=0 <= seconds < inf)
         self.timers.set(self.later_by(seconds), node, self.timer_names.index(name), value)
 
     def set_timer_at(self, node: int, name: str, instant: int, value: float) -> None:
         """Set a timer that fires at `instant` ns."""
-        self._check_timer(node, name, (instant - self.now) / NS, self.now <= instant <= LATEST)
+        seconds = (instant - self.now) / NS
+        self._check_timer(node, name, seconds, is_possible=self.now <= instant <= LATEST)
         self.timers.set(instant, node, self.timer_names.index(name), value)
 
-    def _check_timer(self, node: int, name: str, seconds: float, is_possible: bool) -> None:
+    def _check_timer(self, node: int, name: str, seconds: float, *, is_possible: bool) -> None:
         text = f"sets the timer {name!r}"
         if name not in self.timer_names:
             known = listed(self.timer_names, name)
             raise self.error(node, f"{text}, which the scheduler does not declare; {known}")
-        if "on_timer" not in self.handlers:
+        if not self.handles(node, "on_timer"):
             raise self.error(node, f"{text}, which requires the method on_timer")
         if not is_possible:
             raise self.error(node, f"{text}: the time until then must be finite and >= 0 s, got {seconds!r}")
@@ -289,7 +333,7 @@ class PythonActions:
 
     def act_after(self, node: int, seconds: float) -> None:
         """Call `on_act` of `node` once, `seconds` from now."""
-        if "on_act" not in self.handlers:
+        if not self.handles(node, "on_act"):
             raise self.error(node, "calls act, which requires the method on_act")
         if not 0 <= seconds < inf:
             raise self.error(node, f"calls act: seconds must be finite and >= 0, got {seconds!r}")
@@ -381,3 +425,12 @@ class PythonActions:
             self.outbox[kind.name].clear()
             if letters:
                 self.mail.send(self.now, kind, letters)
+
+
+def _numbered_roles(roles: Iterable[tuple[str, str, int, Iterable[str]]]) -> list[NodeRole]:
+    """Return roles with the numbers of their nodes, which are numbered role by role."""
+    numbered: list[NodeRole] = []
+    for name, program, count, handlers in roles:
+        first = numbered[-1].nodes.stop if numbered else 0
+        numbered.append(NodeRole(name, program, range(first, first + count), frozenset(handlers)))
+    return numbered

@@ -82,9 +82,9 @@ class PythonCore(PythonActions):
         queues: TaskQueues,
         *,
         programs: list[Any],
+        roles: Iterable[tuple[str, str, int, Iterable[str]]],
         kinds: Iterable[tuple[Any, ...]],
         timers: Sequence[str],
-        handlers: Sequence[str],
         neighbours: NDArray[np.int64],
         up: NDArray[np.bool_],
         release: Integers,
@@ -101,6 +101,7 @@ class PythonCore(PythonActions):
         observe: Callable[..., None] | None = None,
         at_once: bool = False,
         home: Integers | None = None,
+        releases: Integers | None = None,
         until: str = "done",
         slots: Callable[[int], Any] | None = None,
         board: Board | None = None,
@@ -108,9 +109,9 @@ class PythonCore(PythonActions):
         super().__init__(
             links,
             queues,
+            roles=roles,
             kinds=kinds,
             timers=timers,
-            handlers=handlers,
             neighbours=neighbours,
             nodes=len(programs),
             application=application,
@@ -126,6 +127,7 @@ class PythonCore(PythonActions):
         self.programs, self.up, self.slots, self.report_lost = programs, up, slots, report_lost
         self.release, self.submitter, self.tasks = release.tolist(), submitter.tolist(), tasks.tolist()
         self.home = list(range(queues.machines)) if home is None else np.asarray(home).tolist()
+        self.release_nodes = self.home if releases is None else np.asarray(releases).tolist()
         self.views: dict[int, PythonView] = {}
         self.total, self.until = sum(self.tasks), until
         self.released = 0  # number of applications released so far
@@ -258,7 +260,7 @@ class PythonCore(PythonActions):
         self.enter(now)
         for node in np.asarray(nodes).tolist():
             self.events += 1
-            self._call_on_timer(node, name, 0.0)
+            self._fire(node, name, 0.0)
         self._continue_wave()
 
     def _continue_wave(self) -> None:
@@ -306,8 +308,7 @@ class PythonCore(PythonActions):
 
     def begin(self, nodes: Iterable[int]) -> None:
         """Call `on_start` of `nodes` at the present instant."""
-        if "on_start" in self.handlers:
-            self.acting["start"].update(int(node) for node in nodes)
+        self.acting["start"].update(int(node) for node in nodes if self.handles(node, "on_start"))
 
     # -- due events -------------------------------------------------------------------------------------
 
@@ -348,9 +349,10 @@ class PythonCore(PythonActions):
         if "on_done" in self.handlers:
             ended = sorted(self.logged_completions(), key=lambda row: (row[1], row[0]))
             for machine, index, tasks in ended:
-                for _ in range(tasks):
-                    self.events += 1
-                    self.call(self.home[machine], "on_done", self.application(index))
+                self.events += tasks
+                node = self.home[machine]
+                for _ in range(tasks if self.handles(node, "on_done") else 0):
+                    self.call(node, "on_done", self.application(index))
             self.flush()
 
     # -- deliveries -------------------------------------------------------------------------------------
@@ -363,7 +365,7 @@ class PythonCore(PythonActions):
                 self._deliver(kind, node, message)
         for _, _, node, kind, message in self.local.take(self.now):
             self.events += 1
-            self.call(node, kind.handler, message)
+            self._handle_message(kind, node, message)
         self._handle_dropped()
         self.flush()
 
@@ -381,7 +383,14 @@ class PythonCore(PythonActions):
         """Deliver a message to `node`, which then knows its application and must place its tasks."""
         if kind.application_at >= 0:
             self.hold(node, message.application, message.tasks if kind.moves_tasks else 0)
-        self.call(node, kind.handler, message)
+        self._handle_message(kind, node, message)
+
+    def _handle_message(self, kind: MessageKind, node: int, message: Any) -> None:
+        handler = kind.handlers[self.role_number(node)]
+        if handler is None:
+            methods = f"on_{kind.name} or on_message".replace("-", "_")
+            raise self._missing_handler(node, f"a message {kind.name!r} arrived", methods)
+        self.call(node, handler, message)
 
     def _handle_dropped(self) -> None:
         """Report the tasks of dropped messages as lost."""
@@ -432,7 +441,8 @@ class PythonCore(PythonActions):
             return
         for member in members:
             node = member if act == "start" else self.home[member]
-            if self.up[node] and not (act == "idle" and self.queues.is_busy([member])[0]):
+            is_due = self.up[node] and not (act == "idle" and self.queues.is_busy([member])[0])
+            if is_due and self.handles(node, f"on_{act}"):
                 self.call(node, f"on_{act}")
 
     def _take_turns(self) -> None:
@@ -464,17 +474,17 @@ class PythonCore(PythonActions):
             for timer in self.timers.due(self.now):
                 self.events += 1
                 if self.timers.fire(timer):
-                    self._call_on_timer(timer.node, self.timer_names[timer.name], timer.value)
+                    self._fire(timer.node, self.timer_names[timer.name], timer.value)
 
-    def _call_on_timer(self, node: int, name: str, value: float) -> None:
-        if "on_timer" in self.handlers:
-            self.call(node, "on_timer", name, *([value] if "value" in self.handlers else []))
+    def _fire(self, node: int, name: str, value: float) -> None:
+        if self.handles(node, "on_timer"):
+            self.call(node, "on_timer", name, *([value] if self.handles(node, "value") else []))
 
     def _submit(self, index: int, tasks: int, handler: str) -> None:
-        """Give tasks to the home node of the submitter; if it is down, to the next home node that is up."""
-        machines, submitter = self.queues.machines, self.submitter[index]
+        """Give tasks to the node for releases at their submitter; if it is down, at the next machine."""
+        machines, submitter = len(self.release_nodes), self.submitter[index]
         for k in range(machines):
-            node = self.home[(submitter + k) % machines]
+            node = self.release_nodes[(submitter + k) % machines]
             if self.up[node]:
                 self._give(node, index, tasks, handler)
                 return
@@ -482,9 +492,20 @@ class PythonCore(PythonActions):
 
     def _give(self, node: int, index: int, tasks: int, handler: str) -> None:
         self.hold(node, index, tasks)
+        if not self.handles(node, handler):
+            raise self._missing_handler(node, "tasks were submitted", "on_release")
         self.call(node, handler, self.application(index), tasks)
 
     # -- handlers ---------------------------------------------------------------------------------------
+
+    def _missing_handler(self, node: int, event: str, methods: str) -> Exception:
+        """Return the error of a node without a handler of an event."""
+        role = self.role_of(node)
+        a_role = f", a {role.name}" if role.name else ""
+        return self.error_type(
+            f"t = {self.now / NS} s: {event} at node {node}{a_role}, but {role.program} does not define "
+            f"{methods}"
+        )
 
     def view(self, node: int) -> PythonView:
         """Return the view of `node`."""

@@ -50,6 +50,15 @@ class PythonView:
         """The number of machines."""
         return self._core.queues.machines
 
+    def role(self, name: str) -> range:
+        """Return the numbers of the nodes with the role `name`."""
+        return self._core.nodes_with_role(self._node, name)
+
+    @property
+    def rank(self) -> int:
+        """The index of this node among the nodes of its role, from 0 on."""
+        return self._node - self._core.role_of(self._node).nodes.start
+
     @property
     def neighbours(self) -> tuple[int, ...]:
         """The numbers of the neighbours of this node."""

@@ -49,8 +49,7 @@ class Everything(gs.NodeProgram):
         if self.left < 0:
             return
         # a message may lead to another action, so that most of them go through the cases below quickly
-        action = self.actions[int(view.random.integers(len(self.actions)))]
-        action(self, view)
+        getattr(self, self.actions[int(view.random.integers(len(self.actions)))])(view)
 
     def set_timer(self, view: Any) -> None:
         view.timer(float(view.random.integers(3)), "tick", float(view.random.integers(2)))
@@ -100,8 +99,9 @@ class Everything(gs.NodeProgram):
                 view.note("seen", node=view.node, board=float(tasks), at=float(application))
         view.note("seen", node=view.machine, board=min(view.minimum_stretch, 1e9), at=float(self.hints))
 
-    actions: ClassVar[tuple[Callable[..., None], ...]] = (
-        set_timer, cancel, act_later, tell, hint, nudge, call, think, matrix, publish, withdraw, read
+    actions = (
+        "set_timer", "cancel", "act_later", "tell", "hint", "nudge", "call", "think", "matrix", "publish",
+        "withdraw", "read",
     )  # fmt: skip
 
     def place(self, view: Any, application: int, tasks: int, hops: int) -> None:
@@ -116,7 +116,8 @@ class Everything(gs.NodeProgram):
             view.decide("keep", application, tasks=here, machine=view.machine, saw=view.work)
             view.enqueue(application, here)
         if here < tasks:
-            to = int(view.random.integers(view.machines)) % self.parameters.machines
+            workers = view.role("worker") if self.parameters.roles else range(self.parameters.machines)
+            to = workers[int(view.random.integers(self.parameters.machines))]
             view.send(to, "share", hops=hops + 1, application=application, tasks=tasks - here)
 
     def on_start(self, view: Any) -> None:
@@ -173,9 +174,22 @@ class Counting(Everything):
         self.do(view)
 
 
+class Desk(Everything):
+    """A node that gets releases, and handles fewer events."""
+
+    on_act = gs.NodeProgram.on_act
+    on_idle = gs.NodeProgram.on_idle
+    on_end = gs.NodeProgram.on_end
+
+    def act_later(self, view: Any) -> None:
+        view.note("seen", node=view.rank, board=0.0, at=0.0)
+
+    def on_timer(self, view: Any, name: str) -> None:  # type: ignore[override]
+        super().on_timer(view, name, 0.0)
+
+
 class Scheduler(gs.BoardScheduler, frozen=True, kw_only=True):
     name = "everything"
-    policy = Everything
     messages: ClassVar[dict[str, gs.Message]] = {
         "tell": gs.Message(100, value=float, left=int),
         "share": gs.Message(1000, moves_tasks=True, hops=int, application=int, tasks=int),
@@ -210,17 +224,25 @@ def two_each(self: Any, machines: int) -> Layout:
 @st.composite
 def schedulers(draw: st.DrawFn, machines: int) -> gs.Scheduler:
     counting, is_long = draw(st.booleans()), draw(st.booleans())
+    has_roles, has_servers = draw(st.booleans()), draw(st.booleans())
+    worker = Counting if counting else Everything
 
     class Drawn(Scheduler, frozen=True, kw_only=True):
-        policy = Counting if counting else Everything
+        roles: ClassVar[dict[str, gs.Role]] = (
+            {"desk": gs.Role(Desk, count=2, server=has_servers, releases=True), "worker": gs.Role(worker)}
+            if has_roles
+            else {}
+        )
         reports = False if counting else draw(st.booleans())
         local_order = draw(st.sampled_from(["edf", "fifo"]))
         watch = draw(st.sampled_from(["idle", "completion"]))
         at_once = draw(st.booleans())
         to_the_end = is_long
         ticks: ClassVar[dict[str, float]] = {} if is_long else {"beat": 2.0}  # ticks never end
-        layout = draw(st.sampled_from([one_each, two_each, with_server]))
 
+    if not has_roles:
+        Drawn.policy = worker
+        Drawn.layout = draw(st.sampled_from([one_each, two_each, with_server]))  # type: ignore[method-assign]
     return Drawn(
         degree=min(machines, 3),
         detection=draw(st.sampled_from([0.0, 1.0])),
