@@ -23,7 +23,8 @@ cdef struct Context:
     long long (*waiting)(PyObject*, long long) except -1
     double (*work)(PyObject*, long long) except -1.0
     int (*timer)(PyObject*, long long, long long, double, double) except -1
-    int (*cancel)(PyObject*, long long, long long) except -1
+    int (*timer_fields)(PyObject*, long long, long long, double, const long long*) except -1
+    int (*cancel)(PyObject*, long long, long long, long long, const long long*) except -1
     int (*check_known)(PyObject*, long long, long long) except -1
     int (*draw)(PyObject*, long long, long long, double, double, double*) except -1
     int (*integer)(PyObject*, long long, long long, long long, long long*) except -1

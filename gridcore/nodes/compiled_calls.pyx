@@ -2,13 +2,13 @@
 
 from cpython.ref cimport PyObject
 
-from gridcore.nodes.kinds cimport MessageKind
+from gridcore.nodes.kinds cimport MessageKind, TimerKind
 from gridcore.nodes.outbox cimport outbox_add, outbox_drop
 from gridcore.nodes.rows cimport (
     heap_at, heap_pop, heap_push, iteration_error, map_at, map_discard, map_find, map_get, map_next, map_pop, map_put,
     map_remove, queue_at, queue_pop, queue_push, rows_clear,
 )
-from gridcore.nodes.timers cimport timers_cancel
+from gridcore.nodes.timers cimport timers_cancel, timers_cancel_fields
 from gridcore.queues.task_queues cimport TaskQueues
 
 import numpy as np
@@ -18,7 +18,7 @@ __all__ = ["CONTEXT"]
 #: The names of the fields of a `Context`, in order.
 CONTEXT = (
     "core", "now", "nodes", "degree", "neighbours", "speed", "parameters", "tasks", "task_size", "size", "release",
-    "send", "finish_send", "enqueue", "waiting", "work", "timer", "cancel", "check_known", "draw", "integer", "held",
+    "send", "finish_send", "enqueue", "waiting", "work", "timer", "timer_fields", "cancel", "check_known", "draw", "integer", "held",
     "take", "queued", "note", "decide", "publish", "board", "tasks_at",
     "queue_push", "queue_pop", "queue_at", "heap_push", "heap_pop", "heap_at", "map_find", "map_get", "map_put",
     "map_discard", "map_remove", "map_at", "map_next", "map_pop", "rows_clear", "iteration_error",
@@ -38,7 +38,8 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
         c.tasks, c.task_size, c.size = &tasks[0], &queues.task_size[0], &queues.size[0]
         c.release = &queues.release[0]
     c.send, c.finish_send, c.enqueue = add_message, finish_message, enqueue_tasks
-    c.waiting, c.work, c.timer, c.cancel = count_waiting, remaining_time, set_timer, cancel_timer
+    c.waiting, c.work = count_waiting, remaining_time
+    c.timer, c.timer_fields, c.cancel = set_timer, set_timer_fields, cancel_timers
     c.check_known, c.draw, c.integer = check_application, draw_variate, draw_integer
     c.held, c.take, c.queued, c.note, c.decide = held_tasks, take_tasks, queued_applications, add_note, add_decision
     c.publish, c.board, c.tasks_at = publish_value, read_board, count_tasks
@@ -101,8 +102,20 @@ cdef int set_timer(PyObject* core, long long node, long long name, double second
     return (<NodeActions> core)._set_timer(node, name, seconds, value)
 
 
-cdef int cancel_timer(PyObject* core, long long node, long long name) except -1:
-    return timers_cancel(&(<NodeActions> core).timers, <int> node, <int> name)
+cdef int set_timer_fields(PyObject* core, long long node, long long name, double seconds,
+                          const long long* fields) except -1:
+    return (<NodeActions> core)._set_timer_fields(node, name, seconds, fields)
+
+
+cdef int cancel_timers(PyObject* core, long long node, long long name, long long among,
+                       const long long* fields) except -1:
+    """Cancel the timers `name` of a node whose fields in `among`, a set of bits, are equal to `fields`."""
+    cdef TimerKind kind
+    if among == 0:
+        return timers_cancel(&(<NodeActions> core).timers, <int> node, <int> name)
+    kind = <TimerKind> (<NodeActions> core).timer_kinds[name]
+    return timers_cancel_fields(&(<NodeActions> core).timers, <int> node, <int> name, fields, kind.type_codes, kind.n,
+                                among)
 
 
 cdef int check_application(PyObject* core, long long node, long long application) except -1:

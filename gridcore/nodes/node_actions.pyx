@@ -15,9 +15,10 @@ from gridcore.common.memory cimport reallocate
 from gridcore.network.transit cimport LONGEST_MESSAGE
 from gridcore.nodes.holdings cimport Holding, holdings_find, holdings_free, holdings_give
 from gridcore.common.instants cimport later_by
+from gridcore.nodes.kinds cimport MessageKind, TimerKind
 from gridcore.nodes.outbox cimport outbox_clear, outbox_free, outbox_sort
 from gridcore.nodes.roles cimport ON_TIMER, role_of
-from gridcore.nodes.timers cimport timers_free, timers_set
+from gridcore.nodes.timers cimport timers_free, timers_make, timers_set, timers_set_fields
 from gridcore.nodes.active_set cimport active_add, active_free
 from gridcore.queues.availability cimport Grid
 from gridcore.queues.edf cimport Queue
@@ -48,6 +49,7 @@ cdef class NodeActions:
         free(self.roles)
         timers_free(&self.timers)
         timers_free(&self.turns)
+        free(self.timer_fields)
         holdings_free(&self.holdings)
         active_free(&self.reorder)
         active_free(&self.idle)
@@ -222,18 +224,63 @@ cdef class NodeActions:
             active_add(&self.idle, <int> machine)
         return tasks
 
+    cdef int _make_timer_kinds(self, timers) except -1:
+        """Make a `TimerKind` of each entry of `timers`."""
+        cdef TimerKind kind
+        cdef Py_ssize_t k, words = 0
+        self.timer_kinds = [TimerKind(name, number, *arguments) for number, (name, *arguments) in enumerate(timers)]
+        self.timers_by_role = [{} for _ in range(self.n_roles)]
+        for kind in self.timer_kinds:
+            words = max(words, kind.n)
+            for k in range(self.n_roles):
+                if kind.role in (-1, k) and self.timers_by_role[k].setdefault(kind.name, kind) is not kind:
+                    raise ValueError(f"timers must have unique names in a role, got {kind.name!r} twice")
+        self.timer_fields = <long long*> reallocate(NULL, max(1, words) * sizeof(long long))
+        timers_make(&self.timers, self.nodes, words)
+        timers_make(&self.turns, self.nodes, 0)
+        return 0
+
+    cdef dict _timer_of(self, Py_ssize_t node):
+        """Return the timers that a node may set, by name."""
+        return <dict> self.timers_by_role[<Py_ssize_t> (role_of(self.roles, node) - self.roles)]
+
     cdef int _set_timer(self, Py_ssize_t node, Py_ssize_t name, double seconds, double value) except -1:
+        """Set a timer that `on_timer` handles."""
         if not (self._handles(node, ON_TIMER) and 0 <= seconds < INFINITY):
-            raise self._timer_error(node, self.timer_names[name], seconds)
+            raise self._timer_error(node, (<TimerKind> self.timer_kinds[name]).name, seconds)
         return timers_set(&self.timers, later_by(self.now, seconds), <int> node, <int> name, value)
 
+    cdef int _set_timer_fields(self, Py_ssize_t node, Py_ssize_t name, double seconds, const long long* fields) except -1:
+        """Set a timer that has its own handler."""
+        cdef TimerKind kind = <TimerKind> self.timer_kinds[name]
+        if not 0 <= seconds < INFINITY:
+            raise self._timer_error(node, kind.name, seconds)
+        return timers_set_fields(&self.timers, later_by(self.now, seconds), <int> node, kind.number, fields,
+                                 kind.type_codes, kind.n)
+
     cdef object _timer_error(self, node, name, seconds):
+        """Return the error for a timer with an unknown name, without a handler or for an invalid instant."""
         message = f"t = {self.now / 1e9} s: node {node} sets the timer {name!r}"
-        if name not in self.timer_names:
-            return self.error_type(f"{message}, which the scheduler does not declare; {listed(self.timer_names, name)}")
-        if not self._handles(node, ON_TIMER):
+        cdef TimerKind kind = self._timer_of(node).get(name)
+        if kind is None:
+            role, program = self.role_names[<Py_ssize_t> (role_of(self.roles, node) - self.roles)]
+            return self.error_type(f"{message}, which has no handler and is not in the scheduler's timers; define "
+                                   f"on_{name} in {program}; {listed(self._timer_of(node), name)}")
+        if kind.is_plain and not self._handles(node, ON_TIMER):
             return self.error_type(f"{message}, which requires the method on_timer")
         return self.error_type(f"{message}: the time until then must be finite and >= 0 s, got {seconds!r}")
+
+    cdef object _timer_field_error(self, node, TimerKind kind, str action, fields):
+        """Return the error for fields that the timer does not have, or that are missing."""
+        message = f"t = {self.now / 1e9} s: node {node} {action} the timer {kind.name!r}"
+        for name in fields:
+            if name not in kind.fields:
+                if kind.is_plain:
+                    return self.error_type(f"{message} with {name!r}, but a timer that on_timer handles has only a value; "
+                                           f"define on_{kind.name} for a timer with fields")
+                return self.error_type(f"{message}, which has no field {name!r}; {listed(kind.fields, name)}")
+        missing = [name for name in kind.fields if name not in fields and name not in kind.defaults]
+        return self.error_type(f"{message} without {', '.join(missing)}; its fields are {', '.join(kind.fields)}")
 
     # -- messages -------------------------------------------------------------------------------------------
 

@@ -55,6 +55,7 @@ cdef class NodeEvents(NodeActions):
 
     cdef int _compile(self, compiled_form) except -1
     cdef int _compile_role(self, Role* role, handlers, states) except -1
+    cdef list _handler_names(self)
     cdef int _allocate_record(self) except -1
     cdef object _missing_handler(self, MessageKind kind, Py_ssize_t node)
     cdef str _handler_of(self, MessageKind kind, Py_ssize_t node)

@@ -24,18 +24,19 @@ from gridcore.common.memory cimport reallocate
 from gridcore.common.pending cimport Event, pending_first, pending_pop
 from gridcore.network.links cimport Links
 from gridcore.network.mailboxes cimport mailboxes_tidy
-from gridcore.nodes.calls cimport call, new_object
+from gridcore.nodes.calls cimport call, call_fields, new_object
 from gridcore.nodes.compiled_calls cimport Handler, fill_context
 from gridcore.nodes.containers cimport RecordContainers
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_give
 from gridcore.common.instants cimport NEVER
+from gridcore.nodes.kinds cimport MessageKind, TimerKind
 from gridcore.nodes.local_messages cimport local_first
 from gridcore.nodes.roles cimport (
     EVENTS, ON_ACT, ON_DONE, ON_END, ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMER, WITH_VALUE, Role,
     role_of,
 )
-from gridcore.nodes.timers cimport Timer, timers_first, timers_release, timers_unlink
+from gridcore.nodes.timers cimport Timer, timers_fields, timers_first, timers_release, timers_unlink
 from gridcore.nodes.active_set cimport active_add, active_clear, active_free
 from gridcore.nodes.view cimport new_view
 from gridcore.queues.journal cimport journal_copy
@@ -108,12 +109,17 @@ cdef class NodeEvents(NodeActions):
         role.stride = memory.shape[1]
         if memory.size:
             role.states = <char*> &memory[0, 0] - role.first * role.stride
-        names = [(<MessageKind> kind).name for kind in self.kinds] + EVENT_NAMES
-        role.handlers = <void**> reallocate(NULL, (self.n_kinds + EVENTS) * sizeof(void*))
-        for k in range(self.n_kinds + EVENTS):
+        names = self._handler_names()
+        role.handlers = <void**> reallocate(NULL, len(names) * sizeof(void*))
+        for k in range(len(names)):
             address = handlers.get(names[k], 0)
             role.handlers[k] = <void*> address
         return 0
+
+    cdef list _handler_names(self):
+        """Return the names of handlers of compiled programs: of kinds of messages, events, and timers."""
+        return ([(<MessageKind> kind).name for kind in self.kinds] + EVENT_NAMES
+                + [(<TimerKind> kind).handler for kind in self.timer_kinds])
 
     cdef int _allocate_record(self) except -1:
         self.is_compiled = True
@@ -124,7 +130,8 @@ cdef class NodeEvents(NodeActions):
         """Return the time, name and node of the last call of a compiled handler, for errors."""
         if not self.is_compiled or self.cython_handlers is not None or self.last_handler < 0:
             return ""
-        names = [f"on_{(<MessageKind> kind).name}" for kind in self.kinds] + EVENT_NAMES
+        names = self._handler_names()
+        names[:self.n_kinds] = [f"on_{name}" for name in names[:self.n_kinds]]
         return f"at t = {self.now / 1e9} s, in {names[self.last_handler].replace('-', '_')} of node {self.last_node}"
 
     cdef int _use_handlers(self, Handlers handlers) except -1:
@@ -575,7 +582,7 @@ cdef class NodeEvents(NodeActions):
                 self.due_timers_room = 2 * n + 16
             timer = &self.timers.timer[slot]
             self.due_timers[n].slot, self.due_timers[n].number = slot, timer.number
-            self.due_timers[n].item = <long long> timer.node * len(self.timer_names) + timer.name
+            self.due_timers[n].item = <long long> timer.node * len(self.timer_kinds) + timer.name
             n += 1
         if n > 1:
             qsort(self.due_timers, n, sizeof(DueTimer), by_setting)
@@ -587,22 +594,32 @@ cdef class NodeEvents(NodeActions):
     @cython.final
     cdef int _fire(self, int slot) except -1:
         cdef int node = self.timers.timer[slot].node, name = self.timers.timer[slot].name
-        cdef bint cancelled = self.timers.timer[slot].cancelled
-        cdef bint with_value = self._handles(node, WITH_VALUE)
-        cdef object value = self.timers.timer[slot].value if with_value else None
+        cdef const long long* fields = timers_fields(&self.timers, slot)
+        cdef bint with_value
+        cdef TimerKind kind
+        cdef object value
         cdef long long arguments[2]
-        arguments[0] = name
-        memcpy(&arguments[1], &self.timers.timer[slot].value, sizeof(double))
-        if cancelled:  # by a timer that fired earlier at this instant
+        if name < 0:                    # cancelled by a timer that fired earlier at this instant
             self.timers.cancelled -= 1
-        else:
-            timers_unlink(&self.timers, slot)
-        timers_release(&self.timers, slot)
-        if not cancelled and self.is_compiled:
-            self._call_compiled(self.n_kinds + ON_TIMER, node, arguments)
-        elif not cancelled and self._handles(node, ON_TIMER):
-            self._call("on_timer", node, <PyObject*> self.timer_names[name],
-                       <PyObject*> value if with_value else NULL)
+            timers_release(&self.timers, slot)
+            return 0
+        with_value = self._handles(node, WITH_VALUE)
+        value = self.timers.timer[slot].value if with_value else None
+        timers_unlink(&self.timers, slot)
+        timers_release(&self.timers, slot)  # its value and its fields stay in place until another timer is set
+        kind = <TimerKind> self.timer_kinds[name]
+        if self.is_compiled:
+            if not kind.is_plain:
+                memcpy(self.timer_fields, fields, kind.n * sizeof(long long))
+                return self._call_compiled(self.n_kinds + EVENTS + name, node, self.timer_fields)
+            arguments[0] = name
+            memcpy(&arguments[1], &self.timers.timer[slot].value, sizeof(double))
+            return self._call_compiled(self.n_kinds + ON_TIMER, node, arguments)
+        if not kind.is_plain:
+            call_fields(kind.handler, self.programs[node], self._view(node), fields, kind.type_codes, kind.n)
+            return self._handle_now() if self.n_instant else 0
+        if self._handles(node, ON_TIMER):
+            return self._call("on_timer", node, <PyObject*> kind.name, <PyObject*> value if with_value else NULL)
         return 0
 
     @cython.final

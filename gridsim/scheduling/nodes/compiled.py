@@ -28,9 +28,10 @@ from gridcore.nodes.compiled_calls import CONTEXT
 from gridcore.nodes.containers import Container
 from gridsim.errors import CompileError
 from gridsim.scheduling.nodes.compilable import compile_error, place_of
-from gridsim.scheduling.nodes.handlers import handler_of, takes_value
+from gridsim.scheduling.nodes.handlers import handler_of, takes_value, timers_of
 from gridsim.scheduling.nodes.program import Message, NodeProgram
 from gridsim.scheduling.nodes.roles import role_classes
+from gridsim.scheduling.nodes.timers import Timer
 
 __all__ = ["CompiledProgram", "CompiledPrograms", "compile_programs"]
 
@@ -128,7 +129,8 @@ def _compile_role(
 ) -> CompiledProgram:
     import numba
 
-    policy, roles = role_classes(scheduler)[role], tuple(scheduler.roles)
+    classes, roles = role_classes(scheduler), tuple(scheduler.roles)
+    policy = classes[role]
     messages: dict[str, Message] = dict(scheduler.messages)
     _check_supported(scheduler, policy, messages)
     initial_state, containers = _state(policy, scheduler)
@@ -137,7 +139,12 @@ def _compile_role(
     checked_kinds = frozenset(
         name for name, kind in messages.items() if "application" in kind.fields or kind.delay is not None
     )
-    entries = list(_entries(policy, messages, scheduler.timers))
+    timers = {
+        timer.name: (number, timer)
+        for number, timer in enumerate(timers_of(scheduler, [[each] for each in classes.values()]))
+        if timer.role in (-1, list(classes).index(role))
+    }
+    entries = list(_entries(policy, messages, [timer for _, timer in timers.values()]))
     code: list[Any] = []
     key = _key(
         policy, numba.__version__, initial_state.dtype.descr, parameters.dtype.descr,
@@ -147,7 +154,7 @@ def _compile_role(
         ],
         sorted(texts.items(), key=str),
         [(name, list(kind.fields.items()), kind.moves_tasks) for name, kind in messages.items()],
-        sorted(checked_kinds), scheduler.timers, tables, actions, roles, role, entries,
+        sorted(checked_kinds), list(timers.values()), tables, actions, roles, role, entries,
     )  # fmt: skip
     store = _Store(key)
     addresses = store.load([name for name, _, _ in entries], code)
@@ -162,7 +169,7 @@ def _compile_role(
             {name: kind.fields for name, kind in messages.items()},
             {name: number for number, name in enumerate(messages)},
             checked_kinds,
-            tuple(scheduler.timers),
+            timers,
             tables,
             actions,
             roles,
@@ -292,7 +299,7 @@ def _parameters(scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, str | N
 
 
 def _entries(
-    policy: type[NodeProgram], messages: dict[str, Message], timers: Any
+    policy: type[NodeProgram], messages: dict[str, Message], timers: list[Timer]
 ) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
     """Yield (name in the core, name of the method, arguments of `numba_methods.entry`) for each handler."""
     handled: dict[str, list[str]] = {}
@@ -302,13 +309,16 @@ def _entries(
     for method, kinds in handled.items():
         for number, kind in enumerate(kinds):
             yield kind, method, ("message", tuple(kinds), number)
+    plain_timers = any(timer.handler == "on_timer" for timer in timers)
     for name, event in _EVENTS.items():
         handler = getattr(policy, name)
         if name == "on_lost" and handler is NodeProgram.on_lost:
             if policy.on_release is not NodeProgram.on_release:
                 yield name, "on_release", ("release",)
-        elif handler is not getattr(NodeProgram, name) and (event != "timer" or timers):
+        elif handler is not getattr(NodeProgram, name) and (event != "timer" or plain_timers):
             yield name, name, ("timer", int(takes_value(policy))) if event == "timer" else (event,)
+    for timer in {timer.handler: timer for timer in timers if timer.handler != "on_timer"}.values():
+        yield timer.handler, timer.handler, ("fields", tuple(timer.fields.values()))
 
 
 # -- compiling -----------------------------------------------------------------------------------------------

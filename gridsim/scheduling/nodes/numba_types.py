@@ -34,6 +34,7 @@ from gridcore.nodes.random_stream import RandomStream
 from gridcore.nodes.view import View
 from gridsim.model.applications import Application
 from gridsim.scheduling.nodes.compilable import NotCompiled, check_source
+from gridsim.scheduling.nodes.timers import Timer
 
 __all__ = [
     "ApplicationType",
@@ -84,8 +85,10 @@ class Program:
         The fields and the number of each kind of message.
     checked_kinds
         The kinds that the core checks when they are sent: those with an application or a delay.
-    timers, tables, actions, roles
-        The names of timers, the tables with their columns, the actions of decisions and the names of roles.
+    timers
+        Name of a timer that the nodes may set -> its number and its declaration.
+    tables, actions, roles
+        The tables with their columns, the actions of decisions and the names of roles.
     role
         The role of the nodes; "" without roles.
     pipeline
@@ -104,7 +107,7 @@ class Program:
     kinds: dict[str, dict[str, type]]
     numbers: dict[str, int]
     checked_kinds: frozenset[str]
-    timers: tuple[str, ...]
+    timers: dict[str, tuple[int, Timer]]
     tables: dict[str, dict[str, type]]
     actions: tuple[str, ...]
     roles: tuple[str, ...]
@@ -112,6 +115,11 @@ class Program:
     pipeline: Any
     open: list[str] = field(default_factory=list)
     functions: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def plain_timers(self) -> tuple[str, ...]:
+        """The names of the timers that ``on_timer`` handles, which have the lowest numbers."""
+        return tuple(name for name, (_, timer) in self.timers.items() if timer.handler == "on_timer")
 
     def function(self, name: str) -> Any:
         """Return a method or property of the class as a function that Numba compiles when it is called."""
