@@ -28,7 +28,9 @@ cdef struct Context:
     double (*minimum_stretch)(PyObject*, long long) except -1.0
     int (*timer)(PyObject*, long long, long long, double, double) except -1
     int (*timer_at)(PyObject*, long long, long long, long long, double) except -1
-    int (*cancel)(PyObject*, long long, long long) except -1
+    int (*timer_fields)(PyObject*, long long, long long, double, const long long*) except -1
+    int (*timer_fields_at)(PyObject*, long long, long long, long long, const long long*) except -1
+    int (*cancel)(PyObject*, long long, long long, long long, const long long*) except -1
     int (*act)(PyObject*, long long, double) except -1
     int (*check_known)(PyObject*, long long, long long) except -1
     int (*draw)(PyObject*, long long, long long, double, double, double*) except -1

@@ -4,14 +4,14 @@ from cpython.ref cimport PyObject
 from libc.string cimport memcpy
 
 from gridcore.nodes.holdings cimport holdings_give
-from gridcore.nodes.kinds cimport MessageKind
+from gridcore.nodes.kinds cimport MessageKind, TimerKind
 from gridcore.nodes.node_actions cimport check_may_act
 from gridcore.nodes.outbox cimport outbox_add, outbox_drop
 from gridcore.nodes.rows cimport (
     heap_at, heap_pop, heap_push, iteration_error, map_at, map_discard, map_find, map_get, map_next, map_pop, map_put,
     map_remove, queue_at, queue_pop, queue_push, rows_clear,
 )
-from gridcore.nodes.timers cimport timers_cancel
+from gridcore.nodes.timers cimport timers_cancel, timers_cancel_fields
 from gridcore.queues.task_queues cimport TaskQueues
 
 import numpy as np
@@ -24,8 +24,9 @@ cdef double NO_NUMBERS = 0.0            # the memory of a board without rows
 CONTEXT = (
     "core", "now", "nodes", "machines", "degree", "machine_of", "neighbours", "speed", "parameters", "tasks", "task_size",
     "size", "release", "board_rows", "send", "finish_send", "later", "enqueue", "waiting", "work", "minimum_stretch",
-    "timer", "timer_at", "cancel", "act", "check_known", "draw", "integer", "held", "take", "queued", "completed", "note",
-    "decide", "publish", "check_board", "board", "board_number", "board_least", "board_add", "tasks_at",
+    "timer", "timer_at", "timer_fields", "timer_fields_at", "cancel", "act", "check_known", "draw", "integer", "held",
+    "take", "queued", "completed", "note", "decide", "publish", "check_board", "board", "board_number", "board_least",
+    "board_add", "tasks_at",
     "queue_push", "queue_pop", "queue_at", "heap_push", "heap_pop", "heap_at", "map_find", "map_get", "map_put",
     "map_discard", "map_remove", "map_at", "map_next", "map_pop", "rows_clear", "iteration_error",
 )
@@ -47,7 +48,8 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
         c.release = &queues.release[0]
     c.send, c.finish_send, c.enqueue = add_message, finish_message, enqueue_tasks
     c.waiting, c.work, c.minimum_stretch, c.later = count_waiting, remaining_time, minimum_stretch, send_later
-    c.timer, c.timer_at, c.cancel, c.act = set_timer, set_timer_at, cancel_timer, act_after
+    c.timer, c.timer_at, c.cancel, c.act = set_timer, set_timer_at, cancel_timers, act_after
+    c.timer_fields, c.timer_fields_at = set_timer_fields, set_timer_fields_at
     c.check_known, c.draw, c.integer = check_application, draw_variate, draw_integer
     c.held, c.take, c.queued, c.note, c.decide = held_tasks, take_tasks, queued_applications, add_note, add_decision
     c.board_rows = 0 if core.board is None else core.board.nodes
@@ -141,9 +143,28 @@ cdef int set_timer_at(PyObject* core, long long node, long long name, long long 
     return (<NodeActions> core)._set_timer_at(node, name, instant, value)
 
 
-cdef int cancel_timer(PyObject* core, long long node, long long name) except -1:
+cdef int set_timer_fields(PyObject* core, long long node, long long name, double seconds,
+                          const long long* fields) except -1:
     check_may_act(<NodeActions> core, node)
-    return timers_cancel(&(<NodeActions> core).timers, <int> node, <int> name)
+    return (<NodeActions> core)._set_timer_fields(node, name, seconds, fields)
+
+
+cdef int set_timer_fields_at(PyObject* core, long long node, long long name, long long instant,
+                             const long long* fields) except -1:
+    check_may_act(<NodeActions> core, node)
+    return (<NodeActions> core)._set_timer_fields_at(node, name, instant, fields)
+
+
+cdef int cancel_timers(PyObject* core, long long node, long long name, long long among,
+                       const long long* fields) except -1:
+    """Cancel the timers `name` of a node whose fields in `among`, a set of bits, are equal to `fields`."""
+    cdef TimerKind kind
+    check_may_act(<NodeActions> core, node)
+    if among == 0:
+        return timers_cancel(&(<NodeActions> core).timers, <int> node, <int> name)
+    kind = <TimerKind> (<NodeActions> core).timer_kinds[name]
+    return timers_cancel_fields(&(<NodeActions> core).timers, <int> node, <int> name, fields, kind.type_codes, kind.n,
+                                among)
 
 
 cdef int act_after(PyObject* core, long long node, double seconds) except -1:

@@ -1,4 +1,4 @@
-"""C-level contract of the kinds of messages."""
+"""C-level contract of the kinds of messages and timers."""
 
 cdef class MessageKind:
     cdef readonly str name
@@ -16,3 +16,15 @@ cdef class MessageKind:
     cdef readonly long long nbytes, transmission_time  # the latter in ns
     cdef readonly object size           # callable, fields -> bytes; None if all messages have `nbytes`
     cdef readonly long long delay       # ns; -1: messages go through the links
+
+
+cdef class TimerKind:
+    cdef readonly str name
+    cdef readonly tuple fields          # type: tuple[str, ...]
+    cdef object handler                 # the name of the method that handles it
+    cdef dict defaults                  # fields that may be left out when the timer is set -> their values
+    cdef tuple types                    # per field: int or float
+    cdef bytes type_codes               # per field: 0 for an int, 1 for a float
+    cdef int number, n                  # `n` fields
+    cdef int role                       # the index of the role whose nodes have it; -1: all
+    cdef bint is_plain                  # whether `on_timer` handles it, with the name and maybe a value

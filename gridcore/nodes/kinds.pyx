@@ -1,10 +1,13 @@
-"""Kinds of messages, and the message objects that receivers get."""
+"""Kinds of messages, the message objects that receivers get, and kinds of timers."""
 
 cimport cython
 
 import sys
 
-__all__ = ["MessageKind", "Received"]
+__all__ = ["MAX_TIMER_FIELDS", "MessageKind", "Received", "TimerKind"]
+
+#: The largest number of fields of a timer.
+MAX_TIMER_FIELDS = 62
 
 
 @cython.final
@@ -44,3 +47,19 @@ class Received:
 
     def __repr__(self):
         return f"{self.kind}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class TimerKind:
+    """A kind of timer: its number in the core, its fields and its handler."""
+
+    def __init__(self, str name, int number, str handler="on_timer", dict fields={}, dict defaults={},
+                 int role=-1):
+        self.name, self.number, self.handler, self.role = name, number, sys.intern(handler), role
+        self.fields, self.types, self.n = tuple(fields), tuple(fields.values()), len(fields)
+        self.type_codes = bytes(kind is float for kind in self.types)
+        self.defaults, self.is_plain = defaults, handler == "on_timer"
+        if not set(self.types) <= {int, float} or self.n > MAX_TIMER_FIELDS or self.is_plain and self.n:
+            raise ValueError(f"fields of the timer {name!r} must be at most {MAX_TIMER_FIELDS} ints and floats, and "
+                             f"none for on_timer, got {fields}")

@@ -30,14 +30,14 @@ from gridcore.nodes.board cimport Board
 from gridcore.nodes.containers cimport RecordContainers
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_forget, holdings_free, holdings_give, holdings_make
-from gridcore.nodes.kinds cimport MessageKind
+from gridcore.nodes.kinds cimport MessageKind, TimerKind
 from gridcore.nodes.local_messages cimport LocalMessages
 from gridcore.nodes.node_events cimport NOTHING, STRIDE, TIMERS, NodeEvents
 from gridcore.nodes.outbox cimport outbox_clear
 from gridcore.nodes.payloads cimport Payloads
 from gridcore.nodes.random_stream cimport RandomStream
 from gridcore.nodes.roles cimport ON_START, ON_TIMER, WITH_VALUE, Role, role_of
-from gridcore.nodes.timers cimport Timer, timers_cancel, timers_free, timers_make, timers_set
+from gridcore.nodes.timers cimport Timer, timers_add, timers_cancel, timers_fields, timers_free, timers_make, timers_set
 from gridcore.nodes.active_set cimport ActiveSet, active_add, active_clear, active_make
 from gridcore.queues.task_queues cimport TaskQueues
 
@@ -77,7 +77,9 @@ cdef class NodeCore(NodeEvents):
         array; the links must keep dropped messages of kinds with arrays.  The number is -1 for a local kind
         (`View.later`).
     timers
-        The names of timers.
+        For each timer, its name, and optionally the name of its own handler, its fields (name -> ``int`` or ``float``),
+        the defaults of fields, and the index of the role whose nodes have it.  By default nodes of all roles have it,
+        and ``on_timer`` handles it.
     neighbours
         int64[nodes, degree].
     up
@@ -130,7 +132,8 @@ cdef class NodeCore(NodeEvents):
     cdef bint in_call                   # set while a public method runs; see `gridcore.common.arguments.guard`
 
     def __cinit__(self, Links links, TaskQueues queues, *, programs, kinds: Iterable[tuple[Any, ...]],
-                  roles: Sequence[tuple[str, str, int, Sequence[str]]], timers: Sequence[str], neighbours: ArrayLike, up: Bools,
+                  roles: Sequence[tuple[str, str, int, Sequence[str]]], timers: Iterable[tuple[Any, ...]],
+                  neighbours: ArrayLike, up: Bools,
                   release: ArrayLike, submitter: ArrayLike, tasks: ArrayLike, application: Callable[[int], Any],
                   seed: int, report_lost: Callable[[int, int, int], None], add_note: Callable[..., None],
                   record_decision: Callable[..., None] | None, convert: Callable[..., Any], error_type: type[Exception],
@@ -159,7 +162,7 @@ cdef class NodeCore(NodeEvents):
         if board is not None and board.nodes != entries:
             raise ValueError(f"board must have {entries} numbers, got {board.nodes}")
         self._make_kinds(kinds)
-        self.timer_names = tuple(timers)
+        self._make_timer_kinds(timers)
         handlers = {name for *_, names in roles for name in names}
         self.has_on_idle, self.has_on_end = "on_idle" in handlers, "on_end" in handlers and queues.each_task
         self.has_on_done = "on_done" in handlers
@@ -192,8 +195,6 @@ cdef class NodeCore(NodeEvents):
         self.make_application, self.seed, self.applications = application, seed, {}
         self.report_lost, self.add_note, self.record_decision = report_lost, add_note, record_decision
         self.convert, self.error_type, self.observe = convert, error_type, observe
-        timers_make(&self.timers, self.nodes)
-        timers_make(&self.turns, self.nodes)
         holdings_make(&self.holdings, self.nodes)
         active_make(&self.reorder, queues.machines)
         active_make(&self.start, self.nodes)
@@ -317,6 +318,7 @@ cdef class NodeCore(NodeEvents):
             raise TypeError(f"name must be a str, got {type(name).__name__}")
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
         cdef Py_ssize_t k
+        cdef TimerKind kind
         cdef object value = 0.0
         cdef long long arguments[2]
         arguments[0] = self.compiled_form.timers.index(name) if self.is_compiled else 0
@@ -325,7 +327,13 @@ cdef class NodeCore(NodeEvents):
         self.phase, self.limit = TIMERS, now
         self.events += u.shape[0]
         for k in range(u.shape[0]):
-            if self.is_compiled:
+            kind = self._timer_of(u[k]).get(name)
+            if kind is not None and not kind.is_plain:
+                if self.is_compiled:
+                    self._call_compiled(self._timer_handler(kind), u[k], NULL)
+                else:
+                    self._call(kind.handler, u[k], NULL, NULL)
+            elif self.is_compiled:
                 self._call_compiled(self.n_kinds + ON_TIMER, u[k], arguments)
             elif self._handles(u[k], ON_TIMER):
                 self._call("on_timer", u[k], <PyObject*> name, <PyObject*> value if self._handles(u[k], WITH_VALUE) else NULL)
@@ -437,18 +445,20 @@ cdef class NodeCore(NodeEvents):
         """
         cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k
-        cdef int slot
+        cdef int slot, i
         cdef Timer* timer
         cdef RandomStream stream
         if self.dirty:
             raise RuntimeError("getstate requires that all messages were sent: call flush first")
-        timers, values, random, turns = [], [], [], []
+        timers, values, fields, random, turns = [], [], [], [], []
         for k in range(self.nodes):
             slot = self.timers.first[k]
             while slot >= 0:
                 timer = &self.timers.timer[slot]
                 timers.append((timer.time, timer.number, k, timer.name))
                 values.append(timer.value)
+                for i in range((<TimerKind> self.timer_kinds[timer.name]).n):
+                    fields.append(timers_fields(&self.timers, slot)[i])
                 slot = timer.next
             slot = self.turns.first[k]
             while slot >= 0:
@@ -466,6 +476,7 @@ cdef class NodeCore(NodeEvents):
                                    n in sorted(of.items())],
                                   np.int64).reshape(-1, 3),
             "timers": np.array(timers, np.int64).reshape(-1, 4), "values": np.array(values, np.float64),
+            "fields": np.array(fields, np.int64),
             "held": self._holding(),
             "reorder": active_read(&self.reorder), "start": active_read(&self.start),
             "end": active_read(&self.end), "idle": active_read(&self.idle),
@@ -486,22 +497,16 @@ cdef class NodeCore(NodeEvents):
         cdef Py_ssize_t k
         entries = read(state, STATE, nodes=self.nodes, machines=self.queues.machines,
                        applications=self.submitter.shape[0],
-                     names=len(self.timer_names), phases=NOTHING + 1, up_to_releases=self.release.shape[0] + 1)
-        timers, values = entries["timers"], entries["values"]
+                       names=len(self.timer_kinds), phases=NOTHING + 1, up_to_releases=self.release.shape[0] + 1)
         self.now, self.events = entries["now"], entries["events"]
         self.pause_at, self.phase = entries["pause_at"], entries["phase"]
         self.since, self.needs_engine = self.events, False
         self.released, self.finished = entries["released"], False
         self.n_direct, self.n_instant = entries["directs"], 0
         self.placed_at = entries["placed"] - 1
-        timers_free(&self.timers)
-        timers_make(&self.timers, self.nodes)
-        for k in np.argsort(timers[:, 1], kind="stable"):
-            self.timers.number = timers[k, 1]
-            timers_set(&self.timers, timers[k, 0], timers[k, 2], timers[k, 3], values[k])
-        self.timers.number = entries["number"]
+        self._set_timers(entries)
         timers_free(&self.turns)
-        timers_make(&self.turns, self.nodes)
+        timers_make(&self.turns, self.nodes, 0)
         turns = entries["turns"]
         for k in np.argsort(turns[:, 1], kind="stable"):
             self.turns.number = turns[k, 1]
@@ -528,6 +533,30 @@ cdef class NodeCore(NodeEvents):
         self.local._read(state)
         if self.board is not None:
             self.board._set(state)
+
+    cdef int _set_timers(self, entries) except -1:
+        """Replace all timers by those of a state."""
+        cdef Py_ssize_t k, i, words = self.timers.words
+        cdef int slot
+        cdef const long long[:, ::1] timers = entries["timers"]
+        cdef const double[::1] values = entries["values"]
+        cdef const long long[::1] fields = entries["fields"]
+        counts = np.array([(<TimerKind> kind).n for kind in self.timer_kinds], np.int64)[entries["timers"][:, 3]]
+        ends, numbers = np.cumsum(counts), entries["timers"][:, 1]
+        order = np.argsort(numbers)
+        if counts.sum() != fields.shape[0]:
+            raise ValueError(f"state['fields'] must have {counts.sum()} numbers, got {fields.shape[0]}")
+        if (np.diff(numbers[order]) == 0).any() or (numbers >= entries["number"]).any():
+            raise ValueError(f"state['timers'] must have unique numbers below {entries['number']}")
+        timers_free(&self.timers)
+        timers_make(&self.timers, self.nodes, words)
+        for k in order:
+            self.timers.number = timers[k, 1]
+            slot = timers_add(&self.timers, timers[k, 0], <int> timers[k, 2], <int> timers[k, 3], values[k])
+            for i in range(counts[k]):
+                timers_fields(&self.timers, slot)[i] = fields[ends[k] - counts[k] + i]
+        self.timers.number = entries["number"]
+        return 0
 
     # -- queries ------------------------------------------------------------------------------------------------
 

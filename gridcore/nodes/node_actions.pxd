@@ -3,7 +3,7 @@
 from gridcore.network.links cimport Links
 from gridcore.nodes.board cimport Board
 from gridcore.nodes.holdings cimport Holdings
-from gridcore.nodes.kinds cimport MessageKind
+from gridcore.nodes.kinds cimport MessageKind, TimerKind
 from gridcore.nodes.local_messages cimport LocalMessages
 from gridcore.nodes.outbox cimport Outbox
 from gridcore.nodes.payloads cimport Payloads
@@ -47,7 +47,9 @@ cdef class NodeActions:
     cdef unsigned long long seed
     cdef list streams                   # per node; None until the first draw
     # timers and turns
-    cdef tuple timer_names
+    cdef list timer_kinds               # by their numbers
+    cdef list timers_by_role            # per role: name -> kind of timer
+    cdef long long* timer_fields        # scratch: the fields of one timer
     cdef bint has_on_idle               # whether nodes of a role have this handler
     cdef Timers timers, turns           # `turns` has the instants of `on_act`
     cdef ActiveSet reorder, idle        # machines
@@ -79,10 +81,17 @@ cdef class NodeActions:
     cdef long long _tasks_to_place(self, Py_ssize_t node, long long application) noexcept
     cdef long long _take(self, Py_ssize_t node, long long application, long long tasks) except -1
     cdef object _read_only_error(self, Py_ssize_t node)
+    cdef int _make_timer_kinds(self, timers) except -1
+    cdef dict _timer_of(self, Py_ssize_t node)
     cdef int _set_timer(self, Py_ssize_t node, Py_ssize_t name, double seconds, double value) except -1
     cdef int _set_timer_at(self, Py_ssize_t node, Py_ssize_t name, long long instant, double value) except -1
+    cdef int _set_timer_fields(self, Py_ssize_t node, Py_ssize_t name, double seconds, const long long* fields) except -1
+    cdef int _set_timer_fields_at(self, Py_ssize_t node, Py_ssize_t name, long long instant,
+                                  const long long* fields) except -1
     cdef int _act_after(self, Py_ssize_t node, double seconds) except -1
+    cdef list _timer_values(self, TimerKind kind, const long long* fields)
     cdef object _timer_error(self, node, name, seconds)
+    cdef object _timer_field_error(self, node, TimerKind kind, str action, fields)
 
     cdef int _make_kinds(self, kinds) except -1
     cdef int _add_kind(self, MessageKind kind, list local_kinds) except -1

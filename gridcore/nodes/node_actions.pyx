@@ -16,9 +16,12 @@ from gridcore.network.transit cimport LONGEST_MESSAGE
 from gridcore.nodes.calls cimport new_object
 from gridcore.nodes.holdings cimport Holding, holdings_find, holdings_free, holdings_give
 from gridcore.common.instants cimport later_by
+from gridcore.nodes.kinds cimport MessageKind, TimerKind
 from gridcore.nodes.outbox cimport outbox_clear, outbox_free, outbox_sort
 from gridcore.nodes.roles cimport ON_ACT, ON_TIMER, WITH_VALUE, role_of
-from gridcore.nodes.timers cimport Timer, timers_free, timers_set
+from gridcore.nodes.timers cimport (
+    Timer, timers_fields, timers_free, timers_make, timers_set, timers_set_fields,
+)
 from gridcore.nodes.active_set cimport active_add, active_free
 from gridcore.queues.availability cimport Grid
 from gridcore.queues.edf cimport Queue
@@ -49,6 +52,7 @@ cdef class NodeActions:
         free(self.roles)
         timers_free(&self.timers)
         timers_free(&self.turns)
+        free(self.timer_fields)
         holdings_free(&self.holdings)
         active_free(&self.reorder)
         active_free(&self.idle)
@@ -142,12 +146,15 @@ cdef class NodeActions:
     def timers_of(self, Py_ssize_t node) -> list[tuple[int, int, str, dict[str, float]]]:
         """Return the pending timers of a node in the order of setting: (number, instant in ns, name, fields)."""
         cdef const Timer* timer
+        cdef TimerKind kind
         cdef int slot = self.timers.first[self._checked_node(node)]
         timers = []
         while slot >= 0:
             timer = &self.timers.timer[slot]
-            timers.append((timer.number, timer.time, self.timer_names[timer.name],
-                           {"value": timer.value} if self._handles(node, WITH_VALUE) else {}))
+            kind = <TimerKind> self.timer_kinds[timer.name]
+            fields = {"value": timer.value} if kind.is_plain and self._handles(node, WITH_VALUE) else {}
+            fields.update(zip(kind.fields, self._timer_values(kind, timers_fields(&self.timers, slot))))
+            timers.append((timer.number, timer.time, kind.name, fields))
             slot = timer.next
         return timers[::-1]             # the list of a node begins with the timer that was set last
 
@@ -306,15 +313,49 @@ cdef class NodeActions:
             self.open_call.add("take", {"application": application, "tasks": tasks})
         return tasks
 
+    cdef int _make_timer_kinds(self, timers) except -1:
+        """Make a `TimerKind` of each entry of `timers`."""
+        cdef TimerKind kind
+        cdef Py_ssize_t k, words = 0
+        self.timer_kinds = [TimerKind(name, number, *arguments) for number, (name, *arguments) in enumerate(timers)]
+        self.timers_by_role = [{} for _ in range(self.n_roles)]
+        for kind in self.timer_kinds:
+            words = max(words, kind.n)
+            for k in range(self.n_roles):
+                if kind.role in (-1, k) and self.timers_by_role[k].setdefault(kind.name, kind) is not kind:
+                    raise ValueError(f"timers must have unique names in a role, got {kind.name!r} twice")
+        self.timer_fields = <long long*> reallocate(NULL, max(1, words) * sizeof(long long))
+        timers_make(&self.timers, self.nodes, words)
+        timers_make(&self.turns, self.nodes, 0)
+        return 0
+
+    cdef dict _timer_of(self, Py_ssize_t node):
+        """Return the timers that a node may set, by name."""
+        return <dict> self.timers_by_role[<Py_ssize_t> (role_of(self.roles, node) - self.roles)]
+
     cdef int _set_timer(self, Py_ssize_t node, Py_ssize_t name, double seconds, double value) except -1:
+        """Set a timer that `on_timer` handles."""
         if not (self._handles(node, ON_TIMER) and 0 <= seconds < INFINITY):
-            raise self._timer_error(node, self.timer_names[name], seconds)
+            raise self._timer_error(node, (<TimerKind> self.timer_kinds[name]).name, seconds)
         return timers_set(&self.timers, later_by(self.now, seconds), <int> node, <int> name, value)
 
     cdef int _set_timer_at(self, Py_ssize_t node, Py_ssize_t name, long long instant, double value) except -1:
         if not (self._handles(node, ON_TIMER) and self.now <= instant <= LATEST):
-            raise self._timer_error(node, self.timer_names[name], (instant - self.now) / 1e9)
+            raise self._timer_error(node, (<TimerKind> self.timer_kinds[name]).name, (instant - self.now) / 1e9)
         return timers_set(&self.timers, instant, <int> node, <int> name, value)
+
+    cdef int _set_timer_fields(self, Py_ssize_t node, Py_ssize_t name, double seconds, const long long* fields) except -1:
+        """Set a timer that has its own handler."""
+        if not 0 <= seconds < INFINITY:
+            raise self._timer_error(node, (<TimerKind> self.timer_kinds[name]).name, seconds)
+        return self._set_timer_fields_at(node, name, later_by(self.now, seconds), fields)
+
+    cdef int _set_timer_fields_at(self, Py_ssize_t node, Py_ssize_t name, long long instant,
+                                  const long long* fields) except -1:
+        cdef TimerKind kind = <TimerKind> self.timer_kinds[name]
+        if not self.now <= instant <= LATEST:
+            raise self._timer_error(node, kind.name, (instant - self.now) / 1e9)
+        return timers_set_fields(&self.timers, instant, <int> node, kind.number, fields, kind.type_codes, kind.n)
 
     cdef int _act_after(self, Py_ssize_t node, double seconds) except -1:
         """Call `on_act` of the node once after `seconds`."""
@@ -328,13 +369,34 @@ cdef class NodeActions:
     cdef object _read_only_error(self, Py_ssize_t node):
         return self.error_type(f"t = {self.now / 1e9} s: node {node} acts in {self.read_only_reason}")
 
+    cdef list _timer_values(self, TimerKind kind, const long long* fields):
+        """Return the fields of a timer that has its own handler."""
+        cdef int k
+        return [(<const double*> fields)[k] if kind.type_codes[k] else fields[k] for k in range(kind.n)]
+
     cdef object _timer_error(self, node, name, seconds):
+        """Return the error for a timer with an unknown name, without a handler or for an invalid instant."""
         message = f"t = {self.now / 1e9} s: node {node} sets the timer {name!r}"
-        if name not in self.timer_names:
-            return self.error_type(f"{message}, which the scheduler does not declare; {listed(self.timer_names, name)}")
-        if not self._handles(node, ON_TIMER):
+        cdef TimerKind kind = self._timer_of(node).get(name)
+        if kind is None:
+            role, program = self.role_names[<Py_ssize_t> (role_of(self.roles, node) - self.roles)]
+            return self.error_type(f"{message}, which has no handler and is not in the scheduler's timers; define "
+                                   f"on_{name} in {program}; {listed(self._timer_of(node), name)}")
+        if kind.is_plain and not self._handles(node, ON_TIMER):
             return self.error_type(f"{message}, which requires the method on_timer")
         return self.error_type(f"{message}: the time until then must be finite and >= 0 s, got {seconds!r}")
+
+    cdef object _timer_field_error(self, node, TimerKind kind, str action, fields):
+        """Return the error for fields that the timer does not have, or that are missing."""
+        message = f"t = {self.now / 1e9} s: node {node} {action} the timer {kind.name!r}"
+        for name in fields:
+            if name not in kind.fields:
+                if kind.is_plain:
+                    return self.error_type(f"{message} with {name!r}, but a timer that on_timer handles has only a value; "
+                                           f"define on_{kind.name} for a timer with fields")
+                return self.error_type(f"{message}, which has no field {name!r}; {listed(kind.fields, name)}")
+        missing = [name for name in kind.fields if name not in fields and name not in kind.defaults]
+        return self.error_type(f"{message} without {', '.join(missing)}; its fields are {', '.join(kind.fields)}")
 
     # -- messages -------------------------------------------------------------------------------------------
 

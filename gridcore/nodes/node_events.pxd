@@ -4,7 +4,7 @@ from cpython.ref cimport PyObject
 
 from gridcore.nodes.compiled_calls cimport Context
 from gridcore.nodes.handlers cimport Handlers
-from gridcore.nodes.kinds cimport MessageKind
+from gridcore.nodes.kinds cimport MessageKind, TimerKind
 from gridcore.nodes.node_actions cimport NodeActions
 from gridcore.nodes.roles cimport Role
 from gridcore.nodes.active_set cimport ActiveSet
@@ -60,6 +60,8 @@ cdef class NodeEvents(NodeActions):
 
     cdef int _compile(self, compiled_form) except -1
     cdef int _compile_role(self, Role* role, handlers, states) except -1
+    cdef list _handler_names(self)
+    cdef Py_ssize_t _timer_handler(self, TimerKind kind) noexcept
     cdef int _allocate_record(self) except -1
     cdef object _missing_handler(self, MessageKind kind, Py_ssize_t node)
     cdef str _handler_of(self, MessageKind kind, Py_ssize_t node)
@@ -69,6 +71,7 @@ cdef class NodeEvents(NodeActions):
     cdef int _call_without_arguments(self, Py_ssize_t event, str handler, int node) except -1
     cdef int _call(self, str handler, Py_ssize_t node, PyObject* first, PyObject* second) except -1
     cdef int _record_call(self, str handler, Py_ssize_t node, PyObject* first, PyObject* second) except -1
+    cdef int _record_timer(self, TimerKind kind, Py_ssize_t node, const long long* fields) except -1
     cdef int _record_compiled_call(self, Py_ssize_t handler, Py_ssize_t node, const long long* arguments) except -1
     cdef object _view(self, Py_ssize_t node)
 
@@ -82,7 +85,6 @@ cdef class NodeEvents(NodeActions):
 
     cdef int _wave(self) except -1
     cdef int _drain(self) except -1
-    cdef list _handler_names(self)
     cdef int _deliver(self, MessageKind kind, int slot, const long long* row) except -1
     cdef object _message(self, MessageKind kind, const long long* row)
     cdef int _deliver_local(self) except -1

@@ -24,18 +24,19 @@ from gridcore.common.memory cimport reallocate
 from gridcore.common.pending cimport Event, pending_first, pending_pop
 from gridcore.network.links cimport Links
 from gridcore.network.mailboxes cimport mailboxes_tidy
-from gridcore.nodes.calls cimport call, new_object
+from gridcore.nodes.calls cimport call, call_fields, new_object
 from gridcore.nodes.compiled_calls cimport Handler, fill_context
 from gridcore.nodes.containers cimport RecordContainers
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_give
 from gridcore.common.instants cimport NEVER
+from gridcore.nodes.kinds cimport MessageKind, TimerKind
 from gridcore.nodes.local_messages cimport local_first
 from gridcore.nodes.roles cimport (
     EVENTS, ON_ACT, ON_DONE, ON_END, ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMER, WITH_VALUE, Role,
     role_of,
 )
-from gridcore.nodes.timers cimport Timer, timers_first, timers_release, timers_unlink
+from gridcore.nodes.timers cimport Timer, timers_fields, timers_first, timers_release, timers_unlink
 from gridcore.nodes.active_set cimport active_add, active_clear, active_free
 from gridcore.nodes.view cimport new_view
 from gridcore.queues.journal cimport journal_copy
@@ -116,9 +117,17 @@ cdef class NodeEvents(NodeActions):
         return 0
 
     cdef list _handler_names(self):
-        """Return the names of the kinds and events in the order of `Role.handlers`."""
-        return [(<MessageKind> kind).name for kind in self.kinds] + EVENT_NAMES + [
-            (<MessageKind> kind).name for kind in self.local.kinds]
+        """Return the names of the handlers of compiled programs, in the order of `Role.handlers`.
+
+        They are those of kinds of messages, events, local kinds and timers.
+        """
+        return ([(<MessageKind> kind).name for kind in self.kinds] + EVENT_NAMES
+                + [(<MessageKind> kind).name for kind in self.local.kinds]
+                + [(<TimerKind> kind).handler for kind in self.timer_kinds])
+
+    cdef Py_ssize_t _timer_handler(self, TimerKind kind) noexcept:
+        """Return the index in `Role.handlers` of the handler of a timer."""
+        return self.n_kinds + EVENTS + len(self.local.kinds) + kind.number
 
     cdef int _allocate_record(self) except -1:
         self.is_compiled = True
@@ -131,7 +140,7 @@ cdef class NodeEvents(NodeActions):
         if not self.is_compiled or self.cython_handlers is not None or self.last_handler < 0:
             return ""
         name = self._handler_names()[self.last_handler].replace("-", "_")
-        prefix = "" if 0 <= self.last_handler - self.n_kinds < EVENTS else "on_"
+        prefix = "" if 0 <= self.last_handler - self.n_kinds < EVENTS or name.startswith("on_") else "on_"
         return f"at t = {self.now / 1e9} s, in {prefix}{name} of node {self.last_node}"
 
     cdef int _use_handlers(self, Handlers handlers) except -1:
@@ -259,13 +268,27 @@ cdef class NodeEvents(NodeActions):
         self.recorder.end()
         return 0
 
+    cdef int _record_timer(self, TimerKind kind, Py_ssize_t node, const long long* fields) except -1:
+        """Call the interpreted handler of a timer of a recorded node."""
+        self.recorder.begin(node, kind.handler, self._timer_values(kind, fields))
+        self.open_call = self.recorder
+        call_fields(kind.handler, self.programs[node], self._view(node), fields, kind.type_codes, kind.n)
+        self.open_call = None
+        self.recorder.end()
+        return 0
+
     cdef int _record_compiled_call(self, Py_ssize_t handler, Py_ssize_t node, const long long* arguments) except -1:
         """Call a compiled handler of a recorded node; the recorder gets the arguments of the interpreted one."""
         cdef Role* role = role_of(self.roles, node)
         cdef Py_ssize_t event = handler - self.n_kinds
         cdef MessageKind kind
-        cdef tuple values = ()
-        if event < 0 or event >= EVENTS:
+        cdef TimerKind timer
+        cdef Py_ssize_t number = event - EVENTS - len(self.local.kinds)
+        cdef object values = ()
+        if number >= 0:
+            timer = <TimerKind> self.timer_kinds[number]
+            method, values = timer.handler, self._timer_values(timer, arguments)
+        elif event < 0 or event >= EVENTS:
             kind = <MessageKind> (self.kinds[handler] if event < 0 else self.local.kinds[event - EVENTS])
             method, message = self._handler_of(kind, node), new_object(kind.type)
             message.sender, values = arguments[1], (message,)
@@ -274,7 +297,7 @@ cdef class NodeEvents(NodeActions):
         else:
             method = EVENT_NAMES[event]
             if event == ON_TIMER:
-                values = (self.timer_names[arguments[0]],)
+                values = (self.compiled_form.timers[arguments[0]],)
                 if self._handles(node, WITH_VALUE):
                     values += ((<const double*> arguments)[1],)
             elif event == ON_RELEASE or event == ON_LOST:
@@ -699,7 +722,7 @@ cdef class NodeEvents(NodeActions):
                 self.due_timers_room = 2 * n + 16
             timer = &self.timers.timer[slot]
             self.due_timers[n].slot, self.due_timers[n].number = slot, timer.number
-            self.due_timers[n].item = <long long> timer.node * len(self.timer_names) + timer.name
+            self.due_timers[n].item = <long long> timer.node * len(self.timer_kinds) + timer.name
             n += 1
         if n > 1:
             qsort(self.due_timers, n, sizeof(DueTimer), by_setting)
@@ -711,22 +734,35 @@ cdef class NodeEvents(NodeActions):
     @cython.final
     cdef int _fire(self, int slot) except -1:
         cdef int node = self.timers.timer[slot].node, name = self.timers.timer[slot].name
-        cdef bint cancelled = self.timers.timer[slot].cancelled
-        cdef bint with_value = self._handles(node, WITH_VALUE)
-        cdef object value = self.timers.timer[slot].value if with_value else None
+        cdef const long long* fields = timers_fields(&self.timers, slot)
+        cdef bint with_value
+        cdef TimerKind kind
+        cdef object value
         cdef long long arguments[2]
-        arguments[0] = name
-        memcpy(&arguments[1], &self.timers.timer[slot].value, sizeof(double))
-        if cancelled:  # by a timer that fired earlier at this instant
+        if name < 0:                    # cancelled by a timer that fired earlier at this instant
             self.timers.cancelled -= 1
-        else:
-            timers_unlink(&self.timers, slot)
-        timers_release(&self.timers, slot)
-        if not cancelled and self.is_compiled:
-            self._call_compiled(self.n_kinds + ON_TIMER, node, arguments)
-        elif not cancelled and self._handles(node, ON_TIMER):
-            self._call("on_timer", node, <PyObject*> self.timer_names[name],
-                       <PyObject*> value if with_value else NULL)
+            timers_release(&self.timers, slot)
+            return 0
+        with_value = self._handles(node, WITH_VALUE)
+        value = self.timers.timer[slot].value if with_value else None
+        timers_unlink(&self.timers, slot)
+        timers_release(&self.timers, slot)  # its value and its fields stay in place until another timer is set
+        kind = <TimerKind> self.timer_kinds[name]
+        if self.is_compiled:
+            if not kind.is_plain:
+                memcpy(self.timer_fields, fields, kind.n * sizeof(long long))
+                return self._call_compiled(self._timer_handler(kind), node, self.timer_fields)
+            arguments[0] = name
+            memcpy(&arguments[1], &self.timers.timer[slot].value, sizeof(double))
+            return self._call_compiled(self.n_kinds + ON_TIMER, node, arguments)
+        if not kind.is_plain:
+            if self.recorder is not None and self.is_recorded[node]:
+                self._record_timer(kind, node, fields)
+                return self._handle_now() if self.n_instant else 0
+            call_fields(kind.handler, self.programs[node], self._view(node), fields, kind.type_codes, kind.n)
+            return self._handle_now() if self.n_instant else 0
+        if self._handles(node, ON_TIMER):
+            return self._call("on_timer", node, <PyObject*> kind.name, <PyObject*> value if with_value else NULL)
         return 0
 
     @cython.final

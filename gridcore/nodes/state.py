@@ -30,6 +30,7 @@ STATE: dict[str, Entry] = {
     "released": NumberEntry(0, "up_to_releases"),
     "timers": TableEntry({"time": _TIMER, "number": INSTANT, "node": (0, "nodes"), "name": (0, "names")}),
     "values": ArrayEntry(np.float64, ("timers",)),
+    "fields": ArrayEntry(np.int64),
     "turns": TableEntry({"time": _TIMER, "number": INSTANT, "node": (0, "nodes")}),
     "held": TableEntry({"node": (0, "nodes"), "application": (0, "applications"), "tasks": INSTANT}),
     "random": TableEntry({"node": (0, "nodes"), "drawn": INSTANT}),

@@ -2,10 +2,12 @@
 
 Timers that are due at one instant fire in the order of (node, name, setting).  A cancelled timer stays in
 the heap until its instant, or until at least half of the timers in the heap are cancelled.
+
+The fields of a timer are int64 words beside it; a float field is its bits.
 """
 
 from libc.stdlib cimport free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from gridcore.common.memory cimport reallocate
 from gridcore.common.pending cimport (
@@ -15,13 +17,14 @@ from gridcore.common.pending cimport (
 cdef struct Timer:
     long long time, number              # `number` grows in the order of setting
     double value
-    int node, name, next                # `next`: the next timer of the node, or the next unused slot; -1: none
-    bint cancelled
+    int node, name                      # the name of a cancelled timer is -1
+    int next, previous                  # of the node; `next` of an unused slot is the next unused one; -1: none
 
 
 cdef struct Timers:                     # initialised by `timers_make`
     Timer* timer
-    Py_ssize_t room
+    long long* field                    # [room, words], the fields of timers
+    Py_ssize_t room, words
     int unused
     int* first                          # per node, its pending timers
     Py_ssize_t nodes, pending, cancelled
@@ -29,11 +32,11 @@ cdef struct Timers:                     # initialised by `timers_make`
     Pending heap
 
 
-cdef inline int timers_make(Timers* t, Py_ssize_t nodes) except -1:
-    """Initialise `t` without timers; memory that it had is not freed."""
+cdef inline int timers_make(Timers* t, Py_ssize_t nodes, Py_ssize_t words) except -1:
+    """Initialise `t` without timers, with room for `words` fields of each; memory that it had is not freed."""
     cdef Py_ssize_t k
     memset(t, 0, sizeof(Timers))
-    t.unused = -1
+    t.unused, t.words = -1, words
     t.first = <int*> reallocate(NULL, nodes * sizeof(int))
     t.nodes = nodes
     for k in range(nodes):
@@ -43,6 +46,7 @@ cdef inline int timers_make(Timers* t, Py_ssize_t nodes) except -1:
 
 cdef inline void timers_free(Timers* t) noexcept nogil:
     free(t.timer)
+    free(t.field)
     free(t.first)
     pending_free(&t.heap)
 
@@ -55,6 +59,8 @@ cdef inline int timers_slot(Timers* t) except -1:
         if room > 2147483647:
             raise MemoryError(f"more than {2**31 - 1} timers")
         t.timer = <Timer*> reallocate(t.timer, room * sizeof(Timer))
+        if t.words:
+            t.field = <long long*> reallocate(t.field, room * t.words * sizeof(long long))
         for k in range(room - 1, t.room - 1, -1):
             t.timer[k].next = t.unused
             t.unused = <int> k
@@ -69,6 +75,27 @@ cdef inline void timers_release(Timers* t, int slot) noexcept nogil:
     t.unused = slot
 
 
+cdef inline long long* timers_fields(Timers* t, int slot) noexcept nogil:
+    """Return the fields of a timer, which stay there until another timer is set."""
+    return t.field + slot * t.words
+
+
+cdef inline int timers_add(Timers* t, long long time, int node, int name, double value) except -1:
+    """Set a timer, and return its slot, in which the caller fills in the fields."""
+    cdef int slot = timers_slot(t), first = t.first[node]
+    cdef Timer* timer = &t.timer[slot]
+    pending_push(&t.heap, time, t.number, slot)
+    timer.time, timer.number, timer.value = time, t.number, value
+    timer.node, timer.name = node, name
+    timer.next, timer.previous = first, -1
+    if first >= 0:
+        t.timer[first].previous = slot
+    t.first[node] = slot
+    t.number += 1
+    t.pending += 1
+    return slot
+
+
 cdef inline int timers_set(Timers* t, long long time, int node, int name, double value) except -1:
     """Set a timer, unless the node has the same one (name, instant and value) already."""
     cdef int slot = t.first[node]
@@ -78,25 +105,52 @@ cdef inline int timers_set(Timers* t, long long time, int node, int name, double
         if timer.time == time and timer.name == name and timer.value == value:
             return 0
         slot = timer.next
-    slot = timers_slot(t)
-    pending_push(&t.heap, time, t.number, slot)
-    timer = &t.timer[slot]
-    timer.time, timer.number, timer.value = time, t.number, value
-    timer.node, timer.name, timer.cancelled = node, name, False
-    timer.next = t.first[node]
-    t.first[node] = slot
-    t.number += 1
-    t.pending += 1
+    timers_add(t, time, node, name, value)
+    return 0
+
+
+cdef inline bint same_fields(const long long* a, const long long* b, const char* codes, int n,
+                             long long among) noexcept nogil:
+    """Return whether those of the first `n` fields are equal whose bit in `among` is set; the code of a float is 1."""
+    cdef int k
+    for k in range(n):
+        if among >> k & 1 and a[k] != b[k] and not (codes[k] == 1 and (<const double*> a)[k] == (<const double*> b)[k]):
+            return False
+    return True
+
+
+cdef inline int timers_set_fields(Timers* t, long long time, int node, int name, const long long* fields,
+                                  const char* codes, int n) except -1:
+    """Set a timer with `n` fields, unless the node has the same one (name, instant and fields) already."""
+    cdef int slot = t.first[node]
+    cdef Timer* timer
+    while slot >= 0:
+        timer = &t.timer[slot]
+        if timer.time == time and timer.name == name and same_fields(timers_fields(t, slot), fields, codes, n, -1):
+            return 0
+        slot = timer.next
+    slot = timers_add(t, time, node, name, 0.0)
+    memcpy(timers_fields(t, slot), fields, n * sizeof(long long))
     return 0
 
 
 cdef inline void timers_unlink(Timers* t, int slot) noexcept nogil:
     """Take a timer out of the list of its node."""
-    cdef int* link = &t.first[t.timer[slot].node]
-    while link[0] != slot:
-        link = &t.timer[link[0]].next
-    link[0] = t.timer[slot].next
+    cdef const Timer* timer = &t.timer[slot]
+    if timer.previous < 0:
+        t.first[timer.node] = timer.next
+    else:
+        t.timer[timer.previous].next = timer.next
+    if timer.next >= 0:
+        t.timer[timer.next].previous = timer.previous
     t.pending -= 1
+
+
+cdef inline void timers_drop(Timers* t, int slot) noexcept nogil:
+    """Cancel a timer; `timers_sweep` must follow."""
+    timers_unlink(t, slot)
+    t.timer[slot].name = -1
+    t.cancelled += 1
 
 
 cdef inline int timers_sweep(Timers* t) except -1:
@@ -108,7 +162,7 @@ cdef inline int timers_sweep(Timers* t) except -1:
         return 0
     while pending_first(&t.heap) != NULL:
         e = pending_pop(&t.heap)
-        if t.timer[e.slot].cancelled:
+        if t.timer[e.slot].name < 0:
             timers_release(t, e.slot)
         else:
             pending_push(&pending, e.time, e.sequence, e.slot)
@@ -124,9 +178,19 @@ cdef inline int timers_cancel(Timers* t, int node, int name) except -1:
     while slot >= 0:
         next_slot = t.timer[slot].next
         if name < 0 or t.timer[slot].name == name:
-            timers_unlink(t, slot)
-            t.timer[slot].cancelled = True
-            t.cancelled += 1
+            timers_drop(t, slot)
+        slot = next_slot
+    return timers_sweep(t)
+
+
+cdef inline int timers_cancel_fields(Timers* t, int node, int name, const long long* fields, const char* codes, int n,
+                                     long long among) except -1:
+    """Cancel the timers `name` of `node` whose fields in `among`, a set of bits, are equal to `fields`."""
+    cdef int slot = t.first[node], next_slot
+    while slot >= 0:
+        next_slot = t.timer[slot].next
+        if t.timer[slot].name == name and same_fields(timers_fields(t, slot), fields, codes, n, among):
+            timers_drop(t, slot)
         slot = next_slot
     return timers_sweep(t)
 
@@ -139,7 +203,7 @@ cdef inline long long timers_first(Timers* t) noexcept nogil:
         e = pending_first(&t.heap)
         if e == NULL:
             return 9223372036854775807
-        if not t.timer[e.slot].cancelled:
+        if t.timer[e.slot].name >= 0:
             return e.time
         slot = e.slot
         pending_pop(&t.heap)

@@ -8,11 +8,11 @@ from gridcore.nodes.board cimport Board
 from gridcore.nodes.calls cimport new_object
 from gridcore.nodes.holdings cimport holdings_give
 from gridcore.common.instants cimport LATEST, NEVER, later_by
-from gridcore.nodes.kinds cimport MessageKind
+from gridcore.nodes.kinds cimport MessageKind, TimerKind
 from gridcore.nodes.node_actions cimport NodeActions, check_may_act
 from gridcore.nodes.outbox cimport Outbox, outbox_add, outbox_drop
 from gridcore.nodes.roles cimport ON_ACT, ON_TIMER, role_of
-from gridcore.nodes.timers cimport timers_cancel, timers_set
+from gridcore.nodes.timers cimport timers_cancel, timers_cancel_fields, timers_set, timers_set_fields
 
 from gridcore.common.names import listed
 
@@ -132,6 +132,7 @@ cdef class View:
     cdef readonly int node              #: The number of this node.
     cdef readonly object slots          #: The slot schedule of this machine, where the scheduler has rigid jobs.
     cdef object _neighbours
+    cdef dict timer_of                  # name -> kind, of the timers that this node may set
     cdef BoardView _board
 
     def __repr__(self):
@@ -464,37 +465,93 @@ cdef class View:
             else:
                 row[i] = values[i]
 
-    def timer(self, seconds: float, name: str, value: float = 0.0):
-        """Call `NodeProgram.on_timer` with `name` after `seconds`, unless the machine fails before that.
+    def timer(self, seconds: float, name: str, value: float | None = None, **fields: float):
+        """Call the handler of the timer `name` after `seconds`, unless the machine fails before that.
 
-        A call has no effect if a timer of the same name, instant and value is set already.
+        The handler is ``on_<name>(view, ...)``, which gets the fields by position.  A timer that the scheduler
+        declares in ``timers`` is handled by `NodeProgram.on_timer`.  A call has no effect if a timer of the same name,
+        instant and fields (or value) is set already.
 
         Parameters
         ----------
         value
-            The third argument of `on_timer`, if it takes three.
+            The third argument of `on_timer`, if it takes three; by default 0.0.
+        fields
+            The arguments of ``on_<name>``, by their names; those with a default may be left out.
+
+        Raises
+        ------
+        SchedulerError
+            If the timer is unknown, `seconds` is negative or infinite, or fields are missing, unknown or of another type.
         """
         self._check_may_act()
         cdef NodeActions core = self.core
+        cdef TimerKind kind = <TimerKind> self.timer_of.get(name)
         if type(seconds) is not float:
             seconds = core.convert(float, seconds, self.node, f"the timer {name!r}")
-        if type(value) is not float:
-            value = core.convert(float, value, self.node, f"the value of the timer {name!r}")
-        if name not in core.timer_names:
+        if kind is None:
             raise core._timer_error(self.node, name, seconds)
-        core._set_timer(self.node, core.timer_names.index(name), seconds, value)
+        if kind.is_plain:
+            core._set_timer(self.node, kind.number, seconds, self._timer_value(kind, value, fields))
+        else:
+            self._fill_fields(kind, value, fields)
+            core._set_timer_fields(self.node, kind.number, seconds, core.timer_fields)
 
-    def at(self, instant: int, name: str, value: float = 0.0):
+    def at(self, instant: int, name: str, value: float | None = None, **fields: float):
         """Set a timer as `timer` does, for an exact instant in ns (`now_ns`)."""
         self._check_may_act()
         cdef NodeActions core = self.core
+        cdef TimerKind kind = <TimerKind> self.timer_of.get(name)
         if type(instant) is not int:
             instant = core.convert(int, instant, self.node, f"the instant of the timer {name!r}")
-        if type(value) is not float:
-            value = core.convert(float, value, self.node, f"the value of the timer {name!r}")
-        if name not in core.timer_names or not core.now <= instant <= LATEST:
+        if kind is None or not core.now <= instant <= LATEST:
             raise core._timer_error(self.node, name, (instant - core.now) / 1e9)
-        core._set_timer_at(self.node, core.timer_names.index(name), instant, value)
+        if kind.is_plain:
+            core._set_timer_at(self.node, kind.number, instant, self._timer_value(kind, value, fields))
+        else:
+            self._fill_fields(kind, value, fields)
+            core._set_timer_fields_at(self.node, kind.number, instant, core.timer_fields)
+
+    cdef double _timer_value(self, TimerKind kind, value, dict fields) except? -1.0:
+        """Return the value of a timer that `on_timer` handles."""
+        if fields:
+            raise self.core._timer_field_error(self.node, kind, "sets", fields)
+        if value is None:
+            return 0.0
+        if type(value) is not float:
+            value = self.core.convert(float, value, self.node, f"the value of the timer {kind.name!r}")
+        return value
+
+    cdef int _fill_fields(self, TimerKind kind, value, dict fields) except -1:
+        """Convert all fields of a timer to words of `timer_fields` of the core."""
+        if value is not None:
+            fields["value"] = value     # a parameter of `timer`
+        for name, default in kind.defaults.items():
+            fields.setdefault(name, default)
+        if len(fields) != kind.n or self._fill_some_fields(kind, fields) != (1LL << kind.n) - 1:
+            raise self.core._timer_field_error(self.node, kind, "sets", fields)
+        return 0
+
+    cdef long long _fill_some_fields(self, TimerKind kind, dict fields) except -1:
+        """Convert fields of a timer to words of `timer_fields` of the core, and return those fields as a set of bits."""
+        cdef NodeActions core = self.core
+        cdef long long among = 0
+        cdef int i
+        for i in range(kind.n):
+            name = <object> kind.fields[i]
+            value = fields.get(name, core)
+            if value is core:
+                continue
+            if kind.type_codes[i]:
+                if type(value) is not float:
+                    value = core.convert(float, value, self.node, f"{name} of the timer {kind.name!r}")
+                (<double*> core.timer_fields)[i] = value
+            else:
+                if type(value) is not int or not -NEVER - 1 <= value <= NEVER:
+                    value = core.convert(int, value, self.node, f"{name} of the timer {kind.name!r}")
+                core.timer_fields[i] = value
+            among |= 1LL << i
+        return among
 
     def act(self, double seconds=0.0):
         """Call `NodeProgram.on_act` once after `seconds`, after the deliveries and before the releases of that instant.
@@ -504,14 +561,22 @@ cdef class View:
         self._check_may_act()
         self.core._act_after(self.node, seconds)
 
-    def cancel(self, name: str):
-        """Cancel all timers `name` of this node that have not fired."""
+    def cancel(self, name: str, **fields: float):
+        """Cancel the timers `name` of this node that have not fired, or only those with the given `fields`."""
         self._check_may_act()
         cdef NodeActions core = self.core
-        if name not in core.timer_names:
-            raise core.error_type(f"t = {self.now} s: node {self.node} cancels the timer {name!r}, which the scheduler "
-                                  f"does not declare; {listed(core.timer_names, name)}")
-        timers_cancel(&core.timers, self.node, core.timer_names.index(name))
+        cdef TimerKind kind = <TimerKind> self.timer_of.get(name)
+        cdef long long among
+        if kind is None:
+            raise core.error_type(f"t = {self.now} s: node {self.node} cancels the timer {name!r}, which has no handler "
+                                  f"and is not in the scheduler's timers; {listed(self.timer_of, name)}")
+        if not fields:
+            timers_cancel(&core.timers, self.node, kind.number)
+            return
+        if not fields.keys() <= {*kind.fields}:
+            raise core._timer_field_error(self.node, kind, "cancels", fields)
+        among = self._fill_some_fields(kind, fields)
+        timers_cancel_fields(&core.timers, self.node, kind.number, core.timer_fields, kind.type_codes, kind.n, among)
 
     def note(self, table: str, **values: float):
         """Add a row to a table of the result.  Nodes cannot read the row, and failures do not remove it.
@@ -558,5 +623,5 @@ cdef class View:
 cdef object new_view(NodeActions core, int node, slots):
     """Return the view through which `node` calls `core`."""
     cdef View view = View.__new__(View)
-    view.core, view.node, view.slots = core, node, slots
+    view.core, view.node, view.slots, view.timer_of = core, node, slots, core._timer_of(node)
     return view

@@ -21,6 +21,7 @@ from gridsim.emulation.tasks import Parts, TaskSet, count_of
 from gridsim.emulation.view import EmulatedView
 from gridsim.emulation.wire import Fact, Kind
 from gridsim.errors import SchedulerError
+from gridsim.scheduling.nodes.timers import Timer
 from gridsim.support.clock import NS
 
 #: Of a restarted process nodes draw other random numbers than in its life before.
@@ -91,7 +92,6 @@ class EmulatedCore:
         for tag, said in enumerate(given["kinds"]):
             self.kinds.append(Kind(tag, *said))
             self.by_name[said[0]] = self.kinds[-1]
-        self.timer_names = tuple(given["timers"])
         #: Per role: its name, its class, the number after its last node, and the handlers of its nodes.
         self.roles: list[tuple[str, str, int, Sequence[str]]] = []
         self.role_nodes: dict[str, range] = {}
@@ -100,6 +100,11 @@ class EmulatedCore:
             self.roles.append((name, program, first + count, handlers))
             self.role_nodes |= {name: range(first, first + count)} if name else {}
             first += count
+        #: Per role: its timers by name.
+        self.timers_by_role: list[dict[str, Timer]] = [
+            {timer.name: timer for timer in given["timers"] if timer.role in (-1, number)}
+            for number in range(len(self.roles))
+        ]
         self.neighbours, self.up, self.seed = given["neighbours"], given["up"], given["seed"]
         self.release, self.tasks = given["release"].tolist(), given["tasks"].tolist()
         self.submitter: list[int] = given["submitter"].tolist()
@@ -123,7 +128,8 @@ class EmulatedCore:
         self.held: list[dict[int, TaskSet]] = [{} for _ in range(nodes)]  # what nodes know of, and hold
         #: Tasks that are lost here, until the coordinator hears of it.
         self.missing: dict[int, TaskSet] = queues.missing
-        self.timers: list[dict[tuple[str, int, float], None]] = [{} for _ in range(nodes)]
+        #: Of each node, the pending timers: name, instant and fields.
+        self.timers: list[dict[tuple[str, int, tuple[float, ...]], None]] = [{} for _ in range(nodes)]
         self.turns: list[set[int]] = [set() for _ in range(nodes)]
         self.starting: set[int] = set()
         self.lives = [0] * nodes
@@ -250,8 +256,9 @@ class EmulatedCore:
     def tick(self, nodes: Any, name: str, now: int) -> None:
         """See `NodeCore`; nodes of other processes are ticked there."""
         for node in np.asarray(nodes).tolist():
-            if self.local[node] and self.handles(node, "on_timer"):
-                self.call(node, "on_timer", name, *([0.0] if self.handles(node, "value") else []))
+            timer = self.timers_by_role[self.role_of(node)].get(name, Timer(name))
+            if self.local[node] and (timer.handler != "on_timer" or self.handles(node, "on_timer")):
+                self._call_timer(node, timer, (0.0,) if timer.handler == "on_timer" else ())
 
     def act(self, nodes: Any, now: int) -> None:
         """See `NodeCore`."""
@@ -416,24 +423,59 @@ class EmulatedCore:
         """See `View`."""
         self.process.note(node, table, values)
 
-    def set_timer(self, node: int, due: int, name: str, value: float) -> None:
+    def _known_timer(self, node: int, action: str, name: str) -> Timer:
+        """Return a timer that a node sets or cancels."""
+        timers = self.timers_by_role[self.role_of(node)]
+        timer = timers.get(name)
+        if timer is None or timer.handler == "on_timer" and not self.handles(node, "on_timer"):
+            raise self._error(
+                node,
+                f"{action} the timer {name!r}, which has no handler and is not in the scheduler's timers; "
+                f"{listed(timers, name)}",
+            )
+        return timer
+
+    def _timer_fields(
+        self, node: int, timer: Timer, fields: Mapping[str, Any], types: Mapping[str, type]
+    ) -> dict[str, float]:
+        """Return `fields` of a timer as numbers of their types."""
+        for each in fields:
+            if each not in types:
+                raise self._error(
+                    node, f"gives the timer {timer.name!r} a field {each!r}; {listed(types, each)}"
+                )
+        return {each: self.checked(types[each], value, node, each) for each, value in fields.items()}
+
+    def set_timer(self, node: int, due: int, name: str, fields: Mapping[str, Any]) -> None:
         """Set a timer, unless the same one is set."""
-        if name not in self.timer_names or not self.handles(node, "on_timer"):
-            known = listed(self.timer_names, name)
-            raise self._error(node, f"sets the timer {name!r}, which is not declared or handled; {known}")
-        key = name, due, value
+        timer = self._known_timer(node, "sets", name)
+        types = {"value": float} if timer.handler == "on_timer" else timer.fields
+        fields = {**timer.defaults, **self._timer_fields(node, timer, fields, types)}
+        if missing := [each for each in timer.fields if each not in fields]:
+            raise self._error(node, f"sets the timer {name!r} without {', '.join(missing)}")
+        key = name, due, tuple(fields[each] for each in timer.fields) or (fields.get("value", 0.0),)
         if key not in self.timers[node]:
             self.timers[node][key] = None
             self.engine.push(due, FIRES, self._fire, node, key, self.lives[node])
 
-    def cancel(self, node: int, name: str) -> None:
-        """Take back timers."""
+    def cancel(self, node: int, name: str, fields: Mapping[str, Any]) -> None:
+        """Cancel the timers with these fields."""
+        timer = self._known_timer(node, "cancels", name)
+        wanted = self._timer_fields(node, timer, fields, timer.fields)
         for key in [key for key in self.timers[node] if key[0] == name]:
-            del self.timers[node][key]
+            given = dict(zip(timer.fields, key[2], strict=False))
+            if all(given[each] == value for each, value in wanted.items()):
+                del self.timers[node][key]
 
-    def _fire(self, node: int, key: tuple[str, int, float], life: int) -> None:
+    def _fire(self, node: int, key: tuple[str, int, tuple[float, ...]], life: int) -> None:
         if self.lives[node] == life and self.timers[node].pop(key, self) is None:
-            self.call(node, "on_timer", key[0], *([key[2]] if self.handles(node, "value") else []))
+            self._call_timer(node, self.timers_by_role[self.role_of(node)][key[0]], key[2])
+
+    def _call_timer(self, node: int, timer: Timer, fields: tuple[float, ...]) -> None:
+        if timer.handler != "on_timer":
+            self.call(node, timer.handler, *fields[: len(timer.fields)])
+        else:
+            self.call(node, "on_timer", timer.name, *(fields if self.handles(node, "value") else ()))
 
     def turn(self, node: int, due: int) -> None:
         """Let a node act at `due` ns."""

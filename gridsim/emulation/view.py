@@ -177,23 +177,22 @@ class EmulatedView:
     def later(self, seconds: float, kind: str, **fields: Any) -> None:
         self._core.later(self._node, self._seconds(seconds, repr(kind)), kind, fields)
 
-    def timer(self, seconds: float, name: str, value: float = 0.0) -> None:
-        due = self._core.now + self._seconds(seconds, f"the timer {name!r}")
-        self._core.set_timer(self._node, due, name, self._number(float, value, "the value of a timer"))
+    def timer(self, seconds: float, name: str, value: float | None = None, **fields: float) -> None:
+        self._set(self._core.now + self._seconds(seconds, f"the timer {name!r}"), name, value, fields)
 
-    def at(self, instant: int, name: str, value: float = 0.0) -> None:
+    def at(self, instant: int, name: str, value: float | None = None, **fields: float) -> None:
         if instant < self._core.now:
             raise self._error(f"sets the timer {name!r} for the past, {instant} ns")
-        self._core.set_timer(self._node, instant, name, self._number(float, value, "the value of a timer"))
+        self._set(instant, name, value, fields)
+
+    def _set(self, due: int, name: str, value: float | None, fields: dict[str, float]) -> None:
+        self._core.set_timer(self._node, due, name, fields if value is None else {**fields, "value": value})
 
     def act(self, seconds: float = 0.0) -> None:
         self._core.turn(self._node, self._core.now + self._seconds(seconds, "its act"))
 
-    def cancel(self, name: str) -> None:
-        if name not in self._core.timer_names:
-            known = listed(self._core.timer_names, name)
-            raise self._error(f"cancels the timer {name!r}, which the scheduler does not declare; {known}")
-        self._core.cancel(self._node, name)
+    def cancel(self, name: str, **fields: float) -> None:
+        self._core.cancel(self._node, name, fields)
 
     def note(self, table: str, **values: float) -> None:
         self._core.note(self._node, table, values)

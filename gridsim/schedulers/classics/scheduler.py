@@ -141,7 +141,6 @@ class BoardPlacement(BoardScheduler, frozen=True, kw_only=True):
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     decision_words: ClassVar[DecisionTexts] = _PLACED
     truths: ClassVar[Mapping[str, TruthOf]] = {"placed": tasks_at}
-    watch: ClassVar[Literal["idle", "completion"]] = "completion"
 
     choices: _Number = 0
     instant: bool = False

@@ -89,7 +89,7 @@ class TreeAdapter(Adapter):
             self.run,
             aware=self.data is not None,
             tolerance=self.of.tolerance if self.of.stretch == "bisection" else 0.0,
-            watch=self.parameters.watch,
+            watch=self.watch,
             log=True,
             record=self.run.record,
         )

@@ -40,7 +40,6 @@ class _MasterScheduler(NodeScheduler, frozen=True, kw_only=True):
     unequal: ClassVar[bool] = False
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
     local_order: ClassVar = "fifo"
-    watch: ClassVar = "completion"
     timers: ClassVar[tuple[str, ...]] = ("sent",)
     messages: ClassVar[Mapping[str, Message]] = {
         "job": Message(170, moves_tasks=True, application=int, tasks=int),
@@ -250,7 +249,7 @@ class MasterPolicy(Adapter):
             run,
             pad=self.layout.pad,
             order=parameters.local_order,
-            watch=parameters.watch,
+            watch=self.watch,
             record=run.record,
         )
 

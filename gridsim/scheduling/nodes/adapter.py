@@ -35,11 +35,13 @@ from gridsim.scheduling.nodes.handlers import (
     check_handlers,
     defined_handlers,
     handler_of,
+    timers_of,
 )
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import Message, NodeProgram, Notes, View, array, as_number
 from gridsim.scheduling.nodes.roles import Role, nodes_of_roles, role_classes
 from gridsim.scheduling.nodes.source import CorePolicy
+from gridsim.scheduling.nodes.timers import Timer, handler_name
 from gridsim.scheduling.overlays import random_neighbours
 from gridsim.scheduling.queues import moved_bytes
 from gridsim.support.arrays import Floats, Integers
@@ -85,13 +87,16 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
     messages
         Name -> `Message`, in the order in which messages of one instant are handled.
     timers
-        Names of the timers that nodes set.
+        Names of the timers that `NodeProgram.on_timer` handles.  A timer with a method ``on_<name>`` of its
+        own is not declared; its fields are the parameters of the method after ``view``, which are annotated
+        with ``int`` or ``float``.
     ticks
         Name -> period in s of timers that fire on all nodes at each multiple of the period.
     local_order
         Order in which a machine runs its tasks: ``"edf"`` (earliest deadline first) or ``"fifo"``.
     watch
-        ``"completion"`` if nodes handle the end of each task by `NodeProgram.on_end`; else ``"idle"``.
+        ``"completion"`` if `NodeProgram.on_end` is called at the end of each task; ``"idle"`` if it is not,
+        which takes less time.  By default it is called if the class of the nodes defines it.
     reports
         Whether nodes call `View.completed`.
     tables
@@ -144,7 +149,7 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
         if self.roles and type(self).program is not NodeScheduler.program:
             raise ScenarioError(f"{type(self).__name__}.roles does not support program(): a role has a class")
         for policy in role_classes(self).values():
-            check_handlers(policy, tuple(self.messages))
+            check_handlers(policy, self)
 
 
 #: A run counts as endless after this many events without a task that is queued or run: a constant, plus a
@@ -200,9 +205,16 @@ class Adapter(CorePolicy):
         classes = self._classes(programs)
         handlers = {name: defined_handlers(policies) for name, policies in classes.items()}
         all_handlers = set().union(*handlers.values())
-        if parameters.ticks and "on_timer" not in all_handlers:
-            first = next(iter(classes.values()))[0]
-            raise ScenarioError(f"{parameters.name}.ticks requires {first.__name__}.on_timer")
+        timers = [Timer(name) for name in parameters.timers]
+        if isinstance(parameters, NodeScheduler):  # adapters with other declarations call methods directly
+            timers = timers_of(parameters, classes.values())
+        own_handlers = {timer.name for timer in timers if timer.handler != "on_timer"}
+        for tick in parameters.ticks:
+            if tick not in own_handlers and "on_timer" not in all_handlers:
+                wanted = f"{next(iter(classes.values()))[0].__name__}.on_timer or {handler_name(tick)}"
+                raise ScenarioError(f"{parameters.name}.ticks requires {wanted}")
+        watch: Literal["idle", "completion"] = "completion" if "on_end" in all_handlers else "idle"
+        self.watch = parameters.watch or watch
         self.queues = self.make_queues(ends="on_done" in all_handlers)
         self.task_size, self.size = estimated_sizes(bags)
         # With estimates, even equal tasks need true sizes of their own, since queues plan with the estimates.
@@ -237,7 +249,7 @@ class Adapter(CorePolicy):
                 )
                 for name, kind in parameters.messages.items()
             ],
-            timers=parameters.timers,
+            timers=timers,
             neighbours=self.neighbours(),
             up=self.up,
             release=bags.release_ns,
@@ -301,7 +313,7 @@ class Adapter(CorePolicy):
         policies = list(dict.fromkeys(map(type, programs)))
         if isinstance(parameters, NodeScheduler):  # adapters with other declarations call methods directly
             for policy in policies:
-                check_handlers(policy, tuple(parameters.messages))
+                check_handlers(policy, parameters)
         return {"": policies}
 
     def program_of(self, node: int) -> Any:
@@ -435,7 +447,7 @@ class Adapter(CorePolicy):
         queues: TaskQueues = (run.queues or TaskQueues)(
             self.layout.pad(run.speeds),
             order=parameters.local_order,
-            watch="completion" if ends else parameters.watch,
+            watch="completion" if ends else self.watch,
             log=ends or parameters.reports,
             record=run.record,
         )

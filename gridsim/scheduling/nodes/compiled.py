@@ -29,9 +29,10 @@ from gridcore.nodes.containers import Container
 from gridsim.errors import CompileError
 from gridsim.scheduling.nodes.attributes import attributes_of
 from gridsim.scheduling.nodes.compilable import compile_error, place_of
-from gridsim.scheduling.nodes.handlers import handler_of, takes_value
+from gridsim.scheduling.nodes.handlers import handler_of, takes_value, timers_of
 from gridsim.scheduling.nodes.program import Message, NodeProgram
 from gridsim.scheduling.nodes.roles import role_classes
+from gridsim.scheduling.nodes.timers import Timer
 
 __all__ = ["CompiledProgram", "CompiledPrograms", "compile_programs"]
 
@@ -135,7 +136,8 @@ def _compile_role(
 ) -> CompiledProgram:
     import numba
 
-    policy, roles = role_classes(scheduler)[role], tuple(scheduler.roles)
+    classes, roles = role_classes(scheduler), tuple(scheduler.roles)
+    policy = classes[role]
     messages: dict[str, Message] = dict(scheduler.messages)
     _check_supported(scheduler, policy, messages)
     initial_state, containers = _state(policy, scheduler)
@@ -153,9 +155,13 @@ def _compile_role(
         or messages[name].delay is not None
         or "application" in messages[name].fields
     )
-    timers = tuple(scheduler.timers)
+    timers = {
+        timer.name: (number, timer)
+        for number, timer in enumerate(timers_of(scheduler, [[each] for each in classes.values()]))
+        if timer.role in (-1, list(classes).index(role))
+    }
     timer_names = _timer_names(scheduler)
-    entries = list(_entries(policy, messages, timer_names))
+    entries = list(_entries(policy, messages, timer_names, [timer for _, timer in timers.values()]))
     code: list[Any] = []
     key = _key(
         policy, numba.__version__, initial_state.dtype.descr, parameters.dtype.descr,
@@ -166,8 +172,8 @@ def _compile_role(
         sorted(texts.items(), key=str),
         [(name, list(kind.fields.items()), kind.moves_tasks, sizes.get(name))
          for name, kind in messages.items()],
-        local_kinds, sorted(checked_kinds), timers, timer_names, tables, actions, roles, role, entries,
-        scheduler.numbers,
+        local_kinds, sorted(checked_kinds), list(timers.values()), timer_names, tables, actions, roles, role,
+        entries, scheduler.numbers,
     )  # fmt: skip
     store = _Store(key)
     addresses = store.load([name for name, _, _ in entries], code)
@@ -287,7 +293,7 @@ def _parameters(scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, str | N
 
 
 def _entries(
-    policy: type[NodeProgram], messages: dict[str, Message], timers: tuple[str, ...]
+    policy: type[NodeProgram], messages: dict[str, Message], timer_names: tuple[str, ...], timers: list[Timer]
 ) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
     """Yield (name in the core, name of the method, arguments of `numba_methods.entry`) for each handler."""
     handled: dict[str, list[str]] = {}
@@ -302,8 +308,10 @@ def _entries(
         if name == "on_lost" and handler is NodeProgram.on_lost:
             if policy.on_release is not NodeProgram.on_release:
                 yield name, "on_release", ("release",)
-        elif handler is not getattr(NodeProgram, name) and (event != "timer" or timers):
+        elif handler is not getattr(NodeProgram, name) and (event != "timer" or timer_names):
             yield name, name, ("timer", int(takes_value(policy))) if event == "timer" else (event,)
+    for timer in {timer.handler: timer for timer in timers if timer.handler != "on_timer"}.values():
+        yield timer.handler, timer.handler, ("fields", tuple(timer.fields.values()))
 
 
 # -- compiling -----------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class Declarations:
     messages: ClassVar[Mapping[str, Message]] = {}
     timers: ClassVar[tuple[str, ...]] = ()
     local_order: ClassVar[Literal["edf", "fifo"]] = "edf"
-    watch: ClassVar[Literal["idle", "completion"]] = "idle"
+    watch: ClassVar[Literal["idle", "completion"] | None] = None
     reports: ClassVar[bool] = False
     ticks: ClassVar[Mapping[str, float]] = {}
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = {}

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, get_args
 
-from gridcore.common.names import listed
+from gridcore.common.names import closest
 from gridsim.errors import ScenarioError
 from gridsim.scheduling.contract import NodeForm
-from gridsim.scheduling.nodes.compilable import place_of
 from gridsim.scheduling.nodes.program import Message, NodeProgram
 from gridsim.scheduling.nodes.roles import Role
+from gridsim.scheduling.nodes.timers import Timer, handler_name, location, own_timers, strings, uses
 from gridsim.support.arguments import one_of, short_repr
 
-__all__ = ["check_class_variables", "check_handlers", "defined_handlers", "handler_of", "takes_value"]
+__all__ = [
+    "check_class_variables",
+    "check_handlers",
+    "defined_handlers",
+    "handler_of",
+    "takes_value",
+    "timers_of",
+]
 
 #: Handler of an event -> its parameters after ``self``; `on_timer` may also have ``value``.
 _SIGNATURES: dict[str, tuple[str, ...]] = {
@@ -67,52 +74,93 @@ def handler_of(policies: Collection[type[NodeProgram]], kind: str) -> str | None
     It is ``on_message`` if no class has a handler for the kind, or if the kind has the name of an event,
     such as ``done``.
     """
-    name = _handler_name(kind)
+    name = handler_name(kind)
     if name not in _SIGNATURES and any(hasattr(cls, name) for cls in policies):
         return name
     has_message = any(cls.on_message is not NodeProgram.on_message for cls in policies)
     return "on_message" if has_message else None
 
 
-def _handler_name(kind: str) -> str:
-    return f"on_{kind.replace('-', '_')}"
+def timers_of(scheduler: Any, classes: Iterable[Iterable[Any]]) -> list[Timer]:
+    """Return the timers of nodes: those that are declared, then those that have a handler of their own.
+
+    A method ``on_<name>`` that handles neither an event nor a kind of message is the handler of a timer if a
+    method of the class contains its name as a string.
+
+    Parameters
+    ----------
+    classes
+        For each role, the classes of its nodes.
+
+    Raises
+    ------
+    ScenarioError
+        If a handler of a timer has unsuitable parameters, or other ones in another class of the role.
+    """
+    timers = [Timer(name) for name in scheduler.timers]
+    for role, policies in enumerate(classes):
+        of_role: dict[str, Timer] = {}
+        for policy in policies:
+            for name, timer in _own_timers(scheduler, policy).items():
+                if (known := of_role.setdefault(name, timer)) != timer:
+                    fields, others = (", ".join(each.fields) for each in (timer, known))
+                    raise ScenarioError(
+                        f"{location(policy, timer.handler)} must have the fields {others}, as in another "
+                        f"class of nodes, got {fields}; or rename the timer"
+                    )
+        timers += [timer._replace(role=role) for timer in of_role.values()]
+    return timers
 
 
-def check_handlers(policy: type[NodeProgram], kinds: tuple[str, ...]) -> None:
-    """Raise ScenarioError if a method ``on_...`` is never called or has the wrong parameters."""
-    signatures = {**{_handler_name(kind): ("view", "message") for kind in kinds}, **_SIGNATURES}
+def _own_timers(scheduler: Any, policy: Any) -> dict[str, Timer]:
+    """Return name -> timer of those that have their own handler in a class of nodes."""
+    others = frozenset({*_SIGNATURES, *map(handler_name, (*scheduler.messages, *scheduler.timers))})
+    return own_timers(policy, others, tuple(scheduler.ticks))
+
+
+def check_handlers(policy: Any, scheduler: Any) -> None:
+    """Raise ScenarioError if a method ``on_...`` is never called or has the wrong parameters.
+
+    Parameters
+    ----------
+    policy
+        The class of the nodes, a subclass of `NodeProgram`.
+    """
+    kinds, timers = scheduler.messages, scheduler.timers
+    signatures = {**{handler_name(kind): ("view", "message") for kind in kinds}, **_SIGNATURES}
+    timer_handlers = {timer.handler for timer in _own_timers(scheduler, policy).values()}
     for name in dir(policy):
-        if not name.startswith("on_"):
+        if not name.startswith("on_") or name in timer_handlers:
             continue
         attribute = inspect.getattr_static(policy, name)
         function = getattr(attribute, "__func__", attribute)
         if not inspect.isfunction(function):
             continue
-        location = f"{place_of(function)}{policy.__name__}.{name}"
+        at = location(policy, name)
         if name not in signatures:
-            if _uses(policy, name):
+            if uses(policy, name):
                 continue
+            if name in map(handler_name, timers):
+                raise ScenarioError(
+                    f"{at} is never called: on_timer handles the timer {name[3:]!r}, since it is in timers; "
+                    "leave it out there"
+                )
+            hint = closest([*signatures, *map(handler_name, strings(policy))], name)
             raise ScenarioError(
-                f"{location} is never called: there is no kind of message {name[3:]!r}; "
-                f"{listed(signatures, name)}"
+                f"{at} is never called: there is no kind of message {name[3:]!r}, and no method sets a "
+                f"timer {name[3:]!r}; {hint}known: {', '.join(signatures)}"
             )
         if function is not attribute:
-            raise ScenarioError(f"{location} must be an instance method, got a {type(attribute).__name__}")
+            raise ScenarioError(f"{at} must be an instance method, got a {type(attribute).__name__}")
         if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-            raise ScenarioError(f"{location} must not be a generator or async: its body would never run")
+            raise ScenarioError(f"{at} must not be a generator or async: its body would never run")
         parameters = ("self", *signatures[name])
         if not (
             _takes(function, parameters) or name == "on_timer" and _takes(function, (*parameters, "value"))
         ):
             raise ScenarioError(
-                f"{location} must take ({', '.join(parameters)}), got {inspect.signature(function)}"
+                f"{at} must take ({', '.join(parameters)}), got {inspect.signature(function)}"
             )
-
-
-def _uses(policy: type, name: str) -> bool:
-    """Return whether a method of `policy` mentions `name`, as in ``self.on_free(view)``."""
-    methods = (entry for base in policy.__mro__ for entry in vars(base).values() if inspect.isfunction(entry))
-    return any(name in method.__code__.co_names for method in methods)
 
 
 @lru_cache(1024)  # reading a signature takes long, compared with a small run
@@ -148,7 +196,8 @@ def check_class_variables(scheduler: Any) -> None:
     for form in scheduler.node_forms or ("",):
         one_of(f"{path}.node_forms", form, forms)
     one_of(f"{path}.local_order", scheduler.local_order, ("edf", "fifo"))
-    one_of(f"{path}.watch", scheduler.watch, ("idle", "completion"))
+    if scheduler.watch is not None:
+        one_of(f"{path}.watch", scheduler.watch, ("idle", "completion"))
     mappings: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
         ("messages", "a Message", lambda value: isinstance(value, Message)),
         ("ticks", "a number > 0 (s)", lambda value: isinstance(value, (int, float)) and value > 0),

@@ -46,6 +46,7 @@ from gridsim.scheduling.nodes.numba_types import (
     struct_of,
     type_text,
 )
+from gridsim.scheduling.nodes.timers import Timer
 
 __all__ = ["CheckedCompiler", "Program", "entry"]
 
@@ -278,24 +279,43 @@ class _Application:
         return struct_of(context, builder, kind, context=proxy.context, number=args[0])
 
 
+def _timer_of(view: Any, call: str, type_: Any) -> Timer:
+    """Return the timer that a call names by a string literal."""
+    if type_ is None:
+        raise NotCompiled(f"{call} requires the name of a timer, and its fields by their names")
+    timer: Timer = view.program.timers[_literal("the name of a timer", type_, view.program.timers)][1]
+    return timer
+
+
 @_method(ViewType, "timer")
 class _Timer:
     @staticmethod
     def infer(view: Any, args: Any, kws: Any) -> Any:
-        names = ("seconds", "name", "value")
-        arguments = _bind_arguments("view.timer", names, args, kws, optional=("value",))
-        _literal("the name of a timer", arguments["name"], view.program.timers)
+        timer = _timer_of(view, "view.timer", args[1] if len(args) > 1 else dict(kws).get("name"))
+        fields, defaults = timer.fields, timer.defaults
+        if timer.handler == "on_timer":
+            fields, defaults = {"value": float}, {"value": 0.0}
+        elif len(args) > 2:
+            raise NotCompiled(f"view.timer of {timer.name!r} takes fields by their names")
+        names = ("seconds", "name", *fields)
+        arguments = _bind_arguments(f"view.timer of {timer.name!r}", names, args, kws, optional=defaults)
         argument_types = [_number("the time of view.timer", float, arguments["seconds"]), arguments["name"]]
-        argument_types.append(
-            _number("the value of view.timer", float, arguments.get("value", types.float64))
-        )
-        return types.none, argument_types, _parameter_list(names, {"value": 0.0})
+        for name, kind in fields.items():
+            default = types.int64 if kind is int else types.float64
+            path = f"{name} of the timer {timer.name!r}"
+            argument_types.append(_number(path, kind, arguments.get(name, default)))
+        return types.none, argument_types, _parameter_list(names, defaults)
 
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
-        name = ir.Constant(I64, view.program.timers.index(types_[1].literal_value))
-        call_core(context, builder, proxy.context, "timer", I32, proxy.node, name, args[0], args[2])
+        number, timer = view.program.timers[types_[1].literal_value]
+        name = ir.Constant(I64, number)
+        if timer.handler == "on_timer":
+            call_core(context, builder, proxy.context, "timer", I32, proxy.node, name, args[0], args[2])
+        else:
+            row = _filled_row(context, builder, args[2:])
+            call_core(context, builder, proxy.context, "timer_fields", I32, proxy.node, name, args[0], row)
         return context.get_dummy_value()
 
 
@@ -303,18 +323,31 @@ class _Timer:
 class _TimerAt:
     @staticmethod
     def infer(view: Any, args: Any, kws: Any) -> Any:
-        names = ("instant", "name", "value")
-        arguments = _bind_arguments("view.at", names, args, kws, optional=("value",))
-        _literal("the name of a timer", arguments["name"], view.program.timers)
+        timer = _timer_of(view, "view.at", args[1] if len(args) > 1 else dict(kws).get("name"))
+        fields, defaults = timer.fields, timer.defaults
+        if timer.handler == "on_timer":
+            fields, defaults = {"value": float}, {"value": 0.0}
+        elif len(args) > 2:
+            raise NotCompiled(f"view.at of {timer.name!r} takes fields by their names")
+        names = ("instant", "name", *fields)
+        arguments = _bind_arguments(f"view.at of {timer.name!r}", names, args, kws, optional=defaults)
         argument_types = [_number("the instant of view.at", int, arguments["instant"]), arguments["name"]]
-        argument_types.append(_number("the value of view.at", float, arguments.get("value", types.float64)))
-        return types.none, argument_types, _parameter_list(names, {"value": 0.0})
+        for name, kind in fields.items():
+            default = types.int64 if kind is int else types.float64
+            path = f"{name} of the timer {timer.name!r}"
+            argument_types.append(_number(path, kind, arguments.get(name, default)))
+        return types.none, argument_types, _parameter_list(names, defaults)
 
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
-        name = ir.Constant(I64, view.program.timers.index(types_[1].literal_value))
-        call_core(context, builder, proxy.context, "timer_at", I32, proxy.node, name, args[0], args[2])
+        number, timer = view.program.timers[types_[1].literal_value]
+        name = ir.Constant(I64, number)
+        if timer.handler == "on_timer":
+            call_core(context, builder, proxy.context, "timer_at", I32, proxy.node, name, args[0], args[2])
+        else:
+            row = _filled_row(context, builder, args[2:])
+            call_core(context, builder, proxy.context, "timer_fields_at", I32, proxy.node, name, args[0], row)
         return context.get_dummy_value()
 
 
@@ -349,15 +382,30 @@ class _Completed:
 class _Cancel:
     @staticmethod
     def infer(view: Any, args: Any, kws: Any) -> Any:
-        arguments = _bind_arguments("view.cancel", ("name",), args, kws)
-        _literal("the name of a timer", arguments["name"], view.program.timers)
-        return types.none, [arguments["name"]], _parameter_list(arguments)
+        timer = _timer_of(view, "view.cancel", args[0] if args else dict(kws).get("name"))
+        call, names = f"view.cancel of {timer.name!r}", ("name", *timer.fields)
+        if len(args) > 1:
+            raise NotCompiled(f"{call} takes fields by their names")
+        arguments = _bind_arguments(call, names, args, kws, optional=timer.fields)
+        argument_types = [arguments["name"]] + [
+            _number(f"{name} of the timer {timer.name!r}", kind, arguments[name])
+            if name in arguments
+            else types.none
+            for name, kind in timer.fields.items()
+        ]
+        return types.none, argument_types, _parameter_list(names, dict.fromkeys(timer.fields))
 
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
-        name = ir.Constant(I64, view.program.timers.index(types_[0].literal_value))
-        call_core(context, builder, proxy.context, "cancel", I32, proxy.node, name)
+        number, _ = view.program.timers[types_[0].literal_value]
+        given = [type_ is not types.none for type_ in types_[1:]]
+        zero = ir.Constant(I64, 0)
+        words = [word if is_given else zero for word, is_given in zip(args[1:], given, strict=True)]
+        row = _filled_row(context, builder, words)
+        among = ir.Constant(I64, sum(is_given << k for k, is_given in enumerate(given)))
+        name = ir.Constant(I64, number)
+        call_core(context, builder, proxy.context, "cancel", I32, proxy.node, name, among, row)
         return context.get_dummy_value()
 
 
@@ -381,15 +429,19 @@ class _Note:
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
         table = ir.Constant(I64, list(view.program.tables).index(types_[0].literal_value))
-        row = _row(builder, len(args) - 1)
-        for k, value_ in enumerate(args[1:]):
-            _store(context, builder, row, k, value_)
+        row = _filled_row(context, builder, args[1:])
         call_core(context, builder, proxy.context, "note", I32, proxy.node, table, row)
         return context.get_dummy_value()
 
 
-def _row(builder: Any, words: int) -> Any:
-    return builder.bitcast(cgutils.alloca_once(builder, ir.ArrayType(I64, max(1, words))), I64.as_pointer())
+def _filled_row(context: Any, builder: Any, values: Any) -> Any:
+    """Return the address of int64 words with `values`, ints and floats."""
+    row = builder.bitcast(
+        cgutils.alloca_once(builder, ir.ArrayType(I64, max(1, len(values)))), I64.as_pointer()
+    )
+    for k, value in enumerate(values):
+        _store(context, builder, row, k, value)
+    return row
 
 
 #: Keyword argument of `View.decide` -> its type and default.
@@ -420,9 +472,7 @@ class _Decide:
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
         action = ir.Constant(I64, view.program.actions.index(types_[0].literal_value))
-        row = _row(builder, len(args) - 1)
-        for k, value_ in enumerate(args[1:]):
-            _store(context, builder, row, k, value_)
+        row = _filled_row(context, builder, args[1:])
         call_core(context, builder, proxy.context, "decide", I32, proxy.node, action, row)
         return context.get_dummy_value()
 
@@ -649,7 +699,7 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
     ----------
     kind
         The event: ``("message", kinds, index of the kind)``, ``("release",)``, ``("done",)``,
-        ``("timer", with value)`` or ``("event",)``.
+        ``("timer", with value)``, ``("fields", types of the fields of a timer)`` or ``("event",)``.
     """
     function, node, view = program.function(method), NodeType(program), ViewType(program)
     argument_types: list[Any] = []
@@ -661,6 +711,8 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
         argument_types = [NameType(program.timer_names)] + [types.float64] * kind[1]
     elif kind[0] == "done":
         argument_types = [ApplicationType(program)]
+    elif kind[0] == "fields":
+        argument_types = [types.int64 if each is int else types.float64 for each in kind[1]]
     program.open = [method]
     function.compile((node, view, *argument_types))
 
@@ -689,6 +741,9 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
                 values.append(load_word(builder, row, 0))
                 if kind[1]:
                     values.append(load_word(builder, row, 1, F64))
+            elif kind[0] == "fields":
+                words = [F64 if each is float else I64 for each in kind[1]]
+                values += [load_word(builder, row, k, word) for k, word in enumerate(words)]
             compiled = function.get_compile_result(inner)
             target.active_code_library.add_linking_library(compiled.library)
             status, _ = target.call_internal_no_propagate(builder, compiled.fndesc, inner, values)

@@ -36,6 +36,7 @@ from gridsim.model.applications import Application
 from gridsim.scheduling.nodes.compilable import NotCompiled, compilable_function
 from gridsim.scheduling.nodes.program import NodeProgram
 from gridsim.scheduling.nodes.super_calls import method_text, split_base_name
+from gridsim.scheduling.nodes.timers import Timer
 
 __all__ = [
     "APPLICATIONS",
@@ -96,9 +97,12 @@ class Program:
         Kind -> function of its fields that returns the size of a message, bytes, if the size varies.
     checked_kinds
         The kinds for which the core is called once their fields are filled in.
-    timers, timer_names, tables, actions, roles
-        The names of the timers that nodes set, these and the names of ticks, the tables with their columns,
-        the actions of decisions and the names of roles.
+    timers
+        Name of a timer that the nodes may set -> its number and its declaration.
+    timer_names
+        The names of the timers and ticks that ``on_timer`` handles.
+    tables, actions, roles
+        The tables with their columns, the actions of decisions and the names of roles.
     role
         The role of the nodes; "" without roles.
     columns
@@ -121,7 +125,7 @@ class Program:
     local_kinds: frozenset[str]
     sizes: dict[str, Any]
     checked_kinds: frozenset[str]
-    timers: tuple[str, ...]
+    timers: dict[str, tuple[int, Timer]]
     timer_names: tuple[str, ...]
     tables: dict[str, dict[str, type]]
     actions: tuple[str, ...]

@@ -231,8 +231,9 @@ class NodeProgram:
     def on_timer(self, view: View, name: str) -> None:
         """Handle the timer `name`, which `View.timer` set and which fires now.
 
-        A definition with a third parameter, ``value``, gets the value of the timer as well.  If no class of
-        nodes in the run defines this handler, `View.timer` raises SchedulerError.
+        These are the timers in ``timers`` of the scheduler.  A definition with a third parameter, ``value``,
+        gets the value of the timer as well.  A timer with a method of its own, ``on_<name>(view, ...)``, can
+        have several fields, and is not declared.
         """
 
     def on_idle(self, view: View) -> None:
@@ -245,7 +246,7 @@ class NodeProgram:
         """
 
     def on_end(self, view: View) -> None:
-        """Handle the end of tasks on this machine, if the scheduler has ``watch = "completion"``.
+        """Handle the end of tasks on this machine, unless the scheduler has ``watch = "idle"``.
 
         It is called once per instant, after all messages of that instant.
         """

@@ -1,0 +1,419 @@
+"""Timers with fields: their order, equal timers and cancelling; errors of wrong declarations."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given, settings
+
+import gridsim as gs
+from gridsim.testing import check_scheduler
+from gridsim.testing.resuming import resume_difference
+from tests.scheduling.nodes.test_message_core import scenarios
+
+SET, CANCEL, FIRED, STARTED = range(4)
+#: Names of the timers by their numbers, in the order in which they fire at one instant.
+PLAIN, PAIR, EMPTY = "plain", "pair", "empty"
+
+
+class Setting(gs.NodeProgram):
+    """A node that sets and cancels random timers, and notes each call and each timer that fires."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.left = 60
+
+    def act(self, view: Any) -> None:
+        for _ in range(view.random.integers(4)):
+            self.left -= 1
+            if self.left > 0:
+                self.set_or_cancel(view)
+
+    def set_or_cancel(self, view: Any) -> None:
+        draw, delay = view.random.integers(11), float(view.random.integers(3))
+        a, x = view.random.integers(2), view.random.integers(2) / 2.0
+        if draw < 2:
+            view.timer(delay, "plain", x)
+            self.note(view, 0, 0, delay, 0, x)
+        elif draw < 5:
+            view.timer(delay, "pair", x=x, a=a)
+            self.note(view, 0, 1, delay, a, x)
+        elif draw < 7:
+            view.timer(delay, "pair", a=a)
+            self.note(view, 0, 1, delay, a, 0.5)
+        elif draw == 7:
+            view.timer(delay, "empty")
+            self.note(view, 0, 2, delay, 0, 0.0)
+        elif draw == 8:
+            view.cancel("pair", a=a)
+            self.note(view, 1, 1, 0.0, a, -1.0)
+        elif draw == 9:
+            view.cancel("pair", x=x, a=a)
+            self.note(view, 1, 1, 0.0, a, x)
+        elif x:
+            view.cancel("plain")
+            self.note(view, 1, 0, 0.0, -1, -1.0)
+        else:
+            view.cancel("pair")
+            self.note(view, 1, 1, 0.0, -1, -1.0)
+
+    def note(self, view: Any, action: int, timer: int, delay: float, a: int, x: float) -> None:
+        view.note("calls", node=view.node, now=view.now, action=action, timer=timer, delay=delay, a=a, x=x)
+
+    def on_start(self, view: Any) -> None:
+        self.note(view, 3, 0, 0.0, 0, 0.0)
+        self.act(view)
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+        self.act(view)
+
+    def on_timer(self, view: Any, name: str, value: float = 0.0) -> None:
+        self.note(view, 2, 0 if name == "plain" else 9, 0.0, 0, value)
+        self.act(view)
+
+    def on_pair(self, view: Any, a: int, x: float = 0.5) -> None:
+        self.note(view, 2, 1, 0.0, a, x)
+        self.act(view)
+
+    def on_empty(self, view: Any) -> None:
+        self.note(view, 2, 2, 0.0, 0, 0.0)
+        self.act(view)
+
+
+class Timers(gs.NodeScheduler, frozen=True, kw_only=True):
+    name = "timers"
+    policy = Setting
+    timers = ("plain",)
+    tables: ClassVar[dict[str, dict[str, type]]] = {
+        "calls": {
+            "node": int,
+            "now": float,
+            "action": int,
+            "timer": int,
+            "delay": float,
+            "a": int,
+            "x": float,
+        }
+    }
+    degree: int = 1
+
+
+def check_calls(table: Any, nodes: int) -> None:
+    """Compare the timers that fired on each node with those that a list of pending timers predicts."""
+    rows = list(zip(*(table[name].tolist() for name in Timers.tables["calls"]), strict=True))
+    for node in range(nodes):
+        pending: list[tuple[float, int, int, float]] = []  # in the order of setting
+        batch: list[tuple[float, int, int, float]] = []  # timers of this instant that are about to fire
+        end = 0.0
+        for number, now, action, timer, delay, a, x in rows:
+            if number != node:
+                continue
+            end = max(end, now)
+            key = (now + delay, timer, a, x)
+            if action == SET and key not in pending:
+                pending.append(key)
+            elif action == CANCEL:
+                same = [
+                    key for key in pending if key[1] == timer and a in (-1, key[2]) and x in (-1.0, key[3])
+                ]
+                pending = [key for key in pending if key not in same]
+                batch = [key for key in batch if key not in same]
+            elif action == STARTED:
+                pending, batch = [], []
+            elif action == FIRED:
+                if not batch:
+                    batch = sorted((key for key in pending if key[0] == now), key=lambda key: key[1])
+                assert (now, timer, a, x) == batch.pop(0)
+                pending.remove((now, timer, a, x))
+        assert all(at >= end for at, *_ in pending)
+
+
+@settings(max_examples=30, deadline=None)
+@given(scenario=scenarios())
+def test_timers_with_fields_fire_once_in_order_in_all_forms(scenario: gs.Scenario) -> None:
+    pytest.importorskip("numba", reason="needs the extra jit")
+    results = [gs.simulate(scenario, Timers(), nodes=form) for form in ("interpreted", "compiled")]
+    check_calls(results[0].tables["calls"], scenario.platform.nodes)
+    assert results[0].tables == results[1].tables
+    assert results[0].digest == results[1].digest
+
+
+@pytest.mark.parametrize("form", ["interpreted", "compiled"])
+def test_pending_timers_continue_from_a_checkpoint(form: Any) -> None:
+    if form == "compiled":
+        pytest.importorskip("numba", reason="needs the extra jit")
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0] * 8),
+        gs.Workload.of([0.0, 5.0], [16, 16], [2000.0, 2000.0]),
+        faults=gs.Faults.of([1, 4], [3.0, 7.0], [4.0, 7.0]),
+        seed=4,
+    )
+    result = gs.simulate(scenario, Timers(), nodes=form)
+    assert resume_difference(scenario, Timers(), result, record=False, nodes=form) is None
+
+
+def test_timers_with_fields_keep_the_invariants(tmp_path: Any) -> None:
+    found = check_scheduler(Timers(), examples=5, max_nodes=5, hash_seeds=False, folder=tmp_path)
+    assert set(found.left_out) == {"hash seed", "decisions"}
+
+
+def test_states_with_wrong_fields_of_timers_are_rejected() -> None:
+    from gridsim.simulation.simulate import Options, Simulation
+
+    def core() -> Any:
+        core = Simulation(scenario_of(3), Timers(), Options()).policy.core  # type: ignore[attr-defined]
+        core.advance(10**9)
+        core.flush()
+        return core
+
+    state = core().getstate()
+    timers = state["timers"]
+    assert (timers[:, 3] == 1).any(), "no timer with fields is pending"
+    doubled = {**state, "timers": timers.repeat(2, axis=0), "values": state["values"].repeat(2),
+               "fields": state["fields"].repeat(2)}  # fmt: skip
+    with pytest.raises(ValueError, match=r"state\['fields'\] must have"):
+        core().setstate({**state, "fields": state["fields"][1:]})
+    with pytest.raises(ValueError, match=r"state\['timers'\] must have unique numbers"):
+        core().setstate(doubled)
+    with pytest.raises(ValueError, match=r"state\['timers'\] must have unique numbers"):
+        core().setstate({**state, "number": 0})
+
+
+# -- declarations -------------------------------------------------------------------------------------------
+
+
+def scenario_of(seed: int = 1) -> gs.Scenario:
+    return gs.Scenario(gs.Platform.of([1000.0] * 3), gs.Workload.of([0.0], [6], [5000.0]), seed=seed)
+
+
+class Plain(gs.NodeProgram):
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+
+
+def scheduler_of(*methods: Any, **declared: Any) -> type[gs.NodeScheduler]:
+    """Return the class of a scheduler whose nodes have further methods."""
+    made = {method.__name__: method for method in methods}
+    body = {"policy": type("Own", (Plain,), made), "__module__": __name__, **declared}
+    return type("Single", (gs.NodeScheduler,), body, frozen=True, kw_only=True)
+
+
+def on_start(self: Any, view: Any) -> None:
+    view.timer(1.0, "retry", job=3)
+
+
+def _on_retry(source: str) -> Any:
+    made: dict[str, Any] = {}
+    exec(f"def on_retry({source}): pass", made)
+    return made["on_retry"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        (
+            "self, view, job",
+            r"Own.on_retry must annotate 'job' with int or float, such as job: int, .*'retry'",
+        ),
+        ("self, view, job: 'Job'", r"must annotate 'job'"),
+        ("self, view, job: bool", r"must annotate 'job'"),
+        ("self, view, *, job: int", r"must take 'job' by position"),
+        ("self, view, *jobs: int", r"must take 'jobs' by position"),
+        ("self", r"must take \(self, view\) and at most \d+ fields"),
+        ("self, view, seconds: float", r"must rename 'seconds': View.timer has a parameter of this name"),
+        ("self, view, job: int = 0.5", r"must have a default of 'job' of the type int"),
+    ],
+)
+def test_wrong_parameters_of_a_handler_of_a_timer_are_named(parameters: str, text: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=text):
+        scheduler_of(on_start, _on_retry(parameters))()
+
+
+def test_a_handler_without_a_timer_is_named() -> None:
+    def on_retri(self: Any, view: Any, job: int) -> None:
+        pass
+
+    line = inspect.getsourcelines(on_retri)[1]
+    text = rf"test_timers.py:{line}: Own.on_retri is never called: .* sets a timer 'retri'; .* mean on_retry"
+    with pytest.raises(gs.ScenarioError, match=text):
+        scheduler_of(on_start, on_retri)()
+
+
+def test_a_declared_timer_has_no_handler_of_its_own() -> None:
+    with pytest.raises(gs.ScenarioError, match="on_timer handles the timer 'retry', since it is in timers"):
+        scheduler_of(on_start, _on_retry("self, view, job: int"), timers=("retry",))()
+
+
+def test_handlers_of_one_timer_have_the_same_fields_in_all_classes() -> None:
+    made = scheduler_of(on_start, _on_retry("self, view, job: int"))
+    other = scheduler_of(on_start, _on_retry("self, view, job: float"))
+
+    def program(self: Any, node: int) -> Any:
+        return (made if node else other).policy(self)
+
+    both = type("Both", (made,), {"program": program}, frozen=True, kw_only=True)
+    with pytest.raises(gs.ScenarioError, match="Own.on_retry must have the fields job, as in another class"):
+        gs.simulate(scenario_of(), both())
+
+
+def test_ticks_call_handlers_of_their_own() -> None:
+    def on_half_past(self: Any, view: Any) -> None:
+        view.note("ticks", now=view.now)
+
+    tables = {"ticks": {"now": float}}
+    made = scheduler_of(on_half_past, ticks={"half-past": 2.0}, tables=tables)
+    result = gs.simulate(scenario_of(), made())
+    assert result.tables["ticks"]["now"].tolist()[:6] == [2.0] * 3 + [4.0] * 3
+    with pytest.raises(gs.ScenarioError, match="ticks requires Own.on_timer or on_other"):
+        gs.simulate(scenario_of(), scheduler_of(ticks={"other": 1.0})())
+    with pytest.raises(
+        gs.ScenarioError, match=r"Own.on_retry must take \(self, view\), since 'retry' is in tick"
+    ):
+        scheduler_of(_on_retry("self, view, job: int"), ticks={"retry": 1.0})()
+
+
+def test_the_end_of_tasks_is_watched_if_it_is_handled() -> None:
+    def on_end(self: Any, view: Any) -> None:
+        view.note("ends", now=view.now)
+
+    tables = {"ends": {"now": float}}
+    found = gs.simulate(scenario_of(), scheduler_of(on_end, tables=tables)())
+    assert len(found.tables["ends"]) == 5  # the run is over when the last of six tasks ends
+    found = gs.simulate(scenario_of(), scheduler_of(on_end, tables=tables, watch="idle")())
+    assert len(found.tables["ends"]) == 0
+
+
+# -- errors at run time -------------------------------------------------------------------------------------
+
+
+def _misspelled_name(self: Any, view: Any) -> None:
+    view.timer(1.0, "retri", job=3)
+
+
+def _misspelled_field(self: Any, view: Any) -> None:
+    view.timer(1.0, "retry", jbo=3)
+
+
+def _missing_field(self: Any, view: Any) -> None:
+    view.timer(1.0, "retry")
+
+
+def _fraction(self: Any, view: Any) -> None:
+    view.timer(1.0, "retry", job=0.5)
+
+
+def _by_position(self: Any, view: Any) -> None:
+    view.timer(1.0, "retry", 3)
+
+
+def _field_of_plain(self: Any, view: Any) -> None:
+    view.timer(1.0, "old", job=3)
+
+
+def _cancel_other(self: Any, view: Any) -> None:
+    view.cancel("retry", jbo=3)
+
+
+def _cancel_unknown(self: Any, view: Any) -> None:
+    view.cancel("retri")
+
+
+def _in_the_past(self: Any, view: Any) -> None:
+    view.timer(-1.0, "retry", job=3)
+
+
+def _never(self: Any, view: Any) -> None:
+    view.timer(math.inf, "retry", job=3)
+
+
+@pytest.mark.parametrize(
+    ("method", "text", "compiled_text"),
+    [
+        (_misspelled_name, "no handler .*define on_retri .*did you mean retry", "did you mean retry"),
+        (
+            _misspelled_field,
+            "the timer 'retry', which has no field 'jbo'; did you mean job",
+            "no argument 'jbo'",
+        ),
+        (_missing_field, "the timer 'retry' without job; its fields are job", "'retry' requires job"),
+        (_fraction, "job of the timer 'retry' must be a whole number", "whole number, got a fraction"),
+        (_by_position, "has no field 'value'", "'retry' takes fields by their names"),
+        (
+            _field_of_plain,
+            "a timer that on_timer handles has only a value; define on_old",
+            "no argument 'job'",
+        ),
+        (
+            _cancel_other,
+            "cancels the timer 'retry', which has no field 'jbo'; did you mean job",
+            "no argument 'jbo'",
+        ),
+        (_cancel_unknown, "cancels the timer 'retri', .*did you mean retry", "did you mean retry"),
+        (_in_the_past, "must be finite and >= 0 s, got -1.0", ""),
+        (_never, "must be finite and >= 0 s, got inf", ""),
+    ],
+)
+def test_wrong_calls_are_errors_in_both_forms(method: Any, text: str, compiled_text: str) -> None:
+    def on_retry(self: Any, view: Any, job: int) -> None:
+        view.cancel("retry", job=job)
+
+    def on_timer(self: Any, view: Any, name: str) -> None:
+        pass
+
+    def made() -> gs.NodeScheduler:
+        method.__name__ = "on_start"
+        return scheduler_of(method, on_retry, on_timer, timers=("old",))()
+
+    with pytest.raises(gs.SchedulerError, match=f"^t = 0.0 s: node 0.*{text}|^node 0.*{text}"):
+        gs.simulate(scenario_of(), made())
+    pytest.importorskip("numba", reason="needs the extra jit")
+    error = gs.CompileError if compiled_text else gs.SchedulerError
+    with pytest.raises(error, match=compiled_text or text):
+        gs.simulate(scenario_of(), made(), nodes="compiled")
+
+
+class Caller(Plain):
+    def on_start(self, view: Any) -> None:
+        view.timer(1.0, "retry", job=3)
+
+    def on_retry(self, view: Any, job: int) -> None:
+        view.note("calls", node=view.node, x=float(job))
+
+
+class Called(gs.NodeProgram):
+    def on_start(self, view: Any) -> None:
+        view.timer(1.0, "retry", share=0.5)
+
+    def on_retry(self, view: Any, share: float) -> None:
+        view.note("calls", node=view.node, x=share)
+
+
+class Astray(Called):
+    def on_retry(self, view: Any, share: float) -> None:
+        view.timer(1.0, "again")
+
+
+class Roles(gs.NodeScheduler, frozen=True, kw_only=True):
+    roles: ClassVar[dict[str, gs.Role]] = {"caller": gs.Role(Caller), "called": gs.Role(Called, count=1)}
+    tables: ClassVar[dict[str, dict[str, type]]] = {"calls": {"node": int, "x": float}}
+
+
+class WrongRoles(Roles, frozen=True, kw_only=True):
+    roles: ClassVar[dict[str, gs.Role]] = {"caller": gs.Role(Caller), "called": gs.Role(Astray, count=1)}
+
+
+@pytest.mark.parametrize("form", ["interpreted", "compiled"])
+def test_roles_have_timers_of_their_own(form: Any) -> None:
+    if form == "compiled":
+        pytest.importorskip("numba", reason="needs the extra jit")
+    calls = gs.simulate(scenario_of(), Roles(), nodes=form).tables["calls"]
+    assert calls["x"].tolist() == [3.0, 3.0, 3.0, 0.5]
+    error, text = gs.SchedulerError, "node 3 sets the timer 'again', .* define on_again in Astray; .* retry"
+    if form == "compiled":
+        error, text = gs.CompileError, "Astray.on_retry: the name of a timer 'again' is unknown"
+    with pytest.raises(error, match=text):
+        gs.simulate(scenario_of(), WrongRoles(), nodes=form)
