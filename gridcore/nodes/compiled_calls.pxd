@@ -17,6 +17,7 @@ cdef struct Context:
     const double* task_size
     const double* size
     const double* release               # s
+    long long place                     # where a method ended with an error, as `place_number` numbers lines; 0: nowhere
     long long* (*send)(PyObject*, long long, long long, long long) except NULL
     int (*finish_send)(PyObject*, long long, long long, const long long*) except -1
     int (*enqueue)(PyObject*, long long, long long, long long) except -1

@@ -9,6 +9,7 @@ cdef class MessageKind:
     cdef tuple types                    # per field: int, float, or the type of an array
     cdef bytes type_codes               # per field: 0 for an int, 1 for a float, 2 for an array
     cdef int number, n, application_at, tasks_at  # `n` fields; indices of the fields `application` and `tasks`, or -1
+    cdef int row                        # of a local kind: its row in the counts of events
     cdef bint moves_tasks, is_counted, has_arrays
     cdef long long nbytes, transmission_time  # the latter in ns
     cdef object size                    # callable, fields -> bytes; None if all messages have `nbytes`

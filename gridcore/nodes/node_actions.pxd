@@ -59,6 +59,8 @@ cdef class NodeActions:
     cdef int _check_known(self, Py_ssize_t node, long long application) except -1
     cdef int _place(self, Py_ssize_t node, long long application, long long tasks) except -1
 
+    cdef str _holders(self, Py_ssize_t node, long long application)
+
     cdef int _catch_up(self, Py_ssize_t machine) except -1
     cdef long long _tasks_at(self, Py_ssize_t machine) except -1
     cdef double _work(self, Py_ssize_t machine) except -1.0

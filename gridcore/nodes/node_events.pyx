@@ -47,8 +47,10 @@ __all__ = ["EVENT_NAMES", "NodeEvents"]
 
 #: Handlers of events in the order of their numbers in `gridcore.nodes.roles`.
 EVENT_NAMES = ["on_start", "on_release", "on_lost", "on_timer", "on_idle", "on_end", "on_act", "on_done"]
-# The engine checks for an endless loop once an instant has this many events: a constant, plus a number per node.
-cdef long long _MAX_INSTANT_EVENTS = 2**16, _MAX_INSTANT_EVENTS_PER_NODE = 64
+# The engine checks its limits once an instant has this many events: a constant, plus a number per node.
+cdef long long _MANY_EVENTS = 2**16, _MANY_EVENTS_PER_NODE = 64
+# An instant with more events is taken for an endless loop: a constant, plus a number per node and per task.
+cdef long long _MAX_EVENTS = 1_000_000, _MAX_EVENTS_PER_NODE = 100, _MAX_EVENTS_PER_TASK = 10
 
 
 cdef int ascending(const void* x, const void* y) noexcept nogil:
@@ -120,13 +122,6 @@ cdef class NodeEvents(NodeActions):
         self.record = np.zeros(2 + max([(<MessageKind> kind).n for kind in self.kinds], default=0), np.int64)
         return 0
 
-    cdef str _handler_location(self):
-        """Return the time, name and node of the last call of a compiled handler, for errors."""
-        if not self.is_compiled or self.cython_handlers is not None or self.last_handler < 0:
-            return ""
-        names = [f"on_{(<MessageKind> kind).name}" for kind in self.kinds] + EVENT_NAMES
-        return f"at t = {self.now / 1e9} s, in {names[self.last_handler].replace('-', '_')} of node {self.last_node}"
-
     cdef int _use_handlers(self, Handlers handlers) except -1:
         """Call handlers written in Cython from now on."""
         if (handlers.nodes, handlers.applications) != (self.nodes, self.submitter.shape[0]):
@@ -196,11 +191,53 @@ cdef class NodeEvents(NodeActions):
             self.views[node] = view
         return view
 
+    # -- counts of handled events -----------------------------------------------------------------------------
+
+    cdef int _make_counts(self) except -1:
+        """Make the counts of events by row: kinds of messages, events, timers, and local kinds."""
+        for kind in self.local.kinds:
+            (<MessageKind> kind).row = self.n_kinds + EVENTS + len(self.timer_names) + self.local.kinds.index(kind)
+        rows = self.n_kinds + EVENTS + len(self.timer_names) + len(self.local.kinds)
+        self.counts, self.latest = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        return 0
+
+    @cython.final
+    cdef void _count(self, Py_ssize_t row, Py_ssize_t node, long long n) noexcept:
+        """Count `n` events of the kind `row`; the first is at `node`."""
+        self.events += n
+        self.counts[row] += n
+        self.latest[row] = node
+
+    cdef tuple _sort_of_row(self, Py_ssize_t row, Py_ssize_t node):
+        """Return (``"message"``, ``"timer"`` or ``"event"``; name; handler) of a row of the counts, at a node."""
+        cdef Py_ssize_t timers = self.n_kinds + EVENTS, locals_ = timers + len(self.timer_names)
+        if row < self.n_kinds or row >= locals_:
+            kind = <MessageKind> (self.kinds[row] if row < self.n_kinds else self.local.kinds[row - locals_])
+            return "message", kind.name, self._handler_of(kind, node)
+        if row < timers:
+            return "event", EVENT_NAMES[row - self.n_kinds], EVENT_NAMES[row - self.n_kinds]
+        return "timer", self.timer_names[row - timers], "on_timer"
+
+    cdef int _check_clock(self) except -1:
+        """Raise an error if the clock has stood still for too many events, which names the most frequent kind."""
+        cdef long long events = self.events - self.since
+        if events <= _MANY_EVENTS + _MANY_EVENTS_PER_NODE * self.nodes:
+            return 0
+        self.needs_engine = True
+        if self.stalled_at != self.now:
+            self.stalled_at, self.stalled_counts = self.now, np.asarray(self.counts).copy()
+        if events <= _MAX_EVENTS + _MAX_EVENTS_PER_NODE * self.nodes + _MAX_EVENTS_PER_TASK * self.total:
+            return 0
+        counts = np.asarray(self.counts) - self.stalled_counts
+        row = int(np.argmax(counts))
+        node = int(self.latest[row])
+        raise self.report_endless(events, int(counts[row]), *self._sort_of_row(row, node), node)
+
     # -- due events -------------------------------------------------------------------------------------------
 
     cdef long long _advance(self, long long limit) except -1:
         """Run all events up to `limit` ns, as `NodeCore.advance` describes."""
-        cdef long long at, max_events = _MAX_INSTANT_EVENTS + _MAX_INSTANT_EVENTS_PER_NODE * self.nodes
+        cdef long long at
         cdef int phase
         self.limit = limit
         if self.needs_engine:
@@ -221,10 +258,7 @@ cdef class NodeEvents(NodeActions):
             if at > self.now:
                 self.now, self.since = at, self.events
             if self.events >= self.pause_at:
-                self.needs_engine = self.events > self.since + max_events
-                if self.events > self.since + 16 * (max_events + self.total):
-                    raise self.error_type(f"t = {self.now / 1e9} s: the simulated time does not advance: "
-                                     f"{self.events - self.since} events at this instant, and more are due")
+                self._check_clock()
                 if self.needs_engine or not self.dirty:
                     self.pause_at = self.events + STRIDE
                     return self.now
@@ -304,7 +338,7 @@ cdef class NodeEvents(NodeActions):
             application, node = self._application(index), self.home[machine]
             for _ in range(tasks if self._handles(node, ON_DONE) else 0):
                 self._call("on_done", node, <PyObject*> application, NULL)
-            self.events += tasks
+            self._count(self.n_kinds + ON_DONE, node, tasks)
         if self.dirty:
             self._flush()
         return 0
@@ -321,10 +355,12 @@ cdef class NodeEvents(NodeActions):
                     or (<MessageKind> self.kinds[number]).delay >= 0):
                 continue
             n = links._take(<int> number, self.now)
+            if n == 0:
+                continue
             links._sort_by_node(n)
+            self._count(number, (<const long long*> (links.data + links.due[0].slot * links.stride))[0], n)
             for k in range(n):
                 self._deliver(<MessageKind> self.kinds[number], links.due[k].slot, NULL)
-            self.events += n
         if local_first(self.local) <= self.now:
             self._deliver_local()
         for k in range(links.n_missing):
@@ -351,7 +387,8 @@ cdef class NodeEvents(NodeActions):
                     self._deliver(<MessageKind> self.kinds[number], -1, <const long long*> &rows[order[k], 0])
             finally:
                 self.deferred_kind = None
-            self.events += order.shape[0]
+            if order.shape[0]:
+                self._count(number, (<const long long*> &rows[order[0], 0])[0], order.shape[0])
         mailboxes_tidy(&self.links.boxes)
         return 0
 
@@ -391,8 +428,8 @@ cdef class NodeEvents(NodeActions):
     cdef int _deliver_local(self) except -1:
         """Handle the local messages that have arrived, by receiver."""
         cdef list due = self.local._take(self.now)
-        self.events += len(due)
         for node, kind, message in due:
+            self._count((<MessageKind> kind).row, node, 1)
             call(self._handler_of(<MessageKind> kind, node), self.programs[node], self._view(node), <PyObject*> message, NULL)
         return 0
 
@@ -431,9 +468,10 @@ cdef class NodeEvents(NodeActions):
     @cython.final
     cdef int _take_direct(self, int number) except -1:
         cdef int slot = self.links._take_first(number)
-        self.events += 1
         if slot >= 0:
+            self._count(number, (<const long long*> (self.links.data + slot * self.links.stride))[0], 1)
             return self._deliver(<MessageKind> self.kinds[number], slot, NULL)
+        self.events += 1
         while self.links.n_missing:
             self.links.n_missing -= 1
             self._handle_dropped(self.links.missing[self.links.n_missing])
@@ -446,7 +484,7 @@ cdef class NodeEvents(NodeActions):
         cdef int first
         cdef const Event* e = NULL
         cdef const Event* candidate
-        cdef long long limit = self.events + _MAX_INSTANT_EVENTS + _MAX_INSTANT_EVENTS_PER_NODE * self.nodes
+        cdef long long limit = self.events + STRIDE
         if self.handling_now:
             return 0
         self.handling_now = True
@@ -460,8 +498,8 @@ cdef class NodeEvents(NodeActions):
                             e, first = candidate, self.direct_kinds[k]
                 self.n_instant -= 1
                 if self.events > limit:
-                    raise self.error_type(f"t = {self.now / 1e9} s: nodes send messages with a delay of 0 endlessly, "
-                                     f"now of kind {(<MessageKind> self.kinds[first]).name!r}")
+                    limit += STRIDE
+                    self._check_clock()
                 self._take_direct(first)
         finally:
             self.handling_now = False
@@ -477,7 +515,7 @@ cdef class NodeEvents(NodeActions):
         cdef ActiveSet* t = (&self.reorder if self.reorder.n else &self.start if self.start.n
                            else &self.end if self.end.n else &self.idle)
         cdef Py_ssize_t k, n = t.n
-        cdef int machine, node
+        cdef int machine, node, event
         if n > self.acting_room:
             self.acting = <int*> reallocate(self.acting, n * sizeof(int))
             self.acting_room = n
@@ -485,22 +523,24 @@ cdef class NodeEvents(NodeActions):
         active_clear(t)
         if n > 1:
             qsort(self.acting, n, sizeof(int), ascending)
-        self.events += n
         if t == &self.reorder:
+            self.events += n
             self._reorder(n)
             if self.placed_at < 0 and self.queues.enqueued >= self.total:
                 self.placed_at = self.now
                 self.finished = self.until_placed
             return 0
+        event = ON_START if t == &self.start else ON_END if t == &self.end else ON_IDLE
+        self._count(self.n_kinds + event, self.acting[0] if t == &self.start else self.home[self.acting[0]], n)
         for k in range(n):
             machine = node = self.acting[k]
             if t != &self.start:
                 node = <int> self.home[machine]
             if not self.up[node]:
                 continue
-            if t == &self.start:
+            if event == ON_START:
                 self._call_without_arguments(ON_START, "on_start", node)
-            elif t == &self.end:
+            elif event == ON_END:
                 self._call_without_arguments(ON_END, "on_end", node)
             elif self.queues.running[machine] < 0 and self.queues.count[machine] == 0:
                 self._call_without_arguments(ON_IDLE, "on_idle", node)
@@ -520,7 +560,7 @@ cdef class NodeEvents(NodeActions):
             timers_unlink(&self.turns, slot)
             timers_release(&self.turns, slot)
         qsort(self.acting, n, sizeof(int), ascending)
-        self.events += n
+        self._count(self.n_kinds + ON_ACT, self.acting[0], n)
         for k in range(n):
             if self.up[self.acting[k]] and (k == 0 or self.acting[k] != self.acting[k - 1]):
                 self._call_without_arguments(ON_ACT, "on_act", self.acting[k])
@@ -561,7 +601,7 @@ cdef class NodeEvents(NodeActions):
         if first < self.release.shape[0] and self.release[first] <= self.now:
             while self.released < self.release.shape[0] and self.release[self.released] <= self.now:
                 self.released += 1
-            self.events += self.released - first
+            self._count(self.n_kinds + ON_RELEASE, self.release_nodes[self.submitter[first]], self.released - first)
             for k in range(first, self.released):
                 self._give(k, self.tasks[k], "on_release")
             self._drain()
@@ -579,7 +619,6 @@ cdef class NodeEvents(NodeActions):
             n += 1
         if n > 1:
             qsort(self.due_timers, n, sizeof(DueTimer), by_setting)
-        self.events += n
         for k in range(n):
             self._fire(self.due_timers[k].slot)
         return 0
@@ -593,6 +632,7 @@ cdef class NodeEvents(NodeActions):
         cdef long long arguments[2]
         arguments[0] = name
         memcpy(&arguments[1], &self.timers.timer[slot].value, sizeof(double))
+        self._count(self.n_kinds + EVENTS + name, node, 1)
         if cancelled:  # by a timer that fired earlier at this instant
             self.timers.cancelled -= 1
         else:
