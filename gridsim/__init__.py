@@ -28,7 +28,7 @@ Your own schedulers: NodeScheduler, NodeProgram, Role, Layout, Message, array, F
 BoardScheduler, Limits; Scheduler, Policy, Run, Outcome, Applications; register.
 
 Errors and warnings: GridSimError, ScenarioError, SchedulerError, TraceFormatError, CompileError,
-InvariantViolation; ModelWarning, TraceWarning, CheckpointWarning, PluginWarning.
+InvariantViolation; ModelWarning, SchedulerWarning, TraceWarning, CheckpointWarning, PluginWarning.
 
 Names are imported at their first use, so that ``import gridsim`` is fast.
 """

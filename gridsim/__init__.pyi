@@ -26,6 +26,9 @@ from .errors import (
     SchedulerError as SchedulerError,
 )
 from .errors import (
+    SchedulerWarning as SchedulerWarning,
+)
+from .errors import (
     TraceFormatError as TraceFormatError,
 )
 from .errors import (

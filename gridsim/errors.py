@@ -40,9 +40,9 @@ def one_line(text: str) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """Return the text of an error, or the reason why ``str()`` of the error fails."""
+    """Return the text of an error and its notes, or the reason why ``str()`` of the error fails."""
     try:
-        return str(error)
+        return "; ".join([str(error), *getattr(error, "__notes__", [])])
     except (Exception, SystemExit) as failure:  # the `__str__` of a foreign error may raise anything
         return f"no text: str() of the error raises {type(failure).__name__}"
 
@@ -120,6 +120,10 @@ class PluginWarning(_OneLine, UserWarning):
 
 class CheckpointWarning(_OneLine, UserWarning):
     """Warning about a failed write of a checkpoint; the run continues and keeps the previous checkpoint."""
+
+
+class SchedulerWarning(_OneLine, UserWarning):
+    """Warning about a run that seems wrong, such as one with far more messages than tasks."""
 
 
 class ModelWarning(_OneLine, UserWarning):

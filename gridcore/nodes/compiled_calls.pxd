@@ -19,6 +19,7 @@ cdef struct Context:
     const double* size
     const double* release               # s
     long long board_rows                # number of nodes or applications on the board
+    long long place                     # where a method ended with an error, as `place_number` numbers lines; 0: nowhere
     long long* (*send)(PyObject*, long long, long long, long long) except NULL
     int (*finish_send)(PyObject*, long long, long long, const long long*) except -1
     int (*later)(PyObject*, long long, long long, double, const long long*) except -1

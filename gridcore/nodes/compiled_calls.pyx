@@ -23,7 +23,7 @@ cdef double NO_NUMBERS = 0.0            # the memory of a board without rows
 #: The names of the fields of a `Context`, in order.
 CONTEXT = (
     "core", "now", "nodes", "machines", "degree", "machine_of", "neighbours", "speed", "parameters", "tasks", "task_size",
-    "size", "release", "board_rows", "send", "finish_send", "later", "enqueue", "waiting", "work", "minimum_stretch",
+    "size", "release", "board_rows", "place", "send", "finish_send", "later", "enqueue", "waiting", "work", "minimum_stretch",
     "timer", "timer_at", "timer_fields", "timer_fields_at", "cancel", "act", "check_known", "draw", "integer", "held",
     "take", "queued", "completed", "note", "decide", "publish", "check_board", "board", "board_number", "board_least",
     "board_add", "tasks_at",
@@ -37,7 +37,7 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     cdef const long long[:, ::1] neighbours = core.neighbours
     cdef const unsigned char[::1] parameters = core.compiled_form.parameters.view(np.uint8).reshape(-1)
     cdef TaskQueues queues = core.queues
-    c.core, c.now, c.nodes, c.machines = <PyObject*> core, &core.now, core.nodes, queues.machines
+    c.core, c.now, c.nodes, c.machines, c.place = <PyObject*> core, &core.now, core.nodes, queues.machines, 0
     c.machine_of = &core.links.machine_of[0] if core.nodes else NULL
     c.degree = core.neighbours.shape[1]
     c.neighbours = &neighbours[0, 0] if neighbours.size else NULL

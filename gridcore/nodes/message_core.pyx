@@ -43,9 +43,7 @@ from gridcore.queues.task_queues cimport TaskQueues
 
 import numpy as np
 
-from gridcore.common.names import listed
 from gridcore.common.state import read, read_only
-from gridcore.nodes.kinds import Received
 from gridcore.nodes.node_events import EVENT_NAMES
 from gridcore.nodes.state import STATE, payload_entries
 from gridcore.nodes.view import View
@@ -122,6 +120,9 @@ cdef class NodeCore(NodeEvents):
         Callable, node -> its `View.slots`; or None.
     board
         The board on which nodes publish numbers; or None.
+    report_endless
+        Callable that returns the error to raise if the clock does not advance: (events at this instant, events of the
+        most frequent sort; ``"message"``, ``"timer"`` or ``"event"``; its name; the handler; a node).
 
     Raises
     ------
@@ -139,7 +140,8 @@ cdef class NodeCore(NodeEvents):
                   record_decision: Callable[..., None] | None, convert: Callable[..., Any], error_type: type[Exception],
                   compiled_form=None, observe: Callable[[int, int, NDArray[np.uint8]], None] | None = None,
                   bint at_once=False, home: ArrayLike | None = None, releases: ArrayLike | None = None, str until="done",
-                  slots: Callable[[int], Any] | None = None, Board board=None):
+                  slots: Callable[[int], Any] | None = None, Board board=None,
+                  report_endless: Callable[..., Exception]):
         cdef Py_ssize_t k
         if links is None or queues is None:
             raise TypeError(f"links and queues must not be None, got {links!r} and {queues!r}")
@@ -195,12 +197,14 @@ cdef class NodeCore(NodeEvents):
         self.make_application, self.seed, self.applications = application, seed, {}
         self.report_lost, self.add_note, self.record_decision = report_lost, add_note, record_decision
         self.convert, self.error_type, self.observe = convert, error_type, observe
+        self.report_endless = report_endless
         holdings_make(&self.holdings, self.nodes)
         active_make(&self.reorder, queues.machines)
         active_make(&self.start, self.nodes)
         active_make(&self.end, queues.machines)
         active_make(&self.idle, queues.machines)
-        self.now, self.phase, self.pause_at, self.sample_at = 0, NOTHING, STRIDE, NEVER
+        self.now, self.phase, self.pause_at, self.sample_at, self.stalled_at = 0, NOTHING, STRIDE, NEVER, -1
+        self._make_counts()
         if isinstance(compiled_form, Handlers):
             self._use_handlers(compiled_form)
         elif compiled_form is not None:
@@ -234,15 +238,7 @@ cdef class NodeCore(NodeEvents):
         an event of the engine at that instant may belong to the same wave, after which `flush` must be called.
         """
         cdef _Guard access = guard(&self.in_call, guard(&self.links.in_call, guard(&self.queues.in_call)))
-        try:
-            return self._advance(limit)
-        except AttributeError as error:
-            _explain_attribute_error(error, self.now)
-            raise
-        except (ArithmeticError, IndexError, ValueError) as error:  # its traceback lacks compiled handlers
-            if location := self._handler_location():
-                error.add_note(location)
-            raise
+        return self._advance(limit)
 
     def wake(self, long long time):
         """Return control to the engine at `time` ns, for an event that the present `advance` does not know."""
@@ -282,7 +278,8 @@ cdef class NodeCore(NodeEvents):
         """Advance the clock to an event of the engine at `now` ns."""
         if not self.now <= now <= LATEST:
             raise ValueError(f"now must be in {self.now}..{LATEST} ns, got {now}")
-        self.now = now
+        if now > self.now:
+            self.now, self.since = now, self.events
         return 0
 
     # -- events of the engine, and failures ---------------------------------------------------------------------
@@ -325,7 +322,8 @@ cdef class NodeCore(NodeEvents):
         arguments[1] = 0                # the bits of the value 0.0
         self._reach(now)
         self.phase, self.limit = TIMERS, now
-        self.events += u.shape[0]
+        if u.shape[0]:
+            self._count(self.n_kinds + ON_TIMER, u[0], u.shape[0])
         for k in range(u.shape[0]):
             kind = self._timer_of(u[k]).get(name)
             if kind is not None and not kind.is_plain:
@@ -420,8 +418,10 @@ cdef class NodeCore(NodeEvents):
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def held(self) -> Integers:
-        """Return (node, application, tasks) rows: the applications that each node knows, and its tasks to place."""
-        cdef _Guard access = guard(&self.in_call)
+        """Return (node, application, tasks) rows: the applications that each node knows, and its tasks to place.
+
+        It may be called during a call of the core, for an error.
+        """
         return self._holding()
 
     cdef object _holding(self):
@@ -560,6 +560,27 @@ cdef class NodeCore(NodeEvents):
 
     # -- queries ------------------------------------------------------------------------------------------------
 
+    def failed_call(self) -> tuple[int, str, int] | None:
+        """Return (node, handler, place) of the compiled handler that raised an error; None if none did.
+
+        The place is a number of `gridsim.scheduling.nodes.compilable.place_number`.
+        """
+        if not self.is_compiled or self.context.place == 0:
+            return None
+        _, _, handler = self._sort_of_row(self.last_handler, self.last_node)
+        place, self.context.place = self.context.place, 0
+        return self.last_node, handler, place
+
+    def activity(self) -> list[tuple[str, str, str, int, int]]:
+        """Return what nodes have handled since this core was made, the most frequent first.
+
+        Each entry is (``"message"``, ``"timer"`` or ``"event"``; name; handler; number of events; a node).
+        """
+        counts = np.asarray(self.counts)
+        rows = [row for row in np.argsort(-counts, kind="stable").tolist() if counts[row]]
+        nodes = np.asarray(self.latest).tolist()
+        return [(*self._sort_of_row(row, nodes[row]), int(counts[row]), nodes[row]) for row in rows]
+
     def machine_of(self, Py_ssize_t node) -> int:
         """Return the machine on which `node` runs now."""
         if not 0 <= node < self.nodes:
@@ -612,22 +633,6 @@ cdef class NodeCore(NodeEvents):
         if not 0 <= machine < self.queues.machines:
             raise ValueError(f"machine must be in 0..{self.queues.machines - 1}, got {machine}")
         return 0
-
-
-cdef int _explain_attribute_error(error, long long now) except -1:
-    """Add the known attributes to the error of a handler that reads an unknown one of a view or a message.
-
-    A ``__getattr__`` of views and messages would make each read of an attribute slower.
-    """
-    owner = error.obj
-    if isinstance(owner, View):
-        subject, known = f"node {owner.node}: the view", [name for name in dir(View) if not name.startswith("_")]
-    elif isinstance(owner, Received):
-        subject, known = f"a message of the kind {owner.kind!r}", ["kind", *owner.__slots__]
-    else:
-        return 0
-    error.args, error.obj = (f"t = {now / 1e9} s: {subject} has no {error.name!r}; {listed(known, error.name)}",), None
-    return 0
 
 
 cdef object active_read(const ActiveSet* t):

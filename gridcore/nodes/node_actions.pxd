@@ -68,6 +68,8 @@ cdef class NodeActions:
     cdef int _place(self, Py_ssize_t node, long long application, long long tasks) except -1
 
     cdef Py_ssize_t _checked_node(self, Py_ssize_t node) except -1
+    cdef str _holders(self, Py_ssize_t node, long long application)
+
     cdef int _catch_up(self, Py_ssize_t machine) except -1
     cdef long long _tasks_at(self, Py_ssize_t machine) except -1
     cdef double _work(self, Py_ssize_t machine) except -1.0

@@ -115,7 +115,8 @@ cdef class NodeActions:
     cdef int _check_known(self, Py_ssize_t node, long long application) except -1:
         """Raise an error if the node does not know the application."""
         if holdings_find(&self.holdings, node, application) == NULL:
-            raise self.error_type(f"t = {self.now / 1e9} s: node {node} does not know application {application}")
+            raise self.error_type(f"t = {self.now / 1e9} s: node {node} does not know application {application}; it knows "
+                                  "those released here, and those in the field application of its messages")
         return 0
 
     cdef long long _tasks_to_place(self, Py_ssize_t node, long long application) noexcept:
@@ -128,7 +129,8 @@ cdef class NodeActions:
         cdef Holding* holding = holdings_find(&self.holdings, node, application)
         if holding == NULL or not 0 <= tasks <= holding.tasks:
             raise self.error_type(f"t = {self.now / 1e9} s: node {node} places {tasks} tasks "
-                                  f"of application {application}, but has {0 if holding == NULL else holding.tasks} to place")
+                                  f"of application {application}, but has {0 if holding == NULL else holding.tasks} "
+                                  f"to place; {self._holders(node, application)}")
         holding.tasks -= tasks
         return 0
 
@@ -204,6 +206,16 @@ cdef class NodeActions:
         if not 0 <= node < self.nodes:
             raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
         return node
+
+    cdef str _holders(self, Py_ssize_t node, long long application):
+        """Return which node other than `node` must place tasks of the application, in words."""
+        cdef Py_ssize_t k
+        cdef Holding* holding
+        for k in range(self.nodes):
+            holding = holdings_find(&self.holdings, k, application)
+            if k != node and holding != NULL and holding.tasks > 0:
+                return f"node {k} has {holding.tasks} of its tasks to place"
+        return "no other node has any: each task is placed once, or moved to another node"
 
     # -- machines -------------------------------------------------------------------------------------------
 

@@ -44,6 +44,10 @@ cdef class NodeEvents(NodeActions):
     cdef long long sample_at
     cdef object recorder                # of the handler calls of some nodes, or None; see `record_calls`
     cdef const unsigned char[::1] is_recorded  # per node
+    cdef long long[::1] counts, latest  # per row of `_make_counts`: the number of events, and the node of a recent one
+    cdef long long stalled_at           # ns, the last instant with many events, and the counts when that was noticed
+    cdef object stalled_counts
+    cdef object report_endless
     cdef bint needs_engine              # whether this instant has so many events that the engine must check
     cdef int phase                      # the phase handled last
     cdef int[::1] direct_kinds          # numbers of the kinds with their own delay
@@ -53,7 +57,7 @@ cdef class NodeEvents(NodeActions):
     cdef Context context
     cdef bint is_compiled
     cdef bint copies_records            # whether a record of the links may move while its handler runs
-    cdef Py_ssize_t last_handler, last_node  # index of the last called compiled handler, and its node
+    cdef Py_ssize_t last_handler, last_node  # row of the last called compiled handler, and its node
     cdef Handlers cython_handlers       # instead of the handlers of roles; or None
     cdef long long[::1] record          # scratch: the message for a compiled handler
     cdef readonly list containers       #: per role: the containers in compiled nodes, a `RecordContainers` or None
@@ -65,7 +69,6 @@ cdef class NodeEvents(NodeActions):
     cdef int _allocate_record(self) except -1
     cdef object _missing_handler(self, MessageKind kind, Py_ssize_t node)
     cdef str _handler_of(self, MessageKind kind, Py_ssize_t node)
-    cdef str _handler_location(self)
     cdef int _use_handlers(self, Handlers handlers) except -1
     cdef int _call_compiled(self, Py_ssize_t handler, Py_ssize_t node, const long long* arguments) except -1
     cdef int _call_without_arguments(self, Py_ssize_t event, str handler, int node) except -1
@@ -74,6 +77,11 @@ cdef class NodeEvents(NodeActions):
     cdef int _record_timer(self, TimerKind kind, Py_ssize_t node, const long long* fields) except -1
     cdef int _record_compiled_call(self, Py_ssize_t handler, Py_ssize_t node, const long long* arguments) except -1
     cdef object _view(self, Py_ssize_t node)
+
+    cdef int _make_counts(self) except -1
+    cdef void _count(self, Py_ssize_t row, Py_ssize_t node, long long n) noexcept
+    cdef tuple _sort_of_row(self, Py_ssize_t row, Py_ssize_t node)
+    cdef int _check_clock(self) except -1
 
     cdef long long _advance(self, long long limit) except -1
     cdef int _run_sampler(self, long long end) except -1

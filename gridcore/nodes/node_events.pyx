@@ -48,8 +48,10 @@ __all__ = ["EVENT_NAMES", "NodeEvents"]
 
 #: Handlers of events in the order of their numbers in `gridcore.nodes.roles`.
 EVENT_NAMES = ["on_start", "on_release", "on_lost", "on_timer", "on_idle", "on_end", "on_act", "on_done"]
-# The engine checks for an endless loop once an instant has this many events: a constant, plus a number per node.
-cdef long long _MAX_INSTANT_EVENTS = 2**16, _MAX_INSTANT_EVENTS_PER_NODE = 64
+# The engine checks its limits once an instant has this many events: a constant, plus a number per node.
+cdef long long _MANY_EVENTS = 2**16, _MANY_EVENTS_PER_NODE = 64
+# An instant with more events is taken for an endless loop: a constant, plus a number per node and per task.
+cdef long long _MAX_EVENTS = 1_000_000, _MAX_EVENTS_PER_NODE = 100, _MAX_EVENTS_PER_TASK = 10
 
 
 cdef int ascending(const void* x, const void* y) noexcept nogil:
@@ -134,14 +136,6 @@ cdef class NodeEvents(NodeActions):
         self.copies_records = self.at_once or self.direct_kinds.shape[0] > 0
         self.record = np.zeros(2 + max([(<MessageKind> kind).n for kind in self.by_name.values()], default=0), np.int64)
         return 0
-
-    cdef str _handler_location(self):
-        """Return the time, name and node of the last call of a compiled handler, for errors."""
-        if not self.is_compiled or self.cython_handlers is not None or self.last_handler < 0:
-            return ""
-        name = self._handler_names()[self.last_handler].replace("-", "_")
-        prefix = "" if 0 <= self.last_handler - self.n_kinds < EVENTS or name.startswith("on_") else "on_"
-        return f"at t = {self.now / 1e9} s, in {prefix}{name} of node {self.last_node}"
 
     cdef int _use_handlers(self, Handlers handlers) except -1:
         """Call handlers written in Cython from now on."""
@@ -311,11 +305,53 @@ cdef class NodeEvents(NodeActions):
         self.recorder.end()
         return 0
 
+    # -- counts of handled events -----------------------------------------------------------------------------
+
+    cdef int _make_counts(self) except -1:
+        """Make the counts of events by row, in the order of `_handler_names`."""
+        rows = len(self._handler_names())
+        self.counts, self.latest = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        return 0
+
+    @cython.final
+    cdef void _count(self, Py_ssize_t row, Py_ssize_t node, long long n) noexcept:
+        """Count `n` events of the kind `row`; the first is at `node`."""
+        self.events += n
+        self.counts[row] += n
+        self.latest[row] = node
+
+    cdef tuple _sort_of_row(self, Py_ssize_t row, Py_ssize_t node):
+        """Return (``"message"``, ``"timer"`` or ``"event"``; name; handler) of a row of the counts, at a node."""
+        cdef Py_ssize_t local = row - self.n_kinds - EVENTS
+        cdef TimerKind timer
+        if 0 <= row - self.n_kinds < EVENTS:
+            return "event", EVENT_NAMES[row - self.n_kinds], EVENT_NAMES[row - self.n_kinds]
+        if local < <Py_ssize_t> len(self.local.kinds):
+            kind = <MessageKind> (self.kinds[row] if row < self.n_kinds else self.local.kinds[local])
+            return "message", kind.name, self._handler_of(kind, node)
+        timer = <TimerKind> self.timer_kinds[local - len(self.local.kinds)]
+        return "timer", timer.name, timer.handler
+
+    cdef int _check_clock(self) except -1:
+        """Raise an error if the clock has stood still for too many events, which names the most frequent kind."""
+        cdef long long events = self.events - self.since
+        if events <= _MANY_EVENTS + _MANY_EVENTS_PER_NODE * self.nodes:
+            return 0
+        self.needs_engine = True
+        if self.stalled_at != self.now:
+            self.stalled_at, self.stalled_counts = self.now, np.asarray(self.counts).copy()
+        if events <= _MAX_EVENTS + _MAX_EVENTS_PER_NODE * self.nodes + _MAX_EVENTS_PER_TASK * self.total:
+            return 0
+        counts = np.asarray(self.counts) - self.stalled_counts
+        row = int(np.argmax(counts))
+        node = int(self.latest[row])
+        raise self.report_endless(events, int(counts[row]), *self._sort_of_row(row, node), node)
+
     # -- due events -------------------------------------------------------------------------------------------
 
     cdef long long _advance(self, long long limit) except -1:
         """Run all events up to `limit` ns, as `NodeCore.advance` describes."""
-        cdef long long at, max_events = _MAX_INSTANT_EVENTS + _MAX_INSTANT_EVENTS_PER_NODE * self.nodes
+        cdef long long at
         cdef int phase
         self.limit = limit
         if self.needs_engine:
@@ -338,10 +374,7 @@ cdef class NodeEvents(NodeActions):
             if at > self.now:
                 self.now, self.since = at, self.events
             if self.events >= self.pause_at:
-                self.needs_engine = self.events > self.since + max_events
-                if self.events > self.since + 16 * (max_events + self.total):
-                    raise self.error_type(f"t = {self.now / 1e9} s: the simulated time does not advance: "
-                                     f"{self.events - self.since} events at this instant, and more are due")
+                self._check_clock()
                 if self.needs_engine or not self.dirty:
                     self.pause_at = self.events + STRIDE
                     return self.now
@@ -425,7 +458,7 @@ cdef class NodeEvents(NodeActions):
                     self._call_compiled(self.n_kinds + ON_DONE, node, &row)
                 else:
                     self._call("on_done", node, <PyObject*> application, NULL)
-            self.events += tasks
+            self._count(self.n_kinds + ON_DONE, node, tasks)
         if self.dirty:
             self._flush()
         return 0
@@ -442,10 +475,12 @@ cdef class NodeEvents(NodeActions):
                     or (<MessageKind> self.kinds[number]).delay >= 0):
                 continue
             n = links._take(<int> number, self.now)
+            if n == 0:
+                continue
             links._sort_by_node(n)
+            self._count(number, (<const long long*> (links.data + links.due[0].slot * links.stride))[0], n)
             for k in range(n):
                 self._deliver(<MessageKind> self.kinds[number], links.due[k].slot, NULL)
-            self.events += n
         if local_first(self.local) <= self.now:
             self._deliver_local()
         for k in range(links.n_missing):
@@ -473,7 +508,8 @@ cdef class NodeEvents(NodeActions):
                     self._deliver(<MessageKind> self.kinds[number], -1, <const long long*> &rows[order[k], 0])
             finally:
                 self.read_only_reason = None
-            self.events += order.shape[0]
+            if order.shape[0]:
+                self._count(number, (<const long long*> &rows[order[0], 0])[0], order.shape[0])
         mailboxes_tidy(&self.links.boxes)
         return 0
 
@@ -523,11 +559,11 @@ cdef class NodeEvents(NodeActions):
         cdef object message
         cdef const long long* row
         cdef int slot
-        self.events += len(due)
         for slot in due:
             row = self.local.data + slot * self.local.words
             kind = <MessageKind> self.local.kinds[row[0]]
             row += 1
+            self._count(self.n_kinds + EVENTS + kind.local_number, row[0], 1)
             if self.is_compiled:
                 memcpy(&self.record[0], row, (2 + kind.n) * sizeof(long long))
                 row = &self.record[0]
@@ -575,9 +611,10 @@ cdef class NodeEvents(NodeActions):
     @cython.final
     cdef int _take_direct(self, int number) except -1:
         cdef int slot = self.links._take_first(number)
-        self.events += 1
         if slot >= 0:
+            self._count(number, (<const long long*> (self.links.data + slot * self.links.stride))[0], 1)
             return self._deliver(<MessageKind> self.kinds[number], slot, NULL)
+        self.events += 1
         while self.links.n_missing:
             self.links.n_missing -= 1
             self._handle_dropped(self.links.missing[self.links.n_missing])
@@ -590,7 +627,7 @@ cdef class NodeEvents(NodeActions):
         cdef int first
         cdef const Event* e = NULL
         cdef const Event* candidate
-        cdef long long limit = self.events + _MAX_INSTANT_EVENTS + _MAX_INSTANT_EVENTS_PER_NODE * self.nodes
+        cdef long long limit = self.events + STRIDE
         if self.handling_now:
             return 0
         self.handling_now = True
@@ -607,8 +644,8 @@ cdef class NodeEvents(NodeActions):
                     break
                 self.n_instant -= 1
                 if self.events > limit:
-                    raise self.error_type(f"t = {self.now / 1e9} s: nodes send messages with a delay of 0 endlessly, "
-                                     f"now of kind {(<MessageKind> self.kinds[first]).name!r}")
+                    limit += STRIDE
+                    self._check_clock()
                 self._take_direct(first)
         finally:
             self.handling_now = False
@@ -624,7 +661,7 @@ cdef class NodeEvents(NodeActions):
         cdef ActiveSet* t = (&self.reorder if self.reorder.n else &self.start if self.start.n
                            else &self.end if self.end.n else &self.idle)
         cdef Py_ssize_t k, n = t.n
-        cdef int machine, node
+        cdef int machine, node, event
         if n > self.acting_room:
             self.acting = <int*> reallocate(self.acting, n * sizeof(int))
             self.acting_room = n
@@ -632,22 +669,24 @@ cdef class NodeEvents(NodeActions):
         active_clear(t)
         if n > 1:
             qsort(self.acting, n, sizeof(int), ascending)
-        self.events += n
         if t == &self.reorder:
+            self.events += n
             self._reorder(n)
             if self.placed_at < 0 and self.queues.enqueued >= self.total:
                 self.placed_at = self.now
                 self.finished = self.until_placed
             return 0
+        event = ON_START if t == &self.start else ON_END if t == &self.end else ON_IDLE
+        self._count(self.n_kinds + event, self.acting[0] if t == &self.start else self.home[self.acting[0]], n)
         for k in range(n):
             machine = node = self.acting[k]
             if t != &self.start:
                 node = <int> self.home[machine]
             if not self.up[node]:
                 continue
-            if t == &self.start:
+            if event == ON_START:
                 self._call_without_arguments(ON_START, "on_start", node)
-            elif t == &self.end:
+            elif event == ON_END:
                 self._call_without_arguments(ON_END, "on_end", node)
             elif self.queues.running[machine] < 0 and self.queues.count[machine] == 0:
                 self._call_without_arguments(ON_IDLE, "on_idle", node)
@@ -667,7 +706,7 @@ cdef class NodeEvents(NodeActions):
             timers_unlink(&self.turns, slot)
             timers_release(&self.turns, slot)
         qsort(self.acting, n, sizeof(int), ascending)
-        self.events += n
+        self._count(self.n_kinds + ON_ACT, self.acting[0], n)
         for k in range(n):
             if self.up[self.acting[k]] and (k == 0 or self.acting[k] != self.acting[k - 1]):
                 self._call_without_arguments(ON_ACT, "on_act", self.acting[k])
@@ -708,7 +747,7 @@ cdef class NodeEvents(NodeActions):
         if first < self.release.shape[0] and self.release[first] <= self.now:
             while self.released < self.release.shape[0] and self.release[self.released] <= self.now:
                 self.released += 1
-            self.events += self.released - first
+            self._count(self.n_kinds + ON_RELEASE, self.release_nodes[self.submitter[first]], self.released - first)
             for k in range(first, self.released):
                 self._give(k, self.tasks[k], "on_release")
             self._drain()
@@ -726,7 +765,6 @@ cdef class NodeEvents(NodeActions):
             n += 1
         if n > 1:
             qsort(self.due_timers, n, sizeof(DueTimer), by_setting)
-        self.events += n
         for k in range(n):
             self._fire(self.due_timers[k].slot)
         return 0
@@ -739,6 +777,7 @@ cdef class NodeEvents(NodeActions):
         cdef TimerKind kind
         cdef object value
         cdef long long arguments[2]
+        self._count(self.n_kinds + EVENTS + len(self.local.kinds) + max(0, name), node, 1)
         if name < 0:                    # cancelled by a timer that fired earlier at this instant
             self.timers.cancelled -= 1
             timers_release(&self.timers, slot)

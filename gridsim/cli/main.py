@@ -50,6 +50,7 @@ from gridsim.errors import (
     ModelWarning,
     PluginWarning,
     ScenarioError,
+    SchedulerWarning,
     TraceWarning,
     printable,
 )
@@ -75,7 +76,13 @@ class _Group(click.Group):
                 _write_error(f"warning: {line}")
 
         with warnings.catch_warnings():
-            for category in (TraceWarning, ModelWarning, CheckpointWarning, PluginWarning):
+            for category in (
+                TraceWarning,
+                ModelWarning,
+                SchedulerWarning,
+                CheckpointWarning,
+                PluginWarning,
+            ):
                 warnings.simplefilter("always", category)
             warnings.showwarning = show_warning  # type: ignore[assignment]
             try:

@@ -323,17 +323,19 @@ class Engine:
         """
         queue, handlers, periods = self._queue, self._handlers, self._periods
         front, sources, hooks = queue.front, self._sources, self._hooks
-        instant, rounds = -1, 0
+        instant, rounds, rank = -1, 0, 0
         self._is_wave_cut = False
         while not self._stopped:
             rounds += 1
             if self.now != instant:
                 instant, rounds = self.now, 0
             elif rounds > MAX_ROUNDS:
+                rank &= ~(((1 << _WAVE_BITS) - 1) << _PRIORITY_BITS)  # without the wave
+                kind = next((kind for kind, number in self._rank.items() if number == rank), "")
                 raise SchedulerError(
                     f"t = {self.now / NS} s: the clock has not advanced in {MAX_ROUNDS} handler calls, and "
-                    "further events are due at this instant; check for handlers that send messages or set "
-                    "timers without delay"
+                    f"further events are due at this instant, the last of kind {kind!r}; check for handlers "
+                    "that send messages or set timers without delay"
                 )
             if sources and self._poll(until):
                 continue

@@ -341,6 +341,13 @@ class Policy(Stateful, ABC):
         """
         return ""
 
+    def explain(self, error: Exception) -> None:
+        """Add a note to an error of the run, such as the time and the node at which it was raised."""
+
+    def activity(self) -> dict[str, int]:
+        """Return the number of events so far by sort, in words, for the progress display; {} if unknown."""
+        return {}
+
     def partial_outcome(self) -> Any:
         """Return the data that process 0 needs for `finish`, if several processes share the run."""
         raise SchedulerError(

@@ -46,8 +46,8 @@ from gridsim.simulation.tables import application_table, machine_table
 from gridsim.support import provenance
 from gridsim.support.arguments import integer, real, short_repr
 from gridsim.support.clock import NEVER, NS, nanoseconds
+from gridsim.support.progress import MostFrequent, bar
 from gridsim.support.progress import Progress as Progress
-from gridsim.support.progress import bar
 from gridsim.support.random_streams import Streams
 from gridsim.support.state import Stateful, pack
 
@@ -509,7 +509,7 @@ class Simulation(Stateful):
         )
         raise SchedulerError(
             f"t = {self.engine.now / NS} s: {self.scheduler.name} did not end within events_limit = {limit} "
-            f"({events} events so far); {'; '.join(filter(None, (hint, self.policy.unplaced())))}"
+            f"({events} events so far); {hint}{self._holders_text()}"
         )
 
     def _decisions(self) -> Decisions | None:
@@ -610,23 +610,48 @@ class Simulation(Stateful):
         return self.policy.partial_outcome()
 
     def _run(self, progress: Progress) -> Result:
-        self._run_engine(progress)
-        return self._result()
+        try:
+            self._run_engine(progress)
+            return self._result()
+        except Exception as error:
+            self.policy.explain(error)
+            raise
 
     def _run_engine(self, progress: Progress) -> None:
         engine, outages, limit = self.engine, self.outages, self.options.time_limit
-        with _progress_bar(progress, self.scheduler.name, len(self.applications), engine, self.released):
+        with self._progress_bar(progress):
             last = math.inf if limit is None else limit
             stopped = engine.run(nanoseconds(last) if last * NS < NEVER else NEVER)
             engine.leave()
         outages.end(stopped)
         if not stopped and limit is not None and not engine.exhausted():
-            holders = self.policy.unplaced()
             raise ScenarioError(
                 f"{self.scheduler.name} did not end within time_limit = {limit:,.10g} s "
-                f"({int(outages.failures.sum())} failures){self._unfinished_text()}"
-                f"{f'; {holders}' if holders else ''}"
+                f"({int(outages.failures.sum())} failures){self._unfinished_text()}{self._holders_text()}"
             )
+
+    def _holders_text(self) -> str:
+        """Return which node holds tasks that are in no queue, as the end of a sentence; "" if unknown."""
+        holders = self.policy.unplaced()
+        return f"; {holders}" if holders else ""
+
+    def _progress_bar(self, progress: Progress) -> AbstractContextManager[object]:
+        """Return a progress bar that is updated after each wave of the engine."""
+        progress_bar = bar(progress, len(self.applications), "applications", self.scheduler.name)
+        if progress_bar is None:
+            return nullcontext()
+        engine, frequent = self.engine, MostFrequent()
+
+        def text() -> str:
+            activity = self.policy.activity() or self._sent_by_kind()
+            return f"t = {engine.now / NS:.0f} s, {engine.events} events{frequent.since_last(activity)}"
+
+        engine.at_wave_end(lambda: progress_bar.move(self.released.count, text))
+        return progress_bar
+
+    def _sent_by_kind(self) -> dict[str, int]:
+        counts = zip(self.network.kinds, self.network.links.sent.tolist(), strict=True)
+        return {f"messages {kind!r}": count for kind, count in counts}
 
     def _unfinished_text(self) -> str:
         """Return the number of unfinished applications and the first of them, in words; "" if unknown."""
@@ -653,7 +678,7 @@ class Simulation(Stateful):
         if outages.all_failed_at is not None and (left := unfinished_tasks(outcome, applications)):
             raise ScenarioError(
                 f"t = {outages.all_failed_at / NS:g} s: the last machine failed for good, with {left} tasks "
-                "unfinished: faults must leave a machine up until the end"
+                f"unfinished: faults must leave a machine up until the end{self._holders_text()}"
             )
         tables = check_contract(outcome, applications, platform.nodes, engine.now)
         if (left := unfinished_tasks(outcome, applications)) > 0 and (holders := self.policy.unplaced()):
@@ -765,18 +790,3 @@ class _Releases(Stateful):
         self.count = applications[-1] + 1
         if self.submit is not None:
             self.submit(applications)
-
-
-def _progress_bar(
-    progress: Progress, name: str, total: int, engine: Engine, released: _Releases
-) -> AbstractContextManager[object]:
-    """Return a progress bar that is updated after each wave of `engine`."""
-    progress_bar = bar(progress, total, "applications", name)
-    if progress_bar is None:
-        return nullcontext()
-
-    def text() -> str:
-        return f"t = {engine.now / NS:.0f} s, {engine.events} events"
-
-    engine.at_wave_end(lambda: progress_bar.move(released.count, text))
-    return progress_bar

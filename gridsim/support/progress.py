@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
 from time import monotonic
@@ -18,6 +18,29 @@ Progress = bool | Literal["force"]
 BAR_INTERVAL, LINE_INTERVAL = 0.1, 10.0
 
 _Item = TypeVar("_Item")
+
+
+class MostFrequent:
+    """The most frequent of several sorts of events since the display was last updated, in words."""
+
+    def __init__(self) -> None:
+        self._last: Mapping[str, int] = {}
+
+    def since_last(self, counts: Mapping[str, int]) -> str:
+        """Return the two most frequent sorts and their shares, as the end of a sentence; "" if none are new.
+
+        Parameters
+        ----------
+        counts
+            The number of events so far of each sort.
+        """
+        new = {sort: count - self._last.get(sort, 0) for sort, count in counts.items()}
+        self._last = counts
+        total = sum(new.values())
+        if not total:
+            return ""
+        first = sorted(new, key=lambda sort: -new[sort])[:2]
+        return ": " + ", ".join(f"{new[sort] / total:.0%} {sort}" for sort in first if new[sort])
 
 
 class Bar(Protocol):

@@ -11,6 +11,7 @@ failures, itself.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, cast
@@ -23,13 +24,19 @@ from gridcore.nodes.message_core import NodeCore
 from gridcore.nodes.records import NodeRecords
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
-from gridsim.errors import CompileError, ScenarioError, SchedulerError
+from gridsim.errors import CompileError, ScenarioError, SchedulerError, SchedulerWarning
 from gridsim.model.applications import Application, Applications
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.nodes.attributes import instance_attributes
 from gridsim.scheduling.nodes.compiled import CompiledPrograms, compile_programs
 from gridsim.scheduling.nodes.declarations import Declarations
 from gridsim.scheduling.nodes.ground_truth import Decider
+from gridsim.scheduling.nodes.handler_errors import (
+    class_text,
+    handler_text,
+    location_note,
+    name_known_attributes,
+)
 from gridsim.scheduling.nodes.handlers import (
     check_class_variables,
     check_handlers,
@@ -48,6 +55,7 @@ from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.parameters import Limits
 from gridsim.support.state import check_names
+from gridsim.support.warning_scope import warn
 
 __all__ = [
     "Fifo",
@@ -155,6 +163,11 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
 #: A run counts as endless after this many events without a task that is queued or run: a constant, plus a
 #: number per node, plus a number per task.
 PATIENCE, PATIENCE_PER_NODE, PATIENCE_PER_TASK = 500_000, 1_000, 10
+#: After the last task, a run with `to_the_end` counts as endless after this many times as many events.
+PATIENCE_TO_THE_END = 20
+#: A run has far more messages than tasks if it has more than each of these: in all, per task, and per machine
+#: and second of simulated time, of which the first ones count even if they have not passed.
+MANY_MESSAGES, MANY_PER_TASK, MANY_PER_SECOND, FIRST_SECONDS = 1_000_000, 100, 10, 10.0
 #: Size (Mflop) that replaces an estimated size of 0.
 MIN_ESTIMATED_SIZE = 1e-3
 
@@ -233,7 +246,7 @@ class Adapter(CorePolicy):
             self.queues,
             programs=programs,
             roles=[
-                (name, policies[0].__name__, len(self.roles.get(name, programs)), handlers[name])
+                (name, class_text(policies[0]), len(self.roles.get(name, programs)), handlers[name])
                 for name, policies in classes.items()
             ],
             kinds=[
@@ -274,6 +287,7 @@ class Adapter(CorePolicy):
             until="" if parameters.to_the_end else self.until,
             slots=self.slots,
             board=parameters.make_board(self.up, len(bags), run.streams),
+            report_endless=self._endless_error,
         )
         engine.on("pause", self._pause, priority=10, phase=ACT)
         self.register_failure_timers()
@@ -289,6 +303,7 @@ class Adapter(CorePolicy):
             PATIENCE + PATIENCE_PER_NODE * self.layout.nodes + PATIENCE_PER_TASK * self.total_tasks
         )
         self.progress, self.progress_at, self.failure_count = (0, 0), 0, 0
+        self.has_warned = False
         for watcher in filter(None, (run.observations, run.recorder)):
             watcher.attach(self)
 
@@ -493,29 +508,108 @@ class Adapter(CorePolicy):
     def _check_progress(self) -> None:
         """Raise SchedulerError if no task has been queued or run for `patience` events.
 
-        It is no error while machines have queued tasks, after all tasks are done, or before the last release.
+        It is no error while machines have queued tasks, or before the last release.  After the last task, a
+        run with `to_the_end` may have many more events.
         """
+        self._warn_of_storm()
         events = self.core.events + self.failure_count
         progress = self.queues.enqueued, self.queues.tasks_done
         is_complete = progress[1] >= self.total_tasks
         has_releases = self.now < self.run.applications.release_ns[-1]
-        if progress != self.progress or progress[0] > progress[1] or is_complete or has_releases:
+        patience = self.patience
+        if is_complete:
+            patience = PATIENCE_TO_THE_END * patience if self.total_tasks else math.inf
+        if progress != self.progress or progress[0] > progress[1] or has_releases:
             self.progress, self.progress_at = progress, events
-        elif events - self.progress_at > self.patience:
-            rest = self.unplaced() or "the remaining tasks are in messages, or lost"
+        elif events - self.progress_at > patience:
+            rest = "all tasks are done; leave out to_the_end, or stop" if is_complete else self.unplaced()
             raise SchedulerError(
                 f"t = {self.now / NS} s: {self.parameters.name} seems never to end: no task was queued or "
-                f"run in the last {events - self.progress_at} events; {rest}"
+                f"run in the last {events - self.progress_at} events, most of them {self._most_frequent()}; "
+                f"{rest}"
             )
 
+    def _most_frequent(self) -> str:
+        """Return the most frequent sort of event so far, with a node and the handler, in words."""
+        for sort, name, handler, _, node in self.core.activity()[:1]:
+            place = handler_text(self.class_of(node), handler)
+            return f"{_event_text(sort, name)} (now at node {node}, {place})"
+        return "none of which nodes handle"
+
+    def _warn_of_storm(self) -> None:
+        """Issue a warning, once, if nodes have sent far more messages than the workload has tasks."""
+        sent = int(self.run.network.links.sent.sum())
+        if sent <= MANY_MESSAGES or self.has_warned or not self.total_tasks:
+            return
+        machines, seconds = len(self.run.speeds), self.now / NS
+        if sent > max(
+            MANY_PER_TASK * self.total_tasks, MANY_PER_SECOND * machines * (seconds + FIRST_SECONDS)
+        ):
+            self.has_warned = True
+            warn(
+                f"t = {seconds:g} s: {self.parameters.name} has sent {sent:,} messages for "
+                f"{self.total_tasks:,} tasks, most of them {self._most_frequent()}",
+                SchedulerWarning,
+            )
+
+    def _endless_error(
+        self, events: int, count: int, sort: str, name: str, handler: str, node: int
+    ) -> SchedulerError:
+        """Return the error about an instant at which nodes act endlessly.
+
+        Parameters
+        ----------
+        events, count
+            The number of events at this instant, and how many of the latest are of the most frequent sort.
+        sort, name, handler, node
+            The most frequent sort of event, its name and handler, and a node that handled one.
+        """
+        remedy = {
+            "timer": "set it with a time > 0",
+            "message": "send it only in answer to something new",
+            "event": "call view.act with a time > 0" if name == "on_act" else "enqueue a task, or do nothing",
+        }[sort]
+        holders = self.unplaced()
+        return SchedulerError(
+            f"t = {self.now / NS} s: the simulated time does not advance: {events:,} events at this instant, "
+            f"most of the latest ({count:,}) are {_event_text(sort, name)}, now at node {node} "
+            f"({handler_text(self.class_of(node), handler)}); {remedy}{f'; {holders}' if holders else ''}"
+        )
+
+    def class_of(self, node: int) -> type:
+        """Return the class of the program of `node`."""
+        if self.compiled is None:
+            return type(self.core.programs[node])
+        return role_classes(self.parameters)[self.role_of(node)]
+
+    def explain(self, error: Exception) -> None:
+        """Add the time, the node, the handler, the file and the line to an error of a node program."""
+        if isinstance(error, AttributeError):
+            name_known_attributes(error)
+        failed_call = getattr(self.core, "failed_call", lambda: None)()
+        if failed_call is not None:
+            node, handler, place = failed_call
+            failed_call = node, self.class_of(node), handler, place
+        if note := location_note(error, self.now / NS, failed_call):
+            error.add_note(note)
+
+    def activity(self) -> dict[str, int]:
+        """Return the number of events that nodes have handled so far, by sort, in words."""
+        rows = self.core.activity() if hasattr(self.core, "activity") else []
+        return {_event_text(sort, name): count for sort, name, _, count, _ in rows}
+
     def unplaced(self) -> str:
-        """Return a text on which node holds tasks that it has not placed; "" if no node does."""
+        """Return a text on which node holds tasks that it has not placed; "" if none does.
+
+        If the machines have nothing to do, the unfinished tasks that no node holds are in messages, or lost.
+        """
         if not self.total_tasks:  # such programs do not place tasks in queues
             return ""
         rows = self.core.held()
         rows = rows[rows[:, 2] > 0]
         if not len(rows):
-            return ""
+            is_idle = self.queues.enqueued == self.queues.tasks_done < self.total_tasks
+            return "the remaining tasks are in messages, or lost" if is_idle else ""
         node, application, tasks = rows[0].tolist()
         quantity = f"{tasks} task{'s' if tasks > 1 else ''} of application {application}"
         count = len(rows) - 1
@@ -685,6 +779,11 @@ class Adapter(CorePolicy):
             outcome.arrivals = {name: column[rows] for name, column in outcome.arrivals.items()}
         outcome.tables = self.notes.tables()
         return outcome
+
+
+def _event_text(sort: str, name: str) -> str:
+    """Return a sort of event in words."""
+    return {"message": f"messages {name!r}", "timer": f"timers {name!r}", "event": f"calls of {name}"}[sort]
 
 
 def estimated_sizes(bags: Applications) -> tuple[Floats, Floats]:

@@ -19,7 +19,7 @@ from gridsim.errors import CompileError, GridSimError
 from gridsim.scheduling.nodes.program import NodeProgram
 from gridsim.scheduling.nodes.super_calls import has_super, recompiled, replace_super
 
-__all__ = ["NotCompiled", "compilable_function", "compile_error", "place_of"]
+__all__ = ["NotCompiled", "compilable_function", "compile_error", "place_number", "place_of", "place_text"]
 
 
 class NotCompiled(Exception):
@@ -151,6 +151,41 @@ def place_of(definition: Any) -> str:
         return f"{inspect.getsourcefile(definition)}:{inspect.getsourcelines(definition)[1]}: "
     except (OSError, TypeError):
         return ""
+
+
+# -- places of errors in compiled methods --------------------------------------------------------------------
+
+
+def place_number(policy: type, function: Any, line: int) -> int:
+    """Return the number of a line of a method, from which `place_text` gets the line; 0 if it is unknown.
+
+    The number is that of the method in the class and of the line in the method, so that machine code on disk
+    stays valid if the method moves in its file.
+    """
+    for index, method in enumerate(_methods(policy), start=1):
+        code = method.__code__
+        if (code.co_filename, code.co_firstlineno) == (
+            function.__code__.co_filename,
+            function.__code__.co_firstlineno,
+        ):
+            return index << 32 | max(0, line - code.co_firstlineno)
+    return 0
+
+
+def place_text(policy: type, number: int) -> tuple[str, str, int]:
+    """Return the method, the file and the line of a number of `place_number`."""
+    method = _methods(policy)[(number >> 32) - 1]
+    code = method.__code__
+    return method.__name__, code.co_filename, code.co_firstlineno + (number & 0xFFFFFFFF)
+
+
+def _methods(policy: type) -> list[types.FunctionType]:
+    entries = [
+        entry.fget if isinstance(entry, property) else entry
+        for cls in policy.__mro__
+        for entry in vars(cls).values()
+    ]
+    return [entry for entry in entries if isinstance(entry, types.FunctionType)]
 
 
 # -- errors of Numba -----------------------------------------------------------------------------------------

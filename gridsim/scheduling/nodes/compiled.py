@@ -364,6 +364,7 @@ def _key(policy: type, *dependencies: Any) -> str:
             add(value.__defaults__)
         elif isinstance(value, types.CodeType):
             digest.update(value.co_code)
+            digest.update(value.co_linetable)  # relative to the first line
             add([value.co_names, value.co_varnames])
             for constant in value.co_consts:
                 add(constant)

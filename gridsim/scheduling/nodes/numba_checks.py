@@ -1,9 +1,9 @@
 """The compiler of node programs, which ensures that they compute the same as in Python.
 
-It has two more passes than Numba's compiler.  Some functions of Numba return a number where Python raises an
-error, such as ``int(nan)`` and ``math.sqrt(-1.0)``.  The first pass, before type inference, replaces these by
-functions that raise the same errors.  The second pass refuses what cannot be compiled, or would be rounded
-differently.
+It has two more passes than Numba's compiler, and records the lines of errors.  Some functions of Numba return
+a number where Python raises an error, such as ``int(nan)`` and ``math.sqrt(-1.0)``.  The first pass, before
+type inference, replaces these by functions that raise the same errors.  The second pass refuses what cannot
+be compiled, or would be rounded differently.
 
 Only `gridsim.scheduling.nodes.numba_methods` imports this module, since it needs the extra ``jit``.
 """
@@ -29,6 +29,7 @@ from numba.core.untyped_passes import LiteralUnroll
 from numba.extending import intrinsic, overload
 
 from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes.numba_lines import record_lines
 from gridsim.scheduling.nodes.numba_types import (
     I64,
     ApplicationType,
@@ -374,5 +375,6 @@ class CheckedCompiler(CompilerBase):
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(_ReplacePass, LiteralUnroll)
         passes.add_pass_after(_RefusePass, NopythonTypeInference)
+        record_lines(passes)
         passes.finalize()
         return [passes]

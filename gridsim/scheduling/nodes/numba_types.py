@@ -113,6 +113,8 @@ class Program:
         The methods now being compiled, which must not call each other.
     functions
         The compiled methods.
+    calls
+        The number of calls of methods that have been lowered so far.
     """
 
     policy: type
@@ -135,6 +137,7 @@ class Program:
     pipeline: Any
     open: list[str] = field(default_factory=list)
     functions: dict[Any, Any] = field(default_factory=dict)
+    calls: int = 0
 
     def member(self, name: str) -> Any:
         """Return a method, property or class variable; None if there is none.
@@ -692,10 +695,16 @@ def _lower_method(attr: str) -> None:
 
     @lower_builtin(("gridsim node", attr), NodeType, types.VarArg(types.Any))
     def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return call_function(context, builder, sig.args[0].program.function(attr), sig, args)
+        return _call_method(context, builder, sig.args[0].program, attr, sig, args)
+
+
+def _call_method(context: Any, builder: Any, program: Program, name: str, sig: Any, args: Any) -> Any:
+    program.calls += 1
+    return call_function(context, builder, program.function(name), sig, args)
 
 
 def call_function(context: Any, builder: Any, function: Any, sig: Any, args: Any) -> Any:
+    """Call a function that Numba has compiled."""
     call = context.get_function(types.Dispatcher(function), sig)
     result = call(builder, args)
     for library in getattr(call, "libs", ()):
@@ -718,9 +727,8 @@ def _node_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: st
         return _load(context, builder, program.state, node.state, attr)
     attribute = program.member(attr)
     if isinstance(attribute, property):
-        function = program.function(attr)
         sig = program.call_type(context.typing_context, attr, (type_,), {})
-        return call_function(context, builder, function, sig, [value])
+        return _call_method(context, builder, program, attr, sig, [value])
     kind = types.literal(attribute) if isinstance(attribute, int) else _constant_type(attr, attribute)
     return context.get_constant_generic(builder, kind, attribute)
 

@@ -61,9 +61,8 @@ def test_an_endless_run_reaches_the_limit_of_events(how: str) -> None:
     scenario = gs.Scenario(
         gs.Platform.equal(nodes=2), gs.Workload.of(release=[0.0], tasks=[1], task_size=[1e9]), seed=1
     )
-    said = (
-        "a delay of 0 endlessly, now of kind 'now'" if how == "at once" else "did not end within events_limit"
-    )
+    # messages with a delay of 0 are handled in one go, so that the engine cannot check the limit
+    said = "messages 'now', now at node" if how == "at once" else "did not end within events_limit"
     with pytest.raises(gs.SchedulerError, match=f"^t = 0.0 s: .*{said}"):
         gs.simulate(scenario, Endless(how=how, degree=1), events_limit=10_000)
 
@@ -204,9 +203,31 @@ class Chatting(Keeping, frozen=True, kw_only=True):
     messages: ClassVar[dict[str, gs.Message]] = {"news": gs.Message(10, left=int)}
 
 
-def test_many_events_after_the_last_task_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PATIENCE", "PATIENCE_PER_NODE"):
-        monkeypatch.setattr(f"gridsim.scheduling.nodes.adapter.{name}", 1)
+def _chat(monkeypatch: pytest.MonkeyPatch, patience: int) -> gs.Result:
+    """Run a scheduler whose nodes exchange 100,001 messages after the last task."""
+    monkeypatch.setattr("gridsim.scheduling.nodes.adapter.PATIENCE", 1)
+    monkeypatch.setattr("gridsim.scheduling.nodes.adapter.PATIENCE_PER_NODE", 1)
+    monkeypatch.setattr("gridsim.scheduling.nodes.adapter.PATIENCE_TO_THE_END", patience)
     grid = gs.Platform.equal(nodes=6)
-    result = gs.simulate(gs.Scenario(grid, gs.Workload.of([0.0], [1], [1e3])), Chatting(degree=1))
-    assert result.messages["sent"].sum() == 100_001
+    return gs.simulate(gs.Scenario(grid, gs.Workload.of([0.0], [1], [1e3])), Chatting(degree=1))
+
+
+def test_many_events_after_the_last_task_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _chat(monkeypatch, 10_000).messages["sent"].sum() == 100_001
+
+
+def test_a_run_to_the_end_that_never_ends_gives_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "most of them messages 'news' .now at node ., Chatter.on_news, .*; all tasks are done; leave out"
+    with pytest.raises(gs.SchedulerError, match=said):
+        _chat(monkeypatch, 100)
+
+
+def test_the_progress_line_names_the_most_frequent_events(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("gridsim.support.progress.LINE_INTERVAL", 0.0)
+    scenario = gs.Scenario(gs.Platform.equal(nodes=2), gs.Workload.of([0.0], 3, 1e3, [1]))
+    with pytest.raises(gs.ScenarioError, match="time_limit"):
+        gs.simulate(scenario, Keeping(degree=1), time_limit=60.0, progress="force")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[3].endswith("t = 15 s, 15 events: 50% calls of on_timer, 50% messages 'news'")

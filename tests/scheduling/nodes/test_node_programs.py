@@ -471,7 +471,7 @@ def test_a_timer_requires_a_handler() -> None:
 
 def test_errors_suggest_the_closest_known_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Wrong, "wrong", staticmethod(lambda view: view.sned(1, "say")))
-    with pytest.raises(AttributeError, match="^t = 1.0 s: node 0: the view has no 'sned'; did you mean send"):
+    with pytest.raises(AttributeError, match="^the view has no 'sned'; did you mean send"):
         gs.simulate(scenario(), Talks(told=[]))
     monkeypatch.setattr(Wrong, "wrong", staticmethod(lambda view: view.send(1, "say", count=1, weight=1.0)))
     monkeypatch.setattr(Talker, "on_message", lambda self, view, message: message.cuont)
@@ -514,7 +514,7 @@ def test_missing_handlers_are_errors() -> None:
     class Mute(gs.NodeScheduler, frozen=True, kw_only=True):
         policy = gs.NodeProgram
 
-    with pytest.raises(gs.SchedulerError, match="NodeProgram does not define on_release"):
+    with pytest.raises(gs.SchedulerError, match="NodeProgram .* does not define on_release"):
         gs.simulate(scenario(), Mute())
 
 

@@ -191,12 +191,12 @@ class _Asking(Desk):
         (
             "worker",
             _Silent,
-            r"a message 'task' arrived at node 4, a worker, but _Silent does not define on_task",
+            r"a message 'task' arrived at node 4, a worker, but _Silent .* does not define on_task",
         ),
         (
             "desk",
             _Silent,
-            r"t = 0.0 s: tasks were submitted at node 0, a desk, but _Silent does not define on_rel",
+            r"t = 0.0 s: tasks were submitted at node 0, a desk, but _Silent .* does not define on_rel",
         ),
         ("worker", _Setting, r"node 4 sets the timer 'deal', which requires the method on_timer"),
         ("desk", _Asking, r"node 0 uses the role 'clerks', .* not declare; did you mean clerk\?"),

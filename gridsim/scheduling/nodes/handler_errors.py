@@ -1,0 +1,98 @@
+"""Notes on errors in the handlers of nodes: the time, the node, the handler, the file and the line."""
+
+from __future__ import annotations
+
+from types import FrameType, TracebackType
+
+from gridcore.common.names import listed
+from gridcore.nodes.kinds import Received
+from gridcore.nodes.random_stream import RandomStream
+from gridcore.nodes.view import View
+from gridsim.scheduling.nodes.compilable import place_of, place_text
+from gridsim.scheduling.nodes.program import NodeProgram
+
+__all__ = ["class_text", "handler_text", "location_note", "name_known_attributes"]
+
+
+def class_text(cls: type) -> str:
+    """Return the name of a class, with its file and line in parentheses if these are known."""
+    place = place_of(cls).rstrip(": ")
+    return f"{cls.__name__} ({place})" if place else cls.__name__
+
+
+def handler_text(cls: type, handler: str) -> str:
+    """Return the class and name of a handler, with its file and first line if these are known."""
+    code = getattr(getattr(cls, handler, None), "__code__", None)
+    place = "" if code is None else f", {code.co_filename}:{code.co_firstlineno}"
+    return f"{cls.__name__}.{handler}{place}"
+
+
+def name_known_attributes(error: AttributeError) -> None:
+    """Add the known attributes to an error about an unknown one of a node, a view, a message or a stream.
+
+    A ``__getattr__`` of these classes would make each read of an attribute slower.
+    """
+    owner = error.obj
+    if isinstance(owner, Received):
+        subject, names = f"a message of the kind {owner.kind!r}", [*vars(owner)]
+    elif isinstance(owner, NodeProgram):
+        subject, names = type(owner).__name__, [*vars(owner), *(set(dir(owner)) - set(dir(NodeProgram)))]
+    elif isinstance(owner, (View, RandomStream)):
+        subject, names = f"the {'view' if isinstance(owner, View) else 'random stream'}", dir(owner)
+    else:
+        return
+    known = sorted({name for name in names if not name.startswith("_")})
+    # without the object, Python does not suggest a name of its own
+    error.args, error.obj = (f"{subject} has no {error.name!r}; {listed(known, error.name)}",), None
+
+
+def location_note(error: BaseException, seconds: float, call: tuple[int, type, str, int] | None) -> str:
+    """Return when and where a node program raised `error`; "" if it was raised elsewhere.
+
+    Parameters
+    ----------
+    seconds
+        The simulated time, s.
+    call
+        (node, class, handler, place) of the compiled handler that raised the error; None if none did.
+    """
+    if call is None:
+        node, place = _interpreted_call(error.__traceback__)
+    else:
+        node, cls, handler, number = call
+        place = _place(cls, handler, *place_text(cls, number))
+    if not place or str(error).startswith("t = "):  # the text has the time and the node
+        return place
+    return f"t = {seconds} s, {'a node' if node is None else f'node {node}'}: {place}"
+
+
+def _interpreted_call(trace: TracebackType | None) -> tuple[int | None, str]:
+    """Return the node and the place at which a method of a node program raised an error; "" if none did."""
+    frame: FrameType | None = None
+    line, method = 0, ""
+    while trace is not None:
+        if frame is None and _is_of_program(trace.tb_frame):
+            frame = trace.tb_frame
+        # the innermost line of the program, even if a function that it calls raises the error
+        if frame is not None and trace.tb_frame.f_code.co_filename == frame.f_code.co_filename:
+            line, method = trace.tb_lineno, trace.tb_frame.f_code.co_name
+        trace = trace.tb_next
+    if frame is None:
+        return None, ""
+    code, names = frame.f_code, frame.f_code.co_varnames
+    node = getattr(frame.f_locals.get(names[1]) if code.co_argcount > 1 else None, "node", None)
+    cls = type(frame.f_locals[names[0]])
+    if code is NodeProgram.on_message.__code__ or code is NodeProgram.on_release.__code__:
+        return node, place_of(cls).rstrip(": ")
+    return node, _place(cls, code.co_name, method, code.co_filename, line)
+
+
+def _is_of_program(frame: FrameType) -> bool:
+    """Return whether a frame is that of a method of a node program, such as a handler."""
+    code = frame.f_code
+    return code.co_argcount > 0 and isinstance(frame.f_locals.get(code.co_varnames[0]), NodeProgram)
+
+
+def _place(cls: type, handler: str, method: str, file: str, line: int) -> str:
+    inner = "" if method == handler else f" in {method}"
+    return f"{cls.__name__}.{handler}, {file}:{line}{inner}"

@@ -1,0 +1,266 @@
+"""Deliberate mistakes in programs: each error names the time, the node, the line and a remedy."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.errors import text_of
+
+
+class Deaf(gs.NodeProgram):
+    """A node that enqueues its submissions and notifies node 1, which does not handle that."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.count = 0
+        self.queue = gs.Fifo(application=int, tasks=int)
+        self.load = np.zeros(3)
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+        self.act(view)
+
+    def act(self, view: Any) -> None:
+        view.send(1, "note", x=1)
+
+
+class Correct(Deaf):
+    def on_note(self, view: Any, message: Any) -> None:
+        self.count += message.x
+
+
+class WrongReceiver(Correct):
+    def act(self, view: Any) -> None:
+        view.send(99, "note", x=1)  # mistake
+
+
+class UnknownKind(Correct):
+    def act(self, view: Any) -> None:
+        view.send(1, "nota", x=1)  # mistake
+
+
+class MissingField(Correct):
+    def act(self, view: Any) -> None:
+        view.send(1, "note")  # mistake
+
+
+class UnknownField(Correct):
+    def act(self, view: Any) -> None:
+        view.send(1, "note", y=1)  # mistake
+
+
+class WrongType(Correct):
+    def act(self, view: Any) -> None:
+        view.send(1, "note", x=0.5)  # mistake
+
+
+class TimerWithoutEnd(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        view.timer(0.0, "again")
+
+    def on_timer(self, view: Any, name: str) -> None:  # mistake
+        view.timer(0.0, "again")
+
+
+class MessageWithoutEnd(Correct):
+    def on_note(self, view: Any, message: Any) -> None:  # mistake
+        view.send(view.node, "note", x=message.x)
+
+
+class Storm(Correct):
+    def on_note(self, view: Any, message: Any) -> None:  # mistake
+        for _ in range(2 if message.x < 14 else 0):
+            view.send(message.sender, "note", x=message.x + 1)
+
+
+class Unhandled(Deaf):  # mistake
+    pass
+
+
+class UnknownAttribute(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        self.count = self.conut + 1  # type: ignore[attr-defined]  # mistake
+
+
+class UnknownViewAttribute(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        self.count = view.wating  # mistake
+
+
+class UnknownMessageField(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        self.count = message.z  # mistake
+
+
+class NeverPlaced(Correct):
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        self.count = tasks
+
+
+class PlacedTwice(Correct):
+    def act(self, view: Any) -> None:
+        view.enqueue(0, 2)  # mistake
+
+
+class PlacedElsewhere(Correct):
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.send(1, "known", application=application.number)
+
+    def on_known(self, view: Any, message: Any) -> None:
+        view.enqueue(message.application, 2)  # mistake
+
+
+class EmptyPop(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        self.count, _ = self.queue.pop()  # mistake
+
+
+class DivisionByZero(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        self.count = self.ratio(message.x)
+
+    def ratio(self, x: int) -> int:
+        return x // self.count  # mistake
+
+
+class UndeclaredTimer(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        view.timer(1.0, "agian")  # mistake
+
+    def on_timer(self, view: Any, name: str) -> None:
+        pass
+
+
+class NegativeTimer(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        view.timer(-1.0, "again")  # mistake
+
+    def on_timer(self, view: Any, name: str) -> None:
+        pass
+
+
+class NoTasks(Correct):
+    def act(self, view: Any) -> None:
+        view.enqueue(0, 0)  # mistake
+
+
+class UnknownApplication(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        self.count = view.application(0).tasks  # mistake
+
+
+class IndexTooLarge(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        self.load[message.x + 2] = 1.0  # mistake
+
+
+class EmptyRange(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        self.count = view.random.integers(self.count, 0)  # mistake
+
+
+class UnknownTable(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        view.note("level", load=1.0)  # mistake
+
+
+class MisspeltHandler(Correct):
+    def on_notes(self, view: Any, message: Any) -> None:  # mistake
+        pass
+
+
+class WrongParameters(Correct):
+    def on_note(self, view: Any) -> None:  # type: ignore[override]  # mistake
+        pass
+
+
+class Mistake(gs.NodeScheduler, frozen=True, kw_only=True):
+    name = "mistake"
+    policy = Correct
+    timers = ("again",)
+    tables: ClassVar[dict[str, dict[str, type]]] = {"levels": {"load": float}}
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "note": gs.Message(10, x=int), "known": gs.Message(10, application=int),
+    }  # fmt: skip
+
+
+def _scheduler(program: type[gs.NodeProgram]) -> gs.NodeScheduler:
+    cls: Any = type("Mistake", (Mistake,), {"policy": program}, frozen=True, kw_only=True)
+    return cls(degree=1)  # type: ignore[no-any-return]
+
+
+def _run(program: type[gs.NodeProgram], form: Any) -> gs.Result:
+    if form == "compiled":
+        pytest.importorskip("numba")
+    workload = gs.Workload.of([0.0], 2, 1e6)
+    return gs.simulate(gs.Scenario(gs.Platform.equal(3), workload), _scheduler(program), nodes=form)
+
+
+def _line(program: type) -> str:
+    """Return the file and line of the mistake, as errors name it."""
+    lines, first = inspect.getsourcelines(program)
+    return f"{__file__}:{first + next(k for k, line in enumerate(lines) if '# mistake' in line)}"
+
+
+#: Program -> what its error must say, and the node in it; None if the error is raised before the run.
+MISTAKES: dict[type[gs.NodeProgram], tuple[str, int | None]] = {
+    WrongReceiver: ("its receiver must be in 0..2, got 99", 0),
+    UnknownKind: ("'nota'.*did you mean note", 0),
+    MissingField: ("without x; its fields are x|requires x", 0),
+    UnknownField: ("no (field|argument) 'y'.*x", 0),
+    WrongType: ("'?x'?.* must be a whole number", 0),
+    TimerWithoutEnd: ("most of .* timers 'again', .*; set it with a time > 0", 1),
+    MessageWithoutEnd: ("most of .* messages 'note', .*; send it only in answer to something new", 1),
+    Unhandled: ("does not define on_note or on_message", 1),
+    UnknownAttribute: ("conut.*did you mean count", 1),
+    UnknownViewAttribute: ("wating.*did you mean waiting", 1),
+    UnknownMessageField: ("z.* known: kind, sender, x", 1),
+    PlacedTwice: ("places 2 tasks of application 0, but has 0 to place; no other node has any: each task", 0),
+    PlacedElsewhere: ("but has 0 to place; node 0 has 2 of its tasks to place", 1),
+    EmptyPop: ("empty", 1),
+    DivisionByZero: ("division.* by zero", 1),
+    UndeclaredTimer: ("'agian'.*did you mean again", 1),
+    NegativeTimer: ("must be finite and >= 0 s, got -1.0", 1),
+    NoTasks: ("tasks must be in 1..2147483647, got 0", 0),
+    UnknownApplication: ("does not know application 0; it knows those released here, and", 1),
+    IndexTooLarge: ("index .*out of bounds", 1),
+    EmptyRange: ("must be|low", 1),
+    UnknownTable: ("'level'.*did you mean levels", 1),
+    MisspeltHandler: ("never called.*did you mean on_note", None),
+    WrongParameters: (r"must take \(self, view, message\)", None),
+}
+
+
+@pytest.mark.parametrize("form", ["interpreted", "compiled"])
+@pytest.mark.parametrize("program", MISTAKES)
+def test_an_error_names_time_node_line_and_remedy(program: type[gs.NodeProgram], form: str) -> None:
+    text, node = MISTAKES[program]
+    with pytest.raises(Exception) as caught:
+        _run(program, form)
+    message = text_of(caught.value)
+    assert re.search(text, message), message
+    assert _line(program) in message
+    if node is not None and not isinstance(caught.value, gs.CompileError):
+        time = "0.0" if node == 0 else "0.05008"
+        assert f"t = {time} s" in message and f"node {node}" in message
+
+
+@pytest.mark.parametrize("form", ["interpreted", "compiled"])
+def test_tasks_that_are_never_placed_are_named(form: str) -> None:
+    said = "^t = 0.0 s: mistake ended with 2 of 2 tasks unfinished: node 0 holds 2 tasks of application 0"
+    with pytest.raises(gs.SchedulerError, match=said):
+        _run(NeverPlaced, form)
+
+
+@pytest.mark.parametrize("form", ["interpreted", "compiled"])
+def test_a_storm_of_messages_gives_a_warning(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gridsim.scheduling.nodes.adapter.MANY_MESSAGES", 10_000)
+    node = f"now at node [01], Storm.on_note, {re.escape(_line(Storm))}"
+    with pytest.warns(gs.SchedulerWarning, match=f"^t = .* messages for 2 tasks, .* messages 'note' .{node}"):
+        _run(Storm, form)
