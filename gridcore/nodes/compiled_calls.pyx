@@ -3,7 +3,8 @@
 from cpython.ref cimport PyObject
 
 from gridcore.nodes.kinds cimport MessageKind
-from gridcore.nodes.outbox cimport outbox_add, outbox_drop
+from gridcore.nodes.outbox cimport outbox_add, outbox_drop, outbox_last
+from gridcore.nodes.payloads cimport Payload, Strided, payload_of
 from gridcore.nodes.rows cimport (
     heap_at, heap_pop, heap_push, iteration_error, map_at, map_discard, map_find, map_get, map_next, map_pop, map_put,
     map_remove, queue_at, queue_pop, queue_push, rows_clear,
@@ -19,7 +20,7 @@ __all__ = ["CONTEXT"]
 CONTEXT = (
     "core", "now", "nodes", "degree", "neighbours", "speed", "parameters", "tasks", "task_size", "size", "release",
     "send", "finish_send", "enqueue", "waiting", "work", "timer", "cancel", "check_known", "draw", "integer", "held",
-    "take", "queued", "note", "decide", "publish", "board", "tasks_at",
+    "take", "queued", "note", "decide", "publish", "board", "tasks_at", "store",
     "queue_push", "queue_pop", "queue_at", "heap_push", "heap_pop", "heap_at", "map_find", "map_get", "map_put",
     "map_discard", "map_remove", "map_at", "map_next", "map_pop", "rows_clear", "iteration_error",
 )
@@ -41,7 +42,7 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     c.waiting, c.work, c.timer, c.cancel = count_waiting, remaining_time, set_timer, cancel_timer
     c.check_known, c.draw, c.integer = check_application, draw_variate, draw_integer
     c.held, c.take, c.queued, c.note, c.decide = held_tasks, take_tasks, queued_applications, add_note, add_decision
-    c.publish, c.board, c.tasks_at = publish_value, read_board, count_tasks
+    c.publish, c.board, c.tasks_at, c.store = publish_value, read_board, count_tasks, store_array
     c.queue_push, c.queue_pop, c.queue_at = queue_push, queue_pop, queue_at
     c.heap_push, c.heap_pop, c.heap_at = heap_push, heap_pop, heap_at
     c.map_find, c.map_get, c.map_put, c.map_discard, c.map_remove = map_find, map_get, map_put, map_discard, map_remove
@@ -69,12 +70,30 @@ cdef int finish_message(PyObject* core, long long node, long long kind, const lo
         try:
             c._account_for_message(node, k, row)
         except BaseException:
-            outbox_drop(&c.out[kind])
+            c._drop_message(k, k.n)
             raise
     if k.delay < 0:
         return 0
     outbox_drop(&c.out[kind])           # `row` stays valid until another record is added
     return c._send_now(k, row - 2)
+
+
+cdef int store_array(PyObject* core, long long node, long long kind, long long field,
+                     const Strided* array) except -1:
+    """Store a field of the message that was added last, whose fields before this one are filled in."""
+    cdef NodeActions c = <NodeActions> core
+    cdef MessageKind k = <MessageKind> c.kinds[kind]
+    cdef Payload payload, source
+    try:
+        source = c.payloads._copy(array)
+        payload = source._converted(k.elements[field])
+        if payload is None:
+            payload = payload_of(c.convert(k.types[field], source._array(), node, k.fields[field]))
+        outbox_last(&c.out[kind])[field] = c.payloads._store(payload)
+    except BaseException:
+        c._drop_message(k, <int> field)
+        raise
+    return 0
 
 
 cdef int enqueue_tasks(PyObject* core, long long node, long long application, long long tasks) except -1:

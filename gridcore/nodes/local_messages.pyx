@@ -87,7 +87,7 @@ cdef class LocalMessages:
         """
         cdef MessageKind kind
         cdef Py_ssize_t k
-        arrays, rows, words = list(payloads.arrays), [], []
+        arrays, rows, words = payloads._arrays(), [], []
         events = np.empty((self.due.n + self.due.n_ring, 3), np.int64)
         pending_read(&self.due, events)
         for time, number, slot in events[np.argsort(events[:, 1])].tolist():

@@ -75,8 +75,9 @@ cdef class NodeCore(NodeEvents):
     kinds
         For each kind, (name, number in `links`, bytes, fields, whether it moves tasks, names of the handlers by role),
         and optionally its own delay in ns, -1 for none, and whether it is counted.  The bytes may be a
-        callable, fields -> bytes.  A field is ``int``, ``float``, or another type for an
-        array; the links must keep dropped messages of kinds with arrays.  The number is -1 for a local kind
+        callable, fields -> bytes.  A field is ``int``, ``float``, or a type of arrays,
+        which has their ``dtype`` and ``ndim`` (1, 2, or None for either); the links must keep dropped messages
+        of kinds with arrays.  The number is -1 for a local kind
         (`View.later`).
     timers
         The names of timers.

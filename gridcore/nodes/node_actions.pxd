@@ -78,6 +78,8 @@ cdef class NodeActions:
     cdef int _add_kind(self, MessageKind kind) except -1
     cdef int _account_for_message(self, Py_ssize_t node, MessageKind k, const long long* row) except -1
     cdef long long _bytes_of(self, Py_ssize_t node, MessageKind kind, dict fields) except -1
+    cdef int _drop_message(self, MessageKind kind, int fields) except -1
+    cdef object _array_field(self, Py_ssize_t node, MessageKind kind, Py_ssize_t field, value)
     cdef object _send_error(self, node, to, kind, dict fields)
     cdef int _send_now(self, MessageKind kind, const long long* row) except -1
     cdef int _copy(self, const long long* row, unsigned char[:, ::1] records) except -1

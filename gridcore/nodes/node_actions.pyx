@@ -15,7 +15,7 @@ from gridcore.common.memory cimport reallocate
 from gridcore.network.transit cimport LONGEST_MESSAGE
 from gridcore.nodes.holdings cimport Holding, holdings_find, holdings_free, holdings_give
 from gridcore.common.instants cimport later_by
-from gridcore.nodes.outbox cimport outbox_clear, outbox_free, outbox_sort
+from gridcore.nodes.outbox cimport Outbox, outbox_clear, outbox_drop, outbox_free, outbox_last, outbox_sort
 from gridcore.nodes.roles cimport ON_TIMER, role_of
 from gridcore.nodes.timers cimport timers_free, timers_set
 from gridcore.nodes.active_set cimport active_add, active_free
@@ -32,6 +32,8 @@ from gridcore.queues import journal_tables
 from gridcore.queues.summary_grid import SummaryGrid
 
 __all__ = ["NodeActions"]
+
+cdef object ndarray = np.ndarray
 
 
 @cython.auto_pickle(False)
@@ -289,6 +291,27 @@ cdef class NodeActions:
                                   f"its size must be in 0..{2**31 - 1} bytes, got {nbytes}")
         self.links._transmission_time(nbytes)
         return nbytes
+
+    cdef int _drop_message(self, MessageKind kind, int fields) except -1:
+        """Take back the message that was added last to the outbox, of which the first `fields` fields are filled in."""
+        cdef Outbox* box = &self.out[kind.number]
+        cdef int i
+        for i in range(fields if kind.has_arrays else 0):
+            if kind.type_codes[i] == 2:
+                self.payloads._fetch(outbox_last(box)[i])
+        outbox_drop(box)
+        return 0
+
+    cdef object _array_field(self, Py_ssize_t node, MessageKind kind, Py_ssize_t field, value):
+        """Return a read-only copy of an array that a node sends, with the type of the field."""
+        cdef int n, ndim = kind.dimensions[field]
+        if type(value) is ndarray and value.dtype is kind.dtypes[field]:
+            n = value.ndim
+            if 1 <= n <= 2 and (ndim == 0 or ndim == n):
+                array = value.copy()    # as `convert` does, but faster
+                array.setflags(False)
+                return array
+        return self.convert(kind.types[field], value, node, kind.fields[field])
 
     cdef object _send_error(self, node, to, kind, dict fields):
         cdef MessageKind known = self.by_name.get(kind)

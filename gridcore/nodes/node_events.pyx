@@ -31,6 +31,7 @@ from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_give
 from gridcore.common.instants cimport NEVER
 from gridcore.nodes.local_messages cimport local_first
+from gridcore.nodes.payloads cimport Payload
 from gridcore.nodes.roles cimport (
     EVENTS, ON_ACT, ON_DONE, ON_END, ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMER, WITH_VALUE, Role,
     role_of,
@@ -367,10 +368,12 @@ cdef class NodeEvents(NodeActions):
             holdings_give(&self.holdings, row[0], row[2 + kind.application_at],
                           row[2 + kind.tasks_at] if kind.moves_tasks else 0)
         if self.is_compiled:
-            if self.direct_kinds.shape[0]:
+            if self.direct_kinds.shape[0] or kind.has_arrays:
                 # a message that the handler sends directly may reallocate the records, so pass a copy
                 memcpy(&self.record[0], row, (2 + kind.n) * sizeof(long long))
                 row = &self.record[0]
+                if kind.has_arrays and self.cython_handlers is None:
+                    self._load_arrays(kind)
             self._call_compiled(kind.number, row[0], row)
             self.links._free_slot(slot)
             return 0
@@ -387,6 +390,18 @@ cdef class NodeEvents(NodeActions):
         if slot >= 0:
             self.links._free_slot(slot)
         return self._call(self._handler_of(kind, node), node, <PyObject*> message, NULL)
+
+    cdef int _load_arrays(self, MessageKind kind) except -1:
+        """Take the arrays of the message in `record`, and point to their contents there."""
+        cdef Payload payload
+        cdef int i
+        self.payloads.at_hand = []
+        for i in range(kind.n):
+            if kind.type_codes[i] == 2:
+                payload = self.payloads._take(self.record[2 + i])
+                self.payloads.at_hand.append(payload)
+                self.record[2 + i] = <long long> &payload.contents
+        return 0
 
     cdef int _deliver_local(self) except -1:
         """Handle the local messages that have arrived, by receiver."""

@@ -267,7 +267,7 @@ cdef class View:
                 if value is core:
                     raise core._send_error(self.node, to, kind, fields)
                 if k.type_codes[i] == 2:
-                    value = core.convert(k.types[i], value, self.node, name)
+                    value = core._array_field(self.node, k, i, value)
                     row[i] = core.payloads._store(value)
                     n_stored = i + 1
                 elif k.type_codes[i]:
@@ -285,10 +285,7 @@ cdef class View:
             if k.application_at >= 0:
                 core._account_for_message(self.node, k, row)
         except BaseException:
-            for i in range(n_stored):
-                if k.type_codes[i] == 2:
-                    core.payloads._fetch(row[i])
-            outbox_drop(box)
+            core._drop_message(k, n_stored)
             raise
         if k.delay < 0 and not core.at_once:
             core.dirty = True
@@ -325,7 +322,8 @@ cdef class View:
             value = (<dict> fields).get(name, core)
             if value is core:
                 raise core._send_error(self.node, self.node, kind, fields)
-            setattr(message, name, core.convert(k.types[i], value, self.node, name))
+            setattr(message, name, core._array_field(self.node, k, i, value) if k.type_codes[i] == 2
+                    else core.convert(k.types[i], value, self.node, name))
         if k.application_at >= 0:
             self._known_application(message.application)
         core.local._add(later_by(core.now, seconds), self.node, k, message)

@@ -26,10 +26,11 @@ import numpy as np
 
 from gridcore.nodes.compiled_calls import CONTEXT
 from gridcore.nodes.containers import Container
+from gridcore.nodes.state import ARRAY_TYPES
 from gridsim.errors import CompileError
 from gridsim.scheduling.nodes.compilable import compile_error, place_of
 from gridsim.scheduling.nodes.handlers import handler_of, takes_value
-from gridsim.scheduling.nodes.program import Message, NodeProgram
+from gridsim.scheduling.nodes.program import ArrayField, Message, NodeProgram
 from gridsim.scheduling.nodes.roles import role_classes
 
 __all__ = ["CompiledProgram", "CompiledPrograms", "compile_programs"]
@@ -44,7 +45,7 @@ _EVENTS = {
     "on_end": "event",
 }
 _NUMBERS = {bool: np.bool_, int: np.int64, float: np.float64}
-_ARRAYS = (np.bool_, np.int64, np.float64)
+_ARRAYS = (np.bool_, *(dtype.type for dtype in ARRAY_TYPES))
 
 
 @dataclass
@@ -146,7 +147,10 @@ def _compile_role(
             for name, entry in containers.items()
         ],
         sorted(texts.items(), key=str),
-        [(name, list(kind.fields.items()), kind.moves_tasks) for name, kind in messages.items()],
+        [
+            (name, [(field, str(of)) for field, of in kind.fields.items()], kind.moves_tasks)
+            for name, kind in messages.items()
+        ],
         sorted(checked_kinds), scheduler.timers, tables, actions, roles, role, entries,
     )  # fmt: skip
     store = _Store(key)
@@ -183,12 +187,16 @@ def _check_supported(scheduler: Any, policy: type[NodeProgram], messages: dict[s
     unsupported_kinds = [
         name
         for name, kind in messages.items()
-        if kind.deferred or kind.arrays or kind.nbytes is None or callable(kind.nbytes)
+        if kind.deferred or kind.nbytes is None or callable(kind.nbytes)
     ]
     feature, location = "", place_of(type(scheduler))
     if unsupported_kinds:
         kind = unsupported_kinds[0]
-        feature = f"message {kind!r}, which is deferred or local, or has arrays or a variable size"
+        feature = f"message {kind!r}, which is deferred or local, or has a variable size"
+    for name, declared in messages.items():
+        for field, kind_of in declared.fields.items():
+            if isinstance(kind_of, ArrayField) and kind_of.ndim is None:
+                feature = f"{field!r} of the message {name!r}: set its ndim in gs.array, 1 or 2"
     if scheduler.at_once or scheduler.to_the_end:
         feature = "at_once or to_the_end"
     if scheduler.ticks:
@@ -230,13 +238,14 @@ def _state(policy: type[NodeProgram], scheduler: Any) -> tuple[np.ndarray[Any, A
         if name in containers:
             fields.append((name, np.uint64, (2,)))
             continue
-        kind = _NUMBERS.get(
-            type(value), value.dtype.type if isinstance(value, (np.ndarray, np.generic)) else None
-        )
-        if kind not in _ARRAYS:
+        kind = _NUMBERS.get(type(value))
+        if isinstance(value, (np.ndarray, np.generic)):
+            known = _ARRAYS if isinstance(value, np.ndarray) else _NUMBERS.values()
+            kind = value.dtype.type if value.dtype.type in known else None
+        if kind is None:
             raise CompileError(
                 f"{_place_of_attribute(policy, name)}: self.{name} must be an int, a float, a bool, a NumPy "
-                f"array of these (of 64 bits), or a Fifo, Heap, IntSet or IntMap in a compiled node, got "
+                f"array of these, or a Fifo, Heap, IntSet or IntMap in a compiled node, got "
                 f"{value!r}, a {type(value).__name__}; for example, use -1 for None and a Fifo for a list"
             )
         fields.append((name, kind, np.shape(value)))
