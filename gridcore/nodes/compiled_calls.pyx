@@ -6,7 +6,8 @@ from libc.string cimport memcpy
 from gridcore.nodes.holdings cimport holdings_give
 from gridcore.nodes.kinds cimport MessageKind, TimerKind
 from gridcore.nodes.node_actions cimport check_may_act
-from gridcore.nodes.outbox cimport outbox_add, outbox_drop
+from gridcore.nodes.outbox cimport outbox_add, outbox_drop, outbox_last
+from gridcore.nodes.payloads cimport Payload, Strided, payload_of
 from gridcore.nodes.rows cimport (
     heap_at, heap_pop, heap_push, iteration_error, map_at, map_discard, map_find, map_get, map_next, map_pop, map_put,
     map_remove, queue_at, queue_pop, queue_push, rows_clear,
@@ -26,7 +27,7 @@ CONTEXT = (
     "size", "release", "board_rows", "place", "send", "finish_send", "later", "enqueue", "waiting", "work", "minimum_stretch",
     "timer", "timer_at", "timer_fields", "timer_fields_at", "cancel", "act", "check_known", "draw", "integer", "held",
     "take", "queued", "completed", "note", "decide", "publish", "check_board", "board", "board_number", "board_least",
-    "board_add", "tasks_at",
+    "board_add", "tasks_at", "store",
     "queue_push", "queue_pop", "queue_at", "heap_push", "heap_pop", "heap_at", "map_find", "map_get", "map_put",
     "map_discard", "map_remove", "map_at", "map_next", "map_pop", "rows_clear", "iteration_error",
 )
@@ -55,7 +56,7 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     c.board_rows = 0 if core.board is None else core.board.nodes
     c.publish, c.check_board, c.board, c.board_number = publish_number, check_board, read_board, read_number
     c.board_least, c.board_add, c.tasks_at = find_least, add_to_number, count_tasks
-    c.completed = completed_tasks
+    c.completed, c.store = completed_tasks, store_array
     c.queue_push, c.queue_pop, c.queue_at = queue_push, queue_pop, queue_at
     c.heap_push, c.heap_pop, c.heap_at = heap_push, heap_pop, heap_at
     c.map_find, c.map_get, c.map_put, c.map_discard, c.map_remove = map_find, map_get, map_put, map_discard, map_remove
@@ -86,7 +87,7 @@ cdef int finish_message(PyObject* core, long long node, long long kind, const lo
         if k.application_at >= 0:
             c._account_for_message(node, k, row)
     except BaseException:
-        outbox_drop(&c.out[kind])
+        c._drop_message(k, k.n)
         raise
     if k.delay < 0 and not c.at_once:
         return 0
@@ -101,6 +102,24 @@ cdef int send_later(PyObject* core, long long node, long long kind, double secon
     check_may_act(c, node)
     memcpy(c._send_later(node, k, seconds, fields[k.application_at] if k.application_at >= 0 else -1), fields,
            k.n * sizeof(long long))
+    return 0
+
+
+cdef int store_array(PyObject* core, long long node, long long kind, long long field,
+                     const Strided* array) except -1:
+    """Store a field of the message that was added last, whose fields before this one are filled in."""
+    cdef NodeActions c = <NodeActions> core
+    cdef MessageKind k = <MessageKind> c.kinds[kind]
+    cdef Payload payload, source
+    try:
+        source = c.payloads._copy(array)
+        payload = source._converted(k.elements[field])
+        if payload is None:
+            payload = payload_of(c.convert(k.types[field], source._array(), node, k.fields[field]))
+        outbox_last(&c.out[kind])[field] = c.payloads._store(payload)
+    except BaseException:
+        c._drop_message(k, <int> field)
+        raise
     return 0
 
 

@@ -10,6 +10,9 @@ cdef class MessageKind:
     # per field: int, float, or the type of an array
     cdef readonly tuple types           # type: tuple[Any, ...]
     cdef readonly bytes type_codes      # per field: 0 for an int, 1 for a float, 2 for an array
+    cdef bytes elements                 # per field: index of an array's type of elements in `ARRAY_TYPES`
+    cdef bytes dimensions               # per field: number of dimensions; 0 for one or two
+    cdef tuple dtypes                   # per field: that type of elements
     cdef readonly int number, local_number  # in the links, and among the local kinds; -1: not there
     cdef readonly int n, application_at, tasks_at  # `n` fields; indices of the fields `application` and `tasks`, or -1
     cdef readonly bint moves_tasks, is_counted, has_arrays

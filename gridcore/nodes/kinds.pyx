@@ -4,6 +4,8 @@ cimport cython
 
 import sys
 
+from gridcore.nodes.state import ARRAY_TYPES
+
 __all__ = ["MAX_TIMER_FIELDS", "MessageKind", "Received", "TimerKind"]
 
 #: The largest number of fields of a timer.
@@ -28,6 +30,9 @@ cdef class MessageKind:
         self.fields, self.types, self.n = tuple(fields), tuple(fields.values()), len(fields)
         self.type_codes = bytes(0 if kind is int else 1 if kind is float else 2 for kind in fields.values())
         self.has_arrays = 2 in self.type_codes
+        self.dtypes = tuple(getattr(kind, "dtype", None) for kind in fields.values())
+        self.dimensions = bytes(getattr(kind, "ndim", None) or 0 for kind in fields.values())
+        self.elements = bytes(0 if dtype is None else ARRAY_TYPES.index(dtype) for dtype in self.dtypes)
         self.application_at = self.fields.index("application") if "application" in fields else -1
         self.tasks_at = self.fields.index("tasks") if moves_tasks else -1
         self.type = type(name, (Received,), {"__slots__": ("sender", *self.fields), "kind": name})

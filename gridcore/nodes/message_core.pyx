@@ -71,8 +71,9 @@ cdef class NodeCore(NodeEvents):
     kinds
         For each kind, (name, number in `links`, bytes, fields, whether it moves tasks, names of the handlers by role),
         and optionally its own delay in ns, -1 for none, and whether it is counted.  The bytes may be a
-        callable, fields -> bytes.  A field is ``int``, ``float``, or another type for an
-        array; the links must keep dropped messages of kinds with arrays.  The number is -1 for a local kind
+        callable, fields -> bytes.  A field is ``int``, ``float``, or a type of arrays,
+        which has their ``dtype`` and ``ndim`` (1, 2, or None for either); the links must keep dropped messages
+        of kinds with arrays.  The number is -1 for a local kind
         (`View.later`).
     timers
         For each timer, its name, and optionally the name of its own handler, its fields (name -> ``int`` or ``float``),
@@ -481,7 +482,7 @@ cdef class NodeCore(NodeEvents):
             "reorder": active_read(&self.reorder), "start": active_read(&self.start),
             "end": active_read(&self.end), "idle": active_read(&self.idle),
             "random": np.array(random, np.int64).reshape(-1, 2),
-            **self.local._entries(), **payload_entries(self.payloads.arrays),
+            **self.local._entries(), **self.payloads.getstate(),
             **({} if self.board is None else self.board._entries()),
         })
 

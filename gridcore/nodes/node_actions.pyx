@@ -17,7 +17,8 @@ from gridcore.nodes.calls cimport new_object
 from gridcore.nodes.holdings cimport Holding, holdings_find, holdings_free, holdings_give
 from gridcore.common.instants cimport later_by
 from gridcore.nodes.kinds cimport MessageKind, TimerKind
-from gridcore.nodes.outbox cimport outbox_clear, outbox_free, outbox_sort
+from gridcore.nodes.outbox cimport Outbox, outbox_clear, outbox_drop, outbox_free, outbox_last, outbox_sort
+from gridcore.nodes.payloads cimport Payload
 from gridcore.nodes.roles cimport ON_ACT, ON_TIMER, WITH_VALUE, role_of
 from gridcore.nodes.timers cimport (
     Timer, timers_fields, timers_free, timers_make, timers_set, timers_set_fields,
@@ -36,6 +37,8 @@ from gridcore.queues import journal_tables
 from gridcore.queues.summary_grid import SummaryGrid
 
 __all__ = ["NodeActions"]
+
+cdef object ndarray = np.ndarray
 
 
 @cython.auto_pickle(False)
@@ -476,6 +479,27 @@ cdef class NodeActions:
             self._check_known(node, application)
         return self.local._add(later_by(self.now, seconds), node, kind.local_number)
 
+    cdef int _drop_message(self, MessageKind kind, int fields) except -1:
+        """Take back the message that was added last to the outbox, of which the first `fields` fields are filled in."""
+        cdef Outbox* box = &self.out[kind.number]
+        cdef int i
+        for i in range(fields if kind.has_arrays else 0):
+            if kind.type_codes[i] == 2:
+                self.payloads._fetch(outbox_last(box)[i])
+        outbox_drop(box)
+        return 0
+
+    cdef object _array_field(self, Py_ssize_t node, MessageKind kind, Py_ssize_t field, value):
+        """Return a read-only copy of an array that a node sends, with the type of the field."""
+        cdef int n, ndim = kind.dimensions[field]
+        if type(value) is ndarray and value.dtype is kind.dtypes[field]:
+            n = value.ndim
+            if 1 <= n <= 2 and (ndim == 0 or ndim == n):
+                array = value.copy()    # as `convert` does, but faster
+                array.setflags(False)
+                return array
+        return self.convert(kind.types[field], value, node, kind.fields[field])
+
     cdef object _send_error(self, node, to, kind, dict fields):
         cdef MessageKind known = self.by_name.get(kind)
         message = f"t = {self.now / 1e9} s: node {node} sends {kind!r}"
@@ -491,13 +515,15 @@ cdef class NodeActions:
         return self.error_type(f"{message}, which is {'' if known.number < 0 else 'not '}a local kind: "
                                "use view.later for local kinds, view.send for others")
 
-    cdef dict _fields(self, MessageKind kind, const long long* row):
-        """Return the fields of the message with the record `row`."""
+    cdef dict _fields(self, MessageKind kind, const long long* row, bint is_at_hand=False):
+        """Return the fields of the message with the record `row`, which a compiled handler may have at hand."""
         cdef Py_ssize_t k
+        arrays = list(self.payloads.at_hand if is_at_hand else ())
         fields = {}
         for k in range(kind.n):
             if kind.type_codes[k] == 2:
-                fields[kind.fields[k]] = self.payloads.arrays[row[2 + k]]
+                array = arrays.pop(0) if is_at_hand else self.payloads.arrays[row[2 + k]]
+                fields[kind.fields[k]] = (<Payload> array)._array() if type(array) is Payload else array
             elif kind.type_codes[k]:
                 fields[kind.fields[k]] = (<const double*> row)[2 + k]
             else:

@@ -95,6 +95,7 @@ cdef class NodeEvents(NodeActions):
     cdef int _drain(self) except -1
     cdef int _deliver(self, MessageKind kind, int slot, const long long* row) except -1
     cdef object _message(self, MessageKind kind, const long long* row)
+    cdef int _load_arrays(self, MessageKind kind) except -1
     cdef int _deliver_local(self) except -1
     cdef int _handle_dropped(self, int slot) except -1
 

@@ -32,6 +32,7 @@ from gridcore.nodes.holdings cimport holdings_give
 from gridcore.common.instants cimport NEVER
 from gridcore.nodes.kinds cimport MessageKind, TimerKind
 from gridcore.nodes.local_messages cimport local_first
+from gridcore.nodes.payloads cimport Payload
 from gridcore.nodes.roles cimport (
     EVENTS, ON_ACT, ON_DONE, ON_END, ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMER, WITH_VALUE, Role,
     role_of,
@@ -286,7 +287,7 @@ cdef class NodeEvents(NodeActions):
             kind = <MessageKind> (self.kinds[handler] if event < 0 else self.local.kinds[event - EVENTS])
             method, message = self._handler_of(kind, node), new_object(kind.type)
             message.sender, values = arguments[1], (message,)
-            for name, value in self._fields(kind, arguments).items():
+            for name, value in self._fields(kind, arguments, True).items():
                 setattr(message, name, value)
         else:
             method = EVENT_NAMES[event]
@@ -524,9 +525,12 @@ cdef class NodeEvents(NodeActions):
             holdings_give(&self.holdings, row[0], row[2 + kind.application_at],
                           row[2 + kind.tasks_at] if kind.moves_tasks else 0)
         if self.is_compiled:
-            if self.copies_records:     # a message that the handler sends at once may reallocate the records
+            # a message that the handler sends at once may reallocate the records
+            if self.copies_records or kind.has_arrays:
                 memcpy(&self.record[0], row, (2 + kind.n) * sizeof(long long))
                 row = &self.record[0]
+                if kind.has_arrays and self.cython_handlers is None:
+                    self._load_arrays(kind)
             self._call_compiled(kind.number, row[0], row)
             if slot >= 0:
                 self.links._free_slot(slot)
@@ -551,6 +555,18 @@ cdef class NodeEvents(NodeActions):
             else:
                 setattr(message, <str> kind.fields[i], row[2 + i])
         return message
+
+    cdef int _load_arrays(self, MessageKind kind) except -1:
+        """Take the arrays of the message in `record`, and point to their contents there."""
+        cdef Payload payload
+        cdef int i
+        self.payloads.at_hand = []
+        for i in range(kind.n):
+            if kind.type_codes[i] == 2:
+                payload = self.payloads._take(self.record[2 + i])
+                self.payloads.at_hand.append(payload)
+                self.record[2 + i] = <long long> &payload.contents
+        return 0
 
     cdef int _deliver_local(self) except -1:
         """Handle the local messages that have arrived, by receiver."""

@@ -33,6 +33,11 @@ cdef inline long long* outbox_add(Outbox* o, long long to, long long sender) exc
     return row + 2
 
 
+cdef inline long long* outbox_last(Outbox* o) noexcept nogil:
+    """Return the fields of the record that was added last."""
+    return o.data + (o.n - 1) * o.words + 2
+
+
 cdef inline void outbox_drop(Outbox* o) noexcept nogil:
     o.n -= 1
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.common.state import (
-    FLAG,
     INSTANT,
     LATEST,
     ArrayEntry,
@@ -45,10 +45,14 @@ LOCAL: dict[str, Entry] = {
     "local_fields": ArrayEntry(np.int64),
     "local_number": _NUMBER,
 }
+#: The types of the elements of arrays in messages, by their numbers in a state.
+ARRAY_TYPES = tuple(
+    map(np.dtype, (np.int64, np.float64, np.int16, np.uint16, np.int32, np.uint32, np.float32))
+)
 PAYLOADS: dict[str, Entry] = {
     "payloads": TableEntry(
         {
-            **{"number": (0, 2**31 + 1), "real": FLAG, "dimensions": (0, 3)},
+            **{"number": (0, 2**31 + 1), "type": (0, len(ARRAY_TYPES)), "dimensions": (1, 3)},
             **{"length": (0, None), "width": (0, None)},
         }
     ),
@@ -59,19 +63,24 @@ PAYLOADS: dict[str, Entry] = {
 def payload_entries(payloads: list[NDArray[Any] | None]) -> dict[str, NDArray[Any]]:
     """Return the arrays in messages as entries of a state.
 
-    The columns of ``payloads``: number, whether the array has floats, number of dimensions, lengths.
+    The columns of ``payloads``: number, type of the elements, number of dimensions, lengths.  ``contents``
+    has the bytes of the arrays, each padded to whole words.
 
     Parameters
     ----------
     payloads
-        The arrays by number, int64 or float64 of up to two dimensions; None for unused numbers.
+        The arrays by number, of `ARRAY_TYPES` and one or two dimensions; None for unused numbers.
     """
     numbered = [(number, array) for number, array in enumerate(payloads) if array is not None]
     rows = [
-        (number, array.dtype == np.float64, array.ndim, *(*array.shape, 1, 1)[:2])
+        (number, ARRAY_TYPES.index(array.dtype), array.ndim, *(*array.shape, 1)[:2])
         for number, array in numbered
     ]
-    contents = [np.ascontiguousarray(array).reshape(-1).view(np.int64) for _, array in numbered]
+    contents = []
+    for _, array in numbered:
+        words = np.zeros(-(-array.nbytes // 8), np.int64)
+        words.view(np.uint8)[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        contents.append(words)
     return {
         "payloads": np.array(rows, np.int64).reshape(-1, 5),
         "contents": np.concatenate([np.zeros(0, np.int64), *contents]),
@@ -92,14 +101,15 @@ def read_payloads(state: Any) -> tuple[list[NDArray[Any] | None], list[int]]:
     refuse("payloads", np.diff(numbers, prepend=-1) <= 0, "in ascending order of number")
     payloads: list[NDArray[Any] | None] = [None] * (int(numbers[-1]) + 1 if len(numbers) else 0)
     at = 0
-    for number, real, dimensions, *lengths in rows.tolist():
-        shape = tuple(lengths[:dimensions])
-        size = lengths[0] * lengths[1] if dimensions == 2 else lengths[0] if dimensions else 1
+    for number, of, dimensions, *lengths in rows.tolist():
+        shape, dtype = lengths[:dimensions], ARRAY_TYPES[of]
+        nbytes = math.prod(shape) * dtype.itemsize
+        size = -(-nbytes // 8)
         if size > len(contents) - at:
             raise ValueError(
                 f"state['contents'] must have {size} numbers for payload {number}, got {len(contents) - at}"
             )
-        array = contents[at : at + size].view(np.float64 if real else np.int64).reshape(shape)
+        array = contents[at : at + size].view(np.uint8)[:nbytes].view(dtype).reshape(shape)
         array.flags.writeable = False
         payloads[number] = array
         at += size

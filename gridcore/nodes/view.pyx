@@ -399,7 +399,7 @@ cdef class View:
                 if value is core:
                     raise core._send_error(self.node, to, kind, fields)
                 if k.type_codes[i] == 2:
-                    value = core.convert(k.types[i], value, self.node, name)
+                    value = core._array_field(self.node, k, i, value)
                     row[i] = core.payloads._store(value)
                     n_stored = i + 1
                 elif k.type_codes[i]:
@@ -418,10 +418,7 @@ cdef class View:
             if k.application_at >= 0:
                 core._account_for_message(self.node, k, row)
         except BaseException:
-            for i in range(n_stored):
-                if k.type_codes[i] == 2:
-                    core.payloads._fetch(row[i])
-            outbox_drop(box)
+            core._drop_message(k, n_stored)
             raise
         if k.delay < 0 and not core.at_once:
             core.dirty = True
@@ -455,7 +452,8 @@ cdef class View:
             value = (<dict> fields).get(name, core)
             if value is core:
                 raise core._send_error(self.node, self.node, kind, fields)
-            values.append(core.convert(k.types[i], value, self.node, name))
+            values.append(core._array_field(self.node, k, i, value) if k.type_codes[i] == 2
+                          else core.convert(k.types[i], value, self.node, name))
         row = core._send_later(self.node, k, seconds, values[k.application_at] if k.application_at >= 0 else -1)
         for i in range(k.n):
             if k.type_codes[i] == 2:

@@ -238,11 +238,13 @@ class Kind:
         """Give a message that has come its arrays; raises ValidationError for what is none."""
         for name, kind in self.arrays.items():
             packed: Packed = getattr(message, name)
-            if len(packed.shape) > 2 or any(each < 0 for each in packed.shape):
+            if len(packed.shape) not in kind.dimensions or any(each < 0 for each in packed.shape):
                 raise msgspec.ValidationError(f"an array of the shape {packed.shape}")
-            if 8 * int(np.prod([*map(int, packed.shape)], dtype=object)) != len(packed.data):
+            if kind.dtype.itemsize * int(np.prod([*map(int, packed.shape)], dtype=object)) != len(
+                packed.data
+            ):
                 raise msgspec.ValidationError(f"an array of {len(packed.data)} bytes for {packed.shape}")
-            kept: NDArray[Any] = np.frombuffer(packed.data, np.int64 if kind.kind is int else np.float64)
+            kept: NDArray[Any] = np.frombuffer(packed.data, kind.dtype)
             setattr(message, name, kept.reshape(packed.shape))
 
 

@@ -22,6 +22,7 @@ TOKEN = bytes(range(32))
 KINDS = [
     Kind(0, "share", 0, 100, {"application": int, "tasks": int}, True, "on_share"),
     Kind(1, "matrix", 1, 100, {"cells": array(float)}, False, "on_matrix"),
+    Kind(2, "counts", 2, 100, {"counts": array(np.uint16, ndim=1)}, False, "on_counts"),
 ]
 GREETING = frame(Greeting(TOKEN, 3, 0))
 
@@ -36,7 +37,7 @@ class Server:
 
     def handle(self, talk: Conversation, message: Any) -> None:
         if type(message) is not Fact:
-            KINDS[message.kind == "matrix"].unpack(message)
+            next(kind for kind in KINDS if kind.name == message.kind).unpack(message)
         self.handled.append(message)
 
     def __call__(self) -> Conversation:
@@ -130,6 +131,8 @@ WRONG = {
     "an array of three dimensions": [1, 0, 1, 0, 0, [[1, 1, 1], b"x" * 8]],
     "an array of a negative length": [1, 0, 1, 0, 0, [[-1, -1], b"x" * 8]],
     "a huge array": [1, 0, 1, 0, 0, [[2**40, 2**40], b"x" * 8]],
+    "a matrix for a vector": [2, 0, 1, 0, 0, [[2, 2], b"x" * 8]],
+    "elements of 64 bits for 16": [2, 0, 1, 0, 0, [[2], b"x" * 16]],
 }
 
 
@@ -189,6 +192,12 @@ def test_arrays_up_to_the_size_limit_arrive_unchanged() -> None:
     come = decoder_of(KINDS).decode(message_frame(sent, "matrix")[4:])
     KINDS[1].unpack(come)
     assert (come.cells == cells).all() and not come.cells.flags.writeable
+    packed = KINDS[2].pack({"counts": np.array([3, 65535], np.uint16)})
+    come = decoder_of(KINDS).decode(
+        message_frame(KINDS[2].type(node=1, sender=2, _due=3, _move=0, _tasks=(), **packed), "counts")[4:]
+    )
+    KINDS[2].unpack(come)
+    assert come.counts.dtype == np.uint16 and come.counts.tolist() == [3, 65535]
     with pytest.raises(SchedulerError, match="at most"):
         packed = KINDS[1].pack({"cells": np.zeros(2**18)})
         message_frame(KINDS[1].type(node=1, sender=2, _due=3, _move=0, _tasks=(), **packed), "matrix")

@@ -122,8 +122,8 @@ def _problems(node: ast.AST, names: dict[str, Any], local_names: set[str]) -> It
             yield "** in a call cannot be compiled; write the arguments by their names"
         case ast.Delete(targets=targets) if not all(isinstance(each, ast.Subscript) for each in targets):
             yield "del of a name or an attribute cannot be compiled"
-        case ast.ExceptHandler(type=kind) if not (kind is None or ast.unparse(kind) == "Exception"):
-            yield "except with a specific error cannot be compiled; write except Exception, or check before"
+        case ast.ExceptHandler(type=kind) if kind is None or ast.unparse(kind) != "Exception":
+            yield "only except Exception can be compiled; write that, or check before"
         case ast.Name(id="super") if "super" not in local_names:
             yield "super() can be compiled only as super().name, without arguments"
         case ast.Attribute(value=ast.Name(id=name), attr=attr) if name not in local_names:
@@ -208,9 +208,9 @@ _TYPES: dict[str, str] = {
     r"Enum<\w+>\((\w+)\)": r"\1, an enum",
     r"<iv=.*?>": "",
     r"Function\((<.*?>)\)": r"\1",
-    r"float64": "float",
-    r"int64": "int",
-    r"array\((\w+), (\d)d, \w+\)": r"an array of \1",
+    r"(?<!np\.)float64": "float",
+    r"(?<!np\.)\bint64": "int",
+    r"(?:readonly )?array\((\w+), (\d)d, \w+\)": r"an array of \1",
     r"unicode_type": "text",
     r" Raised from .*": "",
 }

@@ -26,11 +26,12 @@ import numpy as np
 
 from gridcore.nodes.compiled_calls import CONTEXT
 from gridcore.nodes.containers import Container
+from gridcore.nodes.state import ARRAY_TYPES
 from gridsim.errors import CompileError
 from gridsim.scheduling.nodes.attributes import attributes_of
 from gridsim.scheduling.nodes.compilable import compile_error, place_of
 from gridsim.scheduling.nodes.handlers import handler_of, takes_value, timers_of
-from gridsim.scheduling.nodes.program import Message, NodeProgram
+from gridsim.scheduling.nodes.program import ArrayField, Message, NodeProgram
 from gridsim.scheduling.nodes.roles import role_classes
 from gridsim.scheduling.nodes.timers import Timer
 
@@ -48,7 +49,7 @@ _EVENTS = {
     "on_done": "done",
 }
 _NUMBERS = {bool: np.bool_, int: np.int64, float: np.float64}
-_ARRAYS = (np.bool_, np.int64, np.float64)
+_ARRAYS = (np.bool_, *(dtype.type for dtype in ARRAY_TYPES))
 
 
 @dataclass
@@ -170,7 +171,7 @@ def _compile_role(
             for name, entry in containers.items()
         ],
         sorted(texts.items(), key=str),
-        [(name, list(kind.fields.items()), kind.moves_tasks, sizes.get(name))
+        [(name, [(field, str(of)) for field, of in kind.fields.items()], kind.moves_tasks, sizes.get(name))
          for name, kind in messages.items()],
         local_kinds, sorted(checked_kinds), list(timers.values()), timer_names, tables, actions, roles, role,
         entries, scheduler.numbers,
@@ -216,11 +217,17 @@ def _timer_names(scheduler: Any) -> tuple[str, ...]:
 def _check_supported(scheduler: Any, policy: type[NodeProgram], messages: dict[str, Message]) -> None:
     """Raise CompileError if the program uses a feature that only interpreted programs have."""
     for name, kind in messages.items():
-        if kind.arrays:
-            raise CompileError(
-                f"{place_of(type(scheduler))}{policy.__name__}: nodes='compiled' does not support "
-                f"message {name!r}, which has arrays"
-            )
+        for field, of in kind.fields.items():
+            reason = ""
+            if isinstance(of, ArrayField) and of.ndim is None:
+                reason = "set its ndim in gs.array, 1 or 2"
+            elif isinstance(of, ArrayField) and kind.nbytes is None:
+                reason = "a local message has no arrays; keep the array in an attribute"
+            if reason:
+                raise CompileError(
+                    f"{place_of(type(scheduler))}{policy.__name__}: nodes='compiled' does not support "
+                    f"{field!r} of the message {name!r}: {reason}"
+                )
 
 
 # -- the parts of the program --------------------------------------------------------------------------------
@@ -238,13 +245,14 @@ def _state(policy: type[NodeProgram], scheduler: Any) -> tuple[np.ndarray[Any, A
         if name in containers:
             fields.append((name, np.uint64, (2,)))
             continue
-        kind = _NUMBERS.get(
-            type(value), value.dtype.type if isinstance(value, (np.ndarray, np.generic)) else None
-        )
-        if kind not in _ARRAYS:
+        kind = _NUMBERS.get(type(value))
+        if isinstance(value, (np.ndarray, np.generic)):
+            known = _ARRAYS if isinstance(value, np.ndarray) else _NUMBERS.values()
+            kind = value.dtype.type if value.dtype.type in known else None
+        if kind is None:
             raise CompileError(
                 f"{_place_of_attribute(policy, name)}: self.{name} must be an int, a float, a bool, a NumPy "
-                f"array of these (of 64 bits), or a Fifo, Heap, IntSet or IntMap in a compiled node, got "
+                f"array of these, or a Fifo, Heap, IntSet or IntMap in a compiled node, got "
                 f"{value!r}, a {type(value).__name__}; for example, use -1 for None and a Fifo for a list"
             )
         fields.append((name, kind, np.shape(value)))

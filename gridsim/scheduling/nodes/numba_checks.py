@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 from llvmlite import ir as llvm
 from numba import njit, types
-from numba.core import ir
+from numba.core import cgutils, ir
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.errors import ConstantInferenceError
 from numba.core.ir_utils import build_definitions, mk_unique_var
 from numba.core.typed_passes import NopythonTypeInference
 from numba.core.typing import signature
+from numba.core.unsafe import eh
 from numba.core.untyped_passes import LiteralUnroll
 from numba.extending import intrinsic, overload
 
@@ -77,6 +78,8 @@ def _with_range_errors(function: Any) -> Any:
 
     @overload(stub)
     def convert(x):  # type: ignore[no-untyped-def]
+        if function is int and isinstance(x, types.Integer):
+            return lambda x: np.int64(x)  # Numba would keep the type
         if not isinstance(x, types.Float):
             return lambda x: function(x)
 
@@ -96,6 +99,16 @@ def _with_range_errors(function: Any) -> Any:
     return stub
 
 
+_to_float = _stub("float", arity=1)
+
+
+@overload(_to_float)
+def _convert_to_float(x):  # type: ignore[no-untyped-def]
+    if isinstance(x, types.Float):
+        return lambda x: np.float64(x)  # Numba would keep the type
+    return lambda x: float(x)
+
+
 @intrinsic
 def _opaque(typing: Any, x: Any) -> Any:
     """Return `x` so that LLVM does not know its value; otherwise it would replace x ** 2.0 by x * x."""
@@ -106,6 +119,17 @@ def _opaque(typing: Any, x: Any) -> Any:
         return builder.bitcast(same, llvm.DoubleType())
 
     return signature(types.float64, types.float64), lower
+
+
+@intrinsic
+def _forget_error(typing: Any, error: Any, kind: Any) -> Any:
+    """Begin an ``except Exception``: as in Numba every error matches, and one of the core is forgotten."""
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        context.get_python_api(builder).err_clear()
+        return cgutils.true_bit
+
+    return signature(types.boolean, error, kind), lower
 
 
 def _float_power(domain: Any, zero: Any, overflow: tuple[Any, ...]) -> Any:
@@ -208,10 +232,15 @@ _CHECKED_FUNCTIONS: dict[Any, Any] = {
         (function, _with_range_errors(function))
         for function in (builtins.int, builtins.round, math.floor, math.ceil, math.trunc)
     ),
+    builtins.float: _to_float,
 }
 _POWER = _power(in_place=False)
 #: Likewise for functions of two arguments and operators.
-_CHECKED_BINARY_FUNCTIONS = {math.pow: _math_power, **dict.fromkeys((builtins.pow, operator.pow), _POWER)}
+_CHECKED_BINARY_FUNCTIONS = {
+    math.pow: _math_power,
+    **dict.fromkeys((builtins.pow, operator.pow), _POWER),
+    eh.exception_match: _forget_error,
+}
 _OPERATORS = {
     operator.pow: _POWER,
     operator.ipow: _power(in_place=True),
@@ -297,8 +326,9 @@ def _raise_not_compiled(reason: str, loc: Any) -> None:
 class _RefusePass(FunctionPass):
     """Pass that raises NotCompiled for operations whose result would differ from Python's.
 
-    These are assignments of a value that the attribute cannot hold, and sums of floats: NumPy adds them in
-    pairs, so compiled code would round differently.
+    These are assignments of a value that the attribute cannot hold; sums of floats, which NumPy adds in
+    pairs, so compiled code would round differently; and computations with numbers of 16 or 32 bits, whose
+    results have other types in NumPy.
     """
 
     _name = "gridsim_refuse"
@@ -317,6 +347,13 @@ class _RefusePass(FunctionPass):
                 )
             for call in block.find_exprs(op="call"):
                 _check_call(state.typemap[call.func.name], state.calltypes[call], call.loc)
+                _check_narrow_arguments(state.typemap, call)
+            for op in ("unary", "binop", "inplace_binop"):
+                for expr in block.find_exprs(op=op):
+                    _check_narrow_operands(state.typemap, expr)
+            for kind in (ir.SetItem, ir.StaticSetItem):
+                for statement in block.find_insts(kind):
+                    _check_narrow_target(state.typemap, statement)
         return False
 
 
@@ -352,10 +389,15 @@ def _check_assignment(target: Any, name: str, value_type: Any, loc: Any) -> None
         )
 
 
+def _method_name(function_type: Any) -> str:
+    key = function_type.typing_key
+    return str(key[-1]) if isinstance(key, tuple) else str(key).rpartition(".")[2]
+
+
 def _check_call(function_type: Any, signature: Any, loc: Any) -> None:
     key = getattr(function_type, "typing_key", None)
     if isinstance(function_type, types.BoundFunction):
-        name, operand = key[-1] if isinstance(key, tuple) else str(key), function_type.this
+        name, operand = _method_name(function_type), function_type.this
     else:
         name, operand = getattr(key, "__name__", ""), (*(signature.args if signature else ()), None)[0]
         name = name if key in _SUMS else ""
@@ -366,6 +408,89 @@ def _check_call(function_type: Any, signature: Any, loc: Any) -> None:
     if type(getattr(key, "__self__", None)).__name__ in _GLOBAL_GENERATORS:
         function = getattr(key, "__name__", "")
         _raise_not_compiled(f"{function} draws from a global random stream; draw from view.random", loc)
+
+
+# -- numbers of 16 and 32 bits -------------------------------------------------------------------------------
+
+#: Operators of integers of any width.
+_COMPARISONS = (
+    operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge, operator.contains,
+)  # fmt: skip
+#: Operators of two arrays whose results have the same type in NumPy and Numba.
+_ARITHMETIC = (
+    operator.add, operator.sub, operator.mul, operator.truediv,
+    operator.iadd, operator.isub, operator.imul, operator.itruediv,
+)  # fmt: skip
+#: Functions, and methods of arrays, whose results do not depend on the width of their arguments.
+_WIDTH_INDEPENDENT = (
+    len, range, enumerate, zip, reversed, bool, np.array, np.asarray, np.copy, np.ascontiguousarray,
+    np.concatenate, np.flatnonzero, np.argmax, np.argmin, _CHECKED_FUNCTIONS[int], _CHECKED_FUNCTIONS[float],
+)  # fmt: skip
+_WIDTH_INDEPENDENT_METHODS = (
+    "astype", "copy", "reshape", "ravel", "flatten", "transpose", "max", "min", "argmax", "argmin", "item",
+)  # fmt: skip
+_CHECKED_DISPATCHERS = [*_CHECKED_FUNCTIONS.values(), *_CHECKED_BINARY_FUNCTIONS.values()]
+
+
+def _element(type_: Any) -> Any:
+    return type_.dtype if isinstance(type_, types.Array) else type_
+
+
+def _is_narrow(type_: Any) -> bool:
+    """Return whether numbers of a type, or elements of an array, have fewer than 64 bits."""
+    element = _element(type_)
+    return isinstance(element, (types.Integer, types.Float)) and element.bitwidth < 64
+
+
+def _refuse_narrow(type_: Any, loc: Any) -> None:
+    element = _element(type_)
+    kind = "float" if isinstance(element, types.Float) else "int"
+    remedy = f"values.astype(np.{kind}64)" if isinstance(type_, types.Array) else f"{kind}(values[k])"
+    _raise_not_compiled(
+        f"a result may differ from Python's for numbers of {element.bitwidth} bits, here {type_text(type_)}; "
+        f"convert them first: {remedy}",
+        loc,
+    )
+
+
+def _check_narrow_operands(typemap: Any, expr: Any) -> None:
+    operands = [typemap[operand.name] for operand in expr.list_vars()]
+    are_whole = all(isinstance(_element(type_), _WHOLE_TYPES) for type_ in operands)
+    are_arrays = all(isinstance(type_, types.Array) for type_ in operands)
+    narrow = next(filter(_is_narrow, operands), None)
+    if narrow is None or expr.fn is operator.not_:
+        return
+    if not (expr.fn in _COMPARISONS and are_whole or expr.fn in _ARITHMETIC and are_arrays):
+        _refuse_narrow(narrow, expr.loc)
+
+
+def _check_narrow_arguments(typemap: Any, call: Any) -> None:
+    arguments = [typemap[each.name] for each in (*call.args, *(value for _, value in call.kws))]
+    function = typemap[call.func.name]
+    if isinstance(function, types.BoundFunction):
+        arguments.insert(0, function.this)
+        is_allowed = isinstance(function.this, (NodeType, ViewType)) or (
+            _is_narrow(function.this) and _method_name(function) in _WIDTH_INDEPENDENT_METHODS
+        )
+    elif isinstance(function, types.Dispatcher):
+        is_allowed = function.dispatcher not in _CHECKED_DISPATCHERS
+    else:
+        key = getattr(function, "typing_key", None)
+        is_allowed = isinstance(function, types.NumberClass) or key in _WIDTH_INDEPENDENT
+    if not is_allowed:
+        for narrow in filter(_is_narrow, arguments):
+            _refuse_narrow(narrow, call.loc)
+
+
+def _check_narrow_target(typemap: Any, statement: Any) -> None:
+    target, value = typemap[statement.target.name], typemap[statement.value.name]
+    if isinstance(target, types.Array) and _is_narrow(target) and _element(value) != target.dtype:
+        wide = "float64" if isinstance(target.dtype, types.Float) else "int64"
+        _raise_not_compiled(
+            f"elements of {type_text(target)} must be assigned from numbers of that type, got "
+            f"{type_text(value)}; use an array of np.{wide}",
+            statement.loc,
+        )
 
 
 class CheckedCompiler(CompilerBase):

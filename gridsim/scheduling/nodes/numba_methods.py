@@ -16,8 +16,10 @@ from numba.core.registry import cpu_target
 from numba.core.typing import signature, templates
 from numba.extending import intrinsic, lower_builtin
 from numba.np import arrayobj
+from numba.np.numpy_support import as_dtype
 
 from gridcore.common.names import listed
+from gridcore.nodes.state import ARRAY_TYPES
 from gridsim.scheduling.nodes import numba_containers  # noqa: F401  (registers the types)
 from gridsim.scheduling.nodes.compilable import NotCompiled
 from gridsim.scheduling.nodes.numba_checks import CheckedCompiler
@@ -46,6 +48,7 @@ from gridsim.scheduling.nodes.numba_types import (
     struct_of,
     type_text,
 )
+from gridsim.scheduling.nodes.program import ArrayField
 from gridsim.scheduling.nodes.timers import Timer
 
 __all__ = ["CheckedCompiler", "Program", "entry"]
@@ -128,6 +131,41 @@ def _number(path: str, kind: type, type_: Any) -> Any:
     return types.int64 if kind is int else types.float64
 
 
+def _field(path: str, kind: Any, type_: Any) -> Any:
+    """Return the type that a field of a message is passed as; raise NotCompiled if `type_` does not fit."""
+    if not isinstance(kind, ArrayField):
+        return _number(path, kind, type_)
+    dtype = getattr(type_, "dtype", None)
+    if not isinstance(type_, types.Buffer):
+        hint = "; np.array(...) makes one" if isinstance(type_, (types.List, types.BaseTuple)) else ""
+        raise NotCompiled(f"{path} must be {kind}, got {type_text(type_)}{hint}")
+    if type_.ndim != kind.ndim or not isinstance(dtype, (types.Integer, types.Float)):
+        raise NotCompiled(f"{path} must be {kind}, got {type_text(type_)}")
+    if as_dtype(dtype) not in ARRAY_TYPES or (kind.dtype.kind in "iu" and isinstance(dtype, types.Float)):
+        target = "int64" if kind.dtype.kind in "iu" else "float64"
+        raise NotCompiled(f"{path} must be {kind}, got {type_text(type_)}; .astype(np.{target}) makes one")
+    return type_
+
+
+def _strided(context: Any, builder: Any, type_: Any, value: Any) -> Any:
+    """Return a pointer to the description of an array, `Strided` of gridcore.nodes.payloads."""
+    array = arrayobj.make_array(type_)(context, builder, value)
+    row, one = _row(builder, 7), ir.Constant(I64, 1)
+    shape, strides = (
+        cgutils.unpack_tuple(builder, each, type_.ndim) for each in (array.shape, array.strides)
+    )
+    words = [
+        builder.ptrtoint(array.data, I64),
+        ir.Constant(I64, ARRAY_TYPES.index(as_dtype(type_.dtype))),
+        ir.Constant(I64, type_.ndim),
+        *[*shape, one][:2],
+        *[*strides, one][:2],
+    ]
+    for k, word in enumerate(words):
+        _store(context, builder, row, k, word)
+    return row
+
+
 def _store(context: Any, builder: Any, row: Any, at: int, value: Any) -> None:
     target = builder.bitcast(row, value.type.as_pointer())
     builder.store(value, builder.gep(target, [ir.Constant(I64, at)]))
@@ -164,7 +202,11 @@ class _Send:
             context, builder, proxy.context, "send", I64.as_pointer(), proxy.node, number, args[0]
         )
         for k, field_ in enumerate(args[2:]):
-            _store(context, builder, row, k, field_)
+            if isinstance(types_[2 + k], types.Buffer):
+                array, at = _strided(context, builder, types_[2 + k], field_), ir.Constant(I64, k)
+                call_core(context, builder, proxy.context, "store", I32, proxy.node, number, at, array)
+            else:
+                _store(context, builder, row, k, field_)
         if kind in view.program.sizes:
             function, order, sig = _size_function(view.program, kind, types_[2:])
             size = call_function(context, builder, function, sig, [args[2 + k] for k in order])
@@ -177,7 +219,7 @@ class _Send:
 
 def _field_types(kind: str, fields: dict[str, type], arguments: dict[str, Any]) -> list[Any]:
     """Return the types that the fields of a message are passed as."""
-    return [_number(f"field {name!r} of {kind!r}", type_, arguments[name]) for name, type_ in fields.items()]
+    return [_field(f"field {name!r} of {kind!r}", type_, arguments[name]) for name, type_ in fields.items()]
 
 
 def _size_function(program: Program, kind: str, field_types: Any) -> tuple[Any, list[int], Any]:
@@ -748,8 +790,10 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
             target.active_code_library.add_linking_library(compiled.library)
             status, _ = target.call_internal_no_propagate(builder, compiled.fndesc, inner, values)
             with cgutils.if_unlikely(builder, status.is_error):
-                # The core, which holds the GIL, raises the error again in Python.
-                target.call_conv.raise_error(builder, target.get_python_api(builder), status)
+                # The core, which holds the GIL, raises the error again in Python, unless it is its own.
+                api = target.get_python_api(builder)
+                with builder.if_then(cgutils.is_null(builder, api.err_occurred())):
+                    target.call_conv.raise_error(builder, api, status)
             return builder.select(status.is_error, ir.Constant(I32, -1), ir.Constant(I32, 0))
 
         return types.int32(types.voidptr, types.int64, types.voidptr, types.voidptr), codegen

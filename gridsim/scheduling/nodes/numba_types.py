@@ -11,7 +11,6 @@ Only `gridsim.scheduling.nodes.compiled` imports this module, since it needs the
 from __future__ import annotations
 
 import inspect
-import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,7 +33,7 @@ from gridcore.nodes.random_stream import RandomStream
 from gridcore.nodes.view import View
 from gridsim.model.applications import Application
 from gridsim.scheduling.nodes.compilable import NotCompiled, compilable_function
-from gridsim.scheduling.nodes.program import NodeProgram
+from gridsim.scheduling.nodes.program import ArrayField, NodeProgram
 from gridsim.scheduling.nodes.super_calls import method_text, split_base_name
 from gridsim.scheduling.nodes.timers import Timer
 
@@ -122,7 +121,7 @@ class Program:
     parameters: np.dtype[Any]
     texts: dict[str, str | None]
     containers: dict[str, Container]
-    kinds: dict[str, dict[str, type]]
+    kinds: dict[str, dict[str, Any]]
     numbers: dict[str, int]
     local_kinds: frozenset[str]
     sizes: dict[str, Any]
@@ -337,7 +336,8 @@ def call_checked(context: Any, builder: Any, pointer: Any, name: str, result: An
     else:
         failed = builder.icmp_signed("==", value, ir.Constant(result, -1))
     with cgutils.if_unlikely(builder, failed):
-        context.call_conv.return_exc(builder)
+        # Python's error is set; this one only leads to the `except` or to the end of the handler
+        context.call_conv.return_user_exc(builder, Exception, ())
     return value
 
 
@@ -347,16 +347,18 @@ def _array(context: Any, builder: Any, type_: Any, pointer: Any, shape: Any) -> 
     Parameters
     ----------
     shape
-        The length of each dimension: numbers, or a single LLVM value.
+        The length of each dimension: numbers or LLVM values.
     """
     array = arrayobj.make_array(type_)(context, builder)
     size = context.get_abi_sizeof(context.get_data_type(type_.dtype))
-    strides = [size * math.prod(shape[k + 1 :]) for k in range(len(shape))]
+    strides = [_constant_word(size)]
+    for length in reversed(shape[1:]):
+        strides.insert(0, builder.mul(strides[0], _constant_word(length)))
     arrayobj.populate_array(
         array,
         data=builder.bitcast(pointer, context.get_data_type(type_.dtype).as_pointer()),
         shape=cgutils.pack_array(builder, [_constant_word(each) for each in shape]),
-        strides=cgutils.pack_array(builder, [_constant_word(each) for each in strides]),
+        strides=cgutils.pack_array(builder, strides),
         itemsize=_constant_word(size),
         meminfo=None,
         parent=None,
@@ -812,10 +814,15 @@ class _MessageAttributes(templates.AttributeTemplate):
             known = listed(["kind", "sender", *sorted(fields)], attr)
             raise NotCompiled(f"message.{attr}: no message of this handler has such a field; {known}")
         if len(set(kinds.values())) > 1:
+            names = {int: "an int", float: "a float"}
+            one, other, *_ = (names.get(kind, kind) for kind in dict.fromkeys(kinds.values()))
             raise NotCompiled(
-                f"message.{attr} is an int in one kind and a float in another; call it differently"
+                f"message.{attr} is {one} in one kind and {other} in another; call it differently"
             )
-        return types.float64 if float in kinds.values() else types.int64
+        (kind,) = set(kinds.values())
+        if isinstance(kind, ArrayField):
+            return types.Array(from_dtype(kind.dtype), kind.ndim, "C", readonly=True)
+        return types.float64 if kind is float else types.int64
 
 
 @imputils.lower_getattr_generic(MessageType)
@@ -833,8 +840,12 @@ def _message_attribute(context: Any, builder: Any, type_: Any, value: Any, attr:
             index = builder.select(builder.icmp_signed("==", message.kind, ir.Constant(I64, k)), at, index)
     with cgutils.if_unlikely(builder, builder.icmp_signed("<", index, ir.Constant(I64, 0))):
         context.call_conv.return_user_exc(builder, AttributeError, (f"message has no field {attr!r}",))
-    real = any(program.kinds[kind].get(attr) is float for kind in type_.arguments)
-    return load_word(builder, message.row, index, F64 if real else I64)
+    result = context.typing_context.resolve_getattr(type_, attr)
+    if isinstance(result, types.Array):
+        contents = load_word(builder, message.row, index, PTR)  # `Contents` of gridcore.nodes.payloads
+        shape = [load_word(builder, contents, 1 + k) for k in range(result.ndim)]
+        return _array(context, builder, result, load_word(builder, contents, 0, PTR), shape)
+    return load_word(builder, message.row, index, F64 if result == types.float64 else I64)
 
 
 # -- names: kinds of messages, names of timers, parameters that are text -------------------------------------

@@ -38,28 +38,71 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ArrayField:
-    """The type of a message field that is an array of numbers of one kind, ``int`` or ``float``."""
+    """The type of a message field that is an array of numbers.
+
+    Parameters
+    ----------
+    kind
+        The type of the elements: ``int``, ``float`` or a NumPy type of 16 or 32 bits.
+    ndim
+        The number of dimensions, 1 or 2; None if a message may have either.
+    """
 
     kind: type
+    ndim: int | None = None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the elements of received arrays."""
+        return np.dtype({int: np.int64, float: np.float64}.get(self.kind, self.kind))
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """The permitted numbers of dimensions."""
+        return (1, 2) if self.ndim is None else (self.ndim,)
 
     def __str__(self) -> str:
-        return f"an array of {self.kind.__name__}"
+        text = {1: "one dimension", 2: "two dimensions", None: "one or two dimensions"}[self.ndim]
+        return f"an array of {self.kind.__name__}, of {text}"
 
 
-def array(kind: type) -> ArrayField:
-    """Return the type of a message field that is an array of ``int`` or ``float``, such as a matrix.
+#: The types of 16 and 32 bits of the elements of arrays in messages.
+_NARROW = (np.int16, np.uint16, np.int32, np.uint32, np.float32)
 
-    The array has one or two dimensions; its shape may differ from message to message.  A sender may pass a
-    list.  The receiver gets a read-only copy.
+
+def array(kind: type, ndim: int | None = None) -> ArrayField:
+    """Return the type of a message field that is an array of numbers, such as a vector or a matrix.
+
+    The shape of the array may differ from message to message.  A sender may pass a list; the receiver gets a
+    read-only copy.  Elements of 16 or 32 bits take less memory while a message is on its way: a sender may
+    pass integers that fit, and floats, which are rounded.
+
+    Parameters
+    ----------
+    kind
+        The type of the elements: ``int`` and ``float`` have 64 bits; others are ``np.int16``, ``np.uint16``,
+        ``np.int32``, ``np.uint32`` and ``np.float32``.
+    ndim
+        The number of dimensions, 1 or 2.  By default a message may have either, which only interpreted nodes
+        can use.
 
     Raises
     ------
     ScenarioError
-        If `kind` is neither ``int`` nor ``float``.
+        If `kind` or `ndim` is none of these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gridsim as gs
+    >>> summary = gs.Message(100, cells=gs.array(np.uint16, ndim=1), path=gs.array(int, ndim=1))
     """
-    if kind not in (int, float):
-        raise ScenarioError(f"kind of an array must be int or float, got {kind!r}")
-    return ArrayField(kind)
+    if kind not in (int, float, *_NARROW):
+        names = ", ".join(f"np.{each.__name__}" for each in _NARROW)
+        raise ScenarioError(f"kind of an array must be int, float or one of {names}, got {kind!r}")
+    if ndim not in (None, 1, 2) or isinstance(ndim, bool):
+        raise ScenarioError(f"ndim of an array must be 1, 2 or None, got {ndim!r}")
+    return ArrayField(kind, ndim)
 
 
 #: The largest `delay` of a `Message`, s.
@@ -312,19 +355,19 @@ def as_number(kind: Any, value: Any, node: int, name: str) -> Any:
 
 def _as_array(kind: ArrayField, value: Any, node: int, name: str) -> NDArray[Any]:
     """Return a read-only copy of `value` as an array; raise SchedulerError if it is not of this kind."""
-    dtype = np.dtype(np.int64 if kind.kind is int else np.float64)
+    dtype = kind.dtype
     try:
         values = np.asarray(value)
-        has_numbers = values.dtype.kind in ("biu" if kind.kind is int else "biuf") or values.size == 0
-        if has_numbers and 1 <= values.ndim <= 2 and not (kind.kind is int and (values > HIGHEST).any()):
-            result = np.array(values, dtype, order="C")
-            result.flags.writeable = False
-            return result
+        has_numbers = values.dtype.kind in ("biu" if dtype.kind in "iu" else "biuf") or values.size == 0
+        if has_numbers and values.ndim in kind.dimensions:
+            with np.errstate(over="ignore"):
+                result = np.array(values, dtype, order="C")
+            if dtype.kind == "f" or (result == values).all():
+                result.flags.writeable = False
+                return result
     except (TypeError, ValueError, OverflowError):
         pass
-    raise SchedulerError(
-        f"node {node}: {name} must be {kind}, of one or two dimensions, got {value!r}"
-    ) from None
+    raise SchedulerError(f"node {node}: {name} must be {kind}, got {value!r}") from None
 
 
 class Notes(Stateful):

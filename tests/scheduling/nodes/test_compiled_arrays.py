@@ -1,0 +1,303 @@
+"""Arrays in messages of compiled nodes: equal results in both forms, and no array left behind."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.simulation.simulate import Options, Simulation
+from gridsim.testing.resuming import resume_difference
+from tests.scheduling.nodes.test_message_core import scenarios
+
+pytest.importorskip("numba", reason="needs the extra jit")
+
+WIDTH = 5
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRIDSIM_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+class Gossip(gs.NodeProgram):
+    """Push-sum of vectors; arrays of all types go along, some of which are passed on."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.mass = np.linspace(0.0, 1.0, WIDTH)
+        self.weight, self.rounds, self.checks = 1.0, 0, 0.0
+        self.table = np.arange(6).reshape(2, 3)
+        self.last = np.zeros(WIDTH, np.uint16)
+
+    def _any(self, view: Any) -> Any:
+        return view.random.choice(view.neighbours) if view.neighbours else view.node
+
+    def on_start(self, view: Any) -> None:
+        self.mass[0] = view.node
+        view.timer(view.random.integers(3), "round")
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.send(
+            self._any(view), "task", application=application.number, tasks=tasks, path=np.full(1, view.node)
+        )
+
+    def on_task(self, view: Any, message: Any) -> None:
+        view.note("paths", length=len(message.path), first=message.path[0])
+        if len(message.path) >= 3:
+            view.enqueue(message.application, message.tasks)
+            return
+        path = np.empty(len(message.path) + 1, np.int64)
+        path[:-1] = message.path
+        path[-1] = view.node
+        view.send(
+            self._any(view), "task",
+            application=message.application, tasks=message.tasks, path=path,
+        )  # fmt: skip
+
+    def on_timer(self, view: Any, name: str) -> None:
+        self.mass[:] = 0.5 * self.mass
+        self.weight *= 0.5
+        self.table[:, view.random.integers(3)] += view.node
+        for neighbour in view.neighbours:
+            half = self.mass if neighbour % 2 == 0 else self.mass[::-1]
+            view.send(neighbour, "push", values=half, weight=self.weight)
+        view.send(self._any(view), "now", column=self.table[:, 1], matrix=self.table[:, ::2])
+        view.send(
+            self._any(view), "counts", few=np.full(WIDTH, view.node), halves=self.mass,
+            signed=np.full(2, -view.node), wide=self.table[0], words=self.table,
+        )  # fmt: skip
+        self.rounds += 1
+        if self.rounds < self.parameters.rounds:
+            view.timer(1.0, "round")
+
+    def on_push(self, view: Any, message: Any) -> None:
+        self.mass[:] = self.mass + message.values
+        self.weight += message.weight
+        if view.random.random() < 0.3:
+            view.send(self._any(view), "late", values=message.values)
+        view.note("mass", first=self.mass[0], last=self.mass[-1], weight=self.weight)
+
+    def on_late(self, view: Any, message: Any) -> None:
+        for value in message.values:
+            self.checks += value
+        if view.random.random() < 0.5:
+            view.send(self._any(view), "late", values=message.values[1:])
+
+    def on_now(self, view: Any, message: Any) -> None:
+        self.checks += message.column[0] + message.matrix[1, 1] * message.matrix.shape[1]
+
+    def on_counts(self, view: Any, message: Any) -> None:
+        self.last[:] = message.few
+        if message.few[0] > 1:
+            self.checks += int(self.last[0]) + float(message.halves[1]) + int(message.signed.min())
+        double = message.halves + message.halves
+        self.checks += float(double[2]) + message.wide.astype(np.int64).sum() + int(message.words[1, 2])
+        view.note("checks", value=self.checks)
+        if self.checks < 1e6:
+            view.send(view.node, "again", few=message.few, halves=message.halves)
+
+    def on_again(self, view: Any, message: Any) -> None:
+        self.checks += int(message.few[0]) + float(message.halves[0])
+
+
+class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    name: ClassVar[str] = "vector-gossip"
+    policy = Gossip
+    timers: ClassVar[tuple[str, ...]] = ("round",)
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "task": gs.Message(90, moves_tasks=True, application=int, tasks=int, path=gs.array(int, ndim=1)),
+        "push": gs.Message(200, values=gs.array(float, ndim=1), weight=float),
+        "late": gs.Message(80, delay=1.5, values=gs.array(float, ndim=1)),
+        "now": gs.Message(80, delay=0, column=gs.array(int, ndim=1), matrix=gs.array(int, ndim=2)),
+        "counts": gs.Message(
+            300,
+            few=gs.array(np.uint16, ndim=1),
+            halves=gs.array(np.float32, ndim=1),
+            signed=gs.array(np.int16, ndim=1),
+            wide=gs.array(np.int32, ndim=1),
+            words=gs.array(np.uint32, ndim=2),
+        ),
+        "again": gs.Message(50, few=gs.array(np.uint16, ndim=1), halves=gs.array(np.float32, ndim=1)),
+    }
+    tables: ClassVar[dict[str, dict[str, type]]] = {
+        "paths": {"length": int, "first": int},
+        "mass": {"first": float, "last": float, "weight": float},
+        "checks": {"value": float},
+    }
+    rounds: int = 4
+
+
+@settings(max_examples=30)
+@given(scenario=scenarios(), rounds=st.integers(1, 5), degree=st.integers(1, 3))
+def test_arrays_of_compiled_nodes_arrive_as_those_of_interpreted_ones(
+    scenario: gs.Scenario, rounds: int, degree: int
+) -> None:
+    scheduler = Scheduler(rounds=rounds, degree=degree)
+    wanted = gs.simulate(scenario, scheduler)
+    found = gs.simulate(scenario, scheduler, nodes="compiled")
+    assert found.digest == wanted.digest
+    assert found.tables == wanted.tables
+
+
+LONG = gs.Scenario(
+    gs.Platform.of([1000.0] * 8),
+    gs.Workload.of([0.0, 3.0, 9.0, 200.0], 6, 1000.0, submitter=[0, 1, 5, 2]),
+    gs.Network(latency=0.4, bandwidth=3000.0, jitter=0.1),
+    faults=gs.Faults.of([1, 2, 1, 3, 4, 5], [0.5, 1.2, 2.5, 2.6, 3.1, 9.3], [0.9, 1.9, 3.4, 3.9, 5.0, 9.9]),
+    seed=5,
+)
+
+
+def test_a_run_with_arrays_continues_from_checkpoints_and_failures() -> None:
+    wanted = gs.simulate(LONG, Scheduler(rounds=9), record=True)
+    assert wanted.messages["dropped"].sum() > 0
+    difference = resume_difference(LONG, Scheduler(rounds=9), wanted, nodes="compiled")
+    assert difference is None
+
+
+@pytest.mark.parametrize("nodes", ["interpreted", "compiled"])
+def test_no_array_is_left_when_no_message_is_under_way(nodes: Any) -> None:
+    """The last application is released long after all gossip has arrived or was dropped."""
+    run = Simulation(LONG, Scheduler(rounds=9), Options(nodes=nodes))
+    core: Any = run.policy.core  # type: ignore[attr-defined]
+    counts: list[int] = []
+    run.engine.at_wave_end(lambda: counts.append(len(core.getstate()["payloads"])))
+    result = run.run()
+    assert result.messages["dropped"].sum() > 0
+    assert max(counts) > 20
+    assert len(core.getstate()["payloads"]) == 0
+
+
+class Wrong(gs.NodeProgram):
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.x, self.few, self.k = np.zeros(3), np.zeros(3, np.uint16), 0
+
+    def send_negative(self, view: Any) -> None:
+        view.send(1, "data", one=self.x, values=np.full(2, -1))
+
+
+def scheduler_of(release: Any, *, receive: Any = None, **fields: Any) -> gs.NodeScheduler:
+    """Return a scheduler whose nodes do `release`, with messages "data" of these fields."""
+    functions = {"on_release": release, **({} if receive is None else {"on_data": receive})}
+    node = type("Node", (Wrong,), functions)
+
+    class Sender(gs.NodeScheduler, frozen=True, kw_only=True):
+        name: ClassVar[str] = "sender"
+        policy = node
+        messages: ClassVar[dict[str, gs.Message]] = {
+            "data": gs.Message(8, **(fields or {"values": gs.array(np.uint16, ndim=1)}))
+        }
+
+    return Sender()
+
+
+SMALL = gs.Scenario(gs.Platform.of([1000.0] * 3), gs.Workload.of([0.0], 1, 1000.0), gs.Network(), seed=1)
+
+
+def _negative(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.send(1, "data", values=np.full(2, -1))
+
+
+def _too_large(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.send(1, "data", values=np.full(4, 65536)[::2])
+
+
+@pytest.mark.parametrize("release", [_negative, _too_large])
+def test_elements_out_of_range_are_rejected_in_both_forms(release: Any) -> None:
+    errors = set()
+    for form in ("interpreted", "compiled"):
+        with pytest.raises(
+            gs.SchedulerError, match="values must be an array of uint16, of one dim"
+        ) as caught:
+            gs.simulate(SMALL, scheduler_of(release), nodes=form)
+        errors.add(str(caught.value))
+    assert len(errors) == 1
+
+
+def _caught(self: Any, view: Any, application: Any, tasks: int) -> None:
+    try:
+        self.send_negative(view)
+    except Exception:
+        view.enqueue(application.number, tasks)
+
+
+@pytest.mark.parametrize("nodes", ["interpreted", "compiled"])
+def test_a_message_that_is_refused_leaves_no_array(nodes: Any) -> None:
+    kinds = {"one": gs.array(float, ndim=1), "values": gs.array(np.uint16, ndim=1)}
+    run = Simulation(SMALL, scheduler_of(_caught, **kinds), Options(nodes=nodes))
+    core: Any = run.policy.core  # type: ignore[attr-defined]
+    run.run()
+    assert len(core.getstate()["payloads"]) == 0
+
+
+def _a_list(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.send(1, "data", values=[1, 2])
+
+
+def _a_number(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.send(1, "data", values=1)
+
+
+def _floats(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.send(1, "data", values=self.x)
+
+
+def _two_dimensions(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.send(1, "data", values=np.zeros((2, 2), np.int64))
+
+
+def _added(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.k = int(self.few[0] + 1)
+
+
+def _scaled(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.x[:] = self.few * 0.5
+
+
+def _summed(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.k = int(self.few.sum())
+
+
+def _root(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.x[:] = np.sqrt(self.few)
+
+
+def _assigned(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.few[0] = tasks
+
+
+@pytest.mark.parametrize(
+    ("release", "text"),
+    [
+        (_a_list, r"field 'values' of 'data' must be an array of uint16, .*; np.array\(...\) makes one"),
+        (_a_number, "field 'values' of 'data' must be an array of uint16, of one dimension, got"),
+        (_floats, r"must be an array of uint16, .* got an array of float; .astype\(np.int64\) makes one"),
+        (_two_dimensions, "must be an array of uint16, of one dimension, got an array of int"),
+        (_added, r"may differ from Python's for numbers of 16 bits, here uint16; convert them first: int\("),
+        (_scaled, r"of 16 bits, here an array of uint16; convert them first: values.astype\(np.int64\)"),
+        (_summed, "of 16 bits, here an array of uint16"),
+        (_root, "of 16 bits, here an array of uint16"),
+        (_assigned, "elements of an array of uint16 must be assigned from numbers of that type, got int"),
+    ],
+)
+def test_arrays_that_cannot_be_compiled_are_named_with_the_remedy(release: Any, text: str) -> None:
+    line = inspect.getsourcelines(release)[1] + 1
+    with pytest.raises(gs.CompileError, match=rf"test_compiled_arrays.py:{line}: Node.on_release: .*{text}"):
+        gs.simulate(SMALL, scheduler_of(release), nodes="compiled")
+
+
+def test_arrays_without_a_number_of_dimensions_are_named() -> None:
+    with pytest.raises(
+        gs.CompileError, match="does not support 'values' of the message 'data': set its ndim in gs.array"
+    ):
+        gs.simulate(SMALL, scheduler_of(_negative, values=gs.array(int)), nodes="compiled")
