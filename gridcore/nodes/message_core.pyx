@@ -45,7 +45,7 @@ import numpy as np
 
 from gridcore.common.state import read, read_only
 from gridcore.nodes.node_events import EVENT_NAMES
-from gridcore.nodes.state import STATE, payload_entries
+from gridcore.nodes.state import STATE
 from gridcore.nodes.view import View
 
 __all__ = ["NodeCore"]
