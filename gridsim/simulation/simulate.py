@@ -463,7 +463,7 @@ class Simulation(Stateful):
         return engine, transport
 
     def _programs_form(self) -> NodeForm | None:
-        """Return the form of the programs: interpreted if nodes are watched and only that form has programs."""
+        """Return the form of the programs: interpreted if nodes are watched and only it has programs."""
         form, forms = self.options.nodes, self.scheduler.node_forms
         if form == "python":
             return "interpreted"

@@ -150,7 +150,7 @@ def _field(path: str, kind: Any, type_: Any) -> Any:
 def _strided(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     """Return a pointer to the description of an array, `Strided` of gridcore.nodes.payloads."""
     array = arrayobj.make_array(type_)(context, builder, value)
-    row, one = _row(builder, 7), ir.Constant(I64, 1)
+    one = ir.Constant(I64, 1)
     shape, strides = (
         cgutils.unpack_tuple(builder, each, type_.ndim) for each in (array.shape, array.strides)
     )
@@ -161,9 +161,7 @@ def _strided(context: Any, builder: Any, type_: Any, value: Any) -> Any:
         *[*shape, one][:2],
         *[*strides, one][:2],
     ]
-    for k, word in enumerate(words):
-        _store(context, builder, row, k, word)
-    return row
+    return _filled_row(context, builder, words)
 
 
 def _store(context: Any, builder: Any, row: Any, at: int, value: Any) -> None:
@@ -259,9 +257,7 @@ class _Later:
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
         kind = ir.Constant(I64, view.program.numbers[types_[1].literal_value])
-        row = _row(builder, len(args) - 2)
-        for k, field_ in enumerate(args[2:]):
-            _store(context, builder, row, k, field_)
+        row = _filled_row(context, builder, args[2:])
         call_core(context, builder, proxy.context, "later", I32, proxy.node, kind, args[0], row)
         return context.get_dummy_value()
 
