@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, MutableSequence, Sequence
+from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -160,6 +162,9 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
             check_handlers(policy, self)
 
 
+#: From this number of tasks and machines on, programs are compiled by default: smaller runs end sooner than
+#: Numba is imported and has compiled the program for the first time.
+COMPILED_FROM = 300_000
 #: A run counts as endless after this many events without a task that is queued or run: a constant, plus a
 #: number per node, plus a number per task.
 PATIENCE, PATIENCE_PER_NODE, PATIENCE_PER_TASK = 500_000, 1_000, 10
@@ -362,6 +367,9 @@ class Adapter(CorePolicy):
     def _compile(self) -> CompiledPrograms | Handlers | None:
         """Return the compiled form of the programs; None if the run uses interpreted nodes."""
         parameters, run, nodes = self.parameters, self.run, self.run.nodes
+        if nodes is None and self._pays_to_compile():
+            with suppress(CompileError):
+                return compile_programs(parameters)
         if (nodes or parameters.node_forms[0]) != "compiled":
             return None
         handlers: Handlers | None = parameters.hand_compiled(len(run.speeds), len(run.applications))
@@ -386,6 +394,22 @@ class Adapter(CorePolicy):
             )
         _check_classes_known(parameters)
         return compile_programs(parameters)
+
+    def _pays_to_compile(self) -> bool:
+        """Return whether to compile programs that run interpreted by default."""
+        parameters, run = self.parameters, self.run
+        return (
+            isinstance(parameters, NodeScheduler)
+            and type(parameters).hand_compiled is Declarations.hand_compiled
+            and parameters.node_forms[0] == "interpreted"
+            and "compiled" in parameters.node_forms
+            and int(run.applications.tasks.sum()) + len(run.speeds) >= COMPILED_FROM
+            and run.core is None
+            and run.observations is None
+            and run.recorder is None
+            and type(parameters).program is NodeScheduler.program
+            and find_spec("numba") is not None
+        )
 
     def new_programs(self, nodes: Sequence[int]) -> list[Any]:
         """Make programs for `nodes`, which have not started yet."""
