@@ -10,6 +10,7 @@ cimport cython
 
 from libc.math cimport INFINITY, fmod, isfinite, rint
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from gridcore.common.arguments cimport (
 from gridcore.common.cells cimport add_narrow, debit_narrow_rows, debit_rows, detect, narrow, saturating_add, widen
 from gridcore.queues.availability cimport Grid, check_grid
 
-__all__ = ["aggregate", "aggregate_into", "debit", "debit_drop", "lookup", "lowest_stretch", "split"]
+__all__ = ["KERNELS", "aggregate", "aggregate_into", "debit", "debit_drop", "lookup", "lowest_stretch", "split"]
 
 detect(1)
 
@@ -135,9 +136,9 @@ cdef object into(object out, object array):
     return out
 
 
-cdef Py_ssize_t last_at_most(const double[::1] samples, double value) noexcept nogil:
+cdef Py_ssize_t last_at_most(const double* samples, Py_ssize_t n, double value) noexcept nogil:
     """Return the index of the largest sample <= value, -1 if there is none."""
-    cdef Py_ssize_t lo = 0, hi = samples.shape[0], mid
+    cdef Py_ssize_t lo = 0, hi = n, mid
     while lo < hi:
         mid = (lo + hi) >> 1
         if samples[mid] <= value:
@@ -147,9 +148,9 @@ cdef Py_ssize_t last_at_most(const double[::1] samples, double value) noexcept n
     return lo - 1
 
 
-cdef Py_ssize_t first_at_least(const double[::1] samples, double value) noexcept nogil:
+cdef Py_ssize_t first_at_least(const double* samples, Py_ssize_t n, double value) noexcept nogil:
     """Return the index of the smallest sample >= value, or the number of samples if there is none."""
-    cdef Py_ssize_t lo = 0, hi = samples.shape[0], mid
+    cdef Py_ssize_t lo = 0, hi = n, mid
     while lo < hi:
         mid = (lo + hi) >> 1
         if samples[mid] < value:
@@ -201,39 +202,51 @@ def lookup(summary: ArrayLike, grid: SummaryGrid, double stretch, double size, d
     cdef const double[::1] axis_s = grid.stretch
     cdef const double[::1] axis_w = grid.size
     cdef const double[::1] axis_a = grid.task_size
+    cdef Grid g
+    g.n_stretch, g.n_size, g.n_task_size = axis_s.shape[0], axis_w.shape[0], axis_a.shape[0]
+    g.stretch, g.size, g.task_size = &axis_s[0], &axis_w[0], &axis_a[0]
+    if leaves is not None:
+        leaves = as_index(leaves, "leaves")
+    cdef double total = -1.0 if speed is None else speed, longest = -1.0 if longest_task is None else longest_task
+    cdef int known = (speed is not None) + 2 * (leaves is not None) + 4 * (longest_task is not None)
+    return find(&n[0, 0, 0], &g, stretch, size, task_size, release, cell_release, known, total,
+                1 if leaves is None else leaves, longest)
+
+
+cdef long long find(const unsigned int* n, const Grid* g, double stretch, double size, double task_size, double release,
+                    double cell_release, long long known, double speed, double leaves, double longest) except -1:
+    """Return the result of `lookup`; bits 0 to 2 of `known` are whether speed, leaves and longest task are given."""
     cdef Py_ssize_t i, j, k
-    cdef double shift, total = 0.0, longest = 0.0, lost
+    cdef double shift, lost
+    cdef unsigned int room
     check_scalar(stretch, "stretch", NOT_NEGATIVE)
     check_scalar(size, "size", POSITIVE)
     check_scalar(task_size, "task_size", POSITIVE)
     check_scalar(release, "release", FINITE)
     check_scalar(cell_release, "cell_release", FINITE)
-    if speed is not None:
-        total = speed
-        check_scalar(total, "speed", POSITIVE)
-    if leaves is not None:
-        leaves = as_index(leaves, "leaves")
-        if leaves < 1:
-            raise ValueError(f"leaves must be >= 1, got {leaves}")
-    if longest_task is not None:
-        longest = longest_task
+    if known & 1:
+        check_scalar(speed, "speed", POSITIVE)
+    if known & 2 and leaves < 1:
+        raise ValueError(f"leaves must be >= 1, got {leaves:.0f}")
+    if known & 4:
         check_scalar(longest, "longest_task", NOT_NEGATIVE)
-    i = last_at_most(axis_s, stretch)
-    k = first_at_least(axis_a, task_size)
-    if i < 0 or k >= axis_a.shape[0]:
+    i = last_at_most(g.stretch, g.n_stretch, stretch)
+    k = first_at_least(g.task_size, g.n_task_size, task_size)
+    if i < 0 or k >= g.n_task_size:
         return 0
     shift = release - cell_release
-    j = last_at_most(axis_w, size + shift / stretch)
+    j = last_at_most(g.size, g.n_size, size + shift / stretch)
     if j < 0:
         return 0
-    if shift <= 0.0 or n[i, j, k] == 0:
-        return n[i, j, k]
-    if speed is None or leaves is None or longest_task is None:
+    room = n[(i * g.n_size + j) * g.n_task_size + k]
+    if shift <= 0.0 or room == 0:
+        return room
+    if known != 7:
         return 0
-    lost = quotient_up(total * shift + <double>leaves * longest, axis_a[k]) + (<double>leaves - 1.0)
-    if lost >= n[i, j, k]:
+    lost = quotient_up(speed * shift + leaves * longest, g.task_size[k]) + (leaves - 1.0)
+    if lost >= room:
         return 0
-    return n[i, j, k] - <unsigned int>lost
+    return room - <unsigned int>lost
 
 
 # --- Algorithm 4 and shares -----------------------------------------------------------------------
@@ -273,11 +286,19 @@ def split(available: ArrayLike, n_tasks: int) -> Integers:
     Raises ValueError for ``n_tasks`` above the sum.
     """
     cdef const unsigned long long[::1] room = as_counts(available, "available")
-    cdef Py_ssize_t n = room.shape[0], i, k
+    n_tasks = as_index(n_tasks, "n_tasks")
+    result = np.zeros(room.shape[0], dtype=np.int64)
+    cdef long long[::1] share = result.view(np.longlong)
+    divide(&room[0] if room.shape[0] else NULL, room.shape[0], n_tasks, &share[0] if share.shape[0] else NULL)
+    return result
+
+
+cdef int divide(const unsigned long long* room, Py_ssize_t n, object n_tasks, long long* share) except -1:
+    """Write the result of `split` to `share`, which is zero."""
+    cdef Py_ssize_t i, k
     cdef unsigned long long tasks, total = 0, product, left
     cdef unsigned long long* rest
     cdef bint wide = False
-    n_tasks = as_index(n_tasks, "n_tasks")
     if n_tasks < 0:
         raise ValueError(f"n_tasks must be >= 0, got {n_tasks}")
     for i in range(n):
@@ -288,10 +309,8 @@ def split(available: ArrayLike, n_tasks: int) -> Integers:
         raise ValueError(f"n_tasks must be at most {everything}, the sum of available, got {n_tasks}")
     if n_tasks > 9223372036854775807:
         raise ValueError(f"n_tasks must be < 2**63, got {n_tasks}")
-    result = np.zeros(n, dtype=np.int64)
-    cdef long long[::1] share = result.view(np.longlong)   # OUT
     if n_tasks == 0:
-        return result
+        return 0
     tasks = n_tasks
     if wide or total > 18446744073709551615ULL // tasks:
         # products that large are rare, so slow Python integers are fine: they do not overflow
@@ -304,7 +323,7 @@ def split(available: ArrayLike, n_tasks: int) -> Integers:
         for at in sorted(range(n), key=remainders.__getitem__)[:tasks]:
             k = at
             share[k] += 1
-        return result
+        return 0
     rest = <unsigned long long*>malloc(n * sizeof(unsigned long long))
     if rest == NULL:
         raise MemoryError()
@@ -324,10 +343,11 @@ def split(available: ArrayLike, n_tasks: int) -> Integers:
             share[k] += 1
             left -= 1
     elif left > 0:
-        order = np.argsort(~np.asarray(<unsigned long long[:n]>rest), kind="stable")
-        result[order[:left]] += 1
+        for at in np.argsort(~np.asarray(<unsigned long long[:n]>rest), kind="stable")[:left].tolist():
+            k = at
+            share[k] += 1
     free(rest)
-    return result
+    return 0
 
 
 # --- debit ----------------------------------------------------------------------------------------
@@ -546,3 +566,33 @@ def debit(summary: ArrayLike, grid: SummaryGrid, *, tasks: ArrayLike, task_size:
                     for k in range(na):
                         out[i, j, k] = values[i, j, k] - drops[k] if values[i, j, k] > drops[k] else 0
     return result
+
+
+# --- calls of compiled handlers --------------------------------------------------------------------
+
+cdef int aggregate_rows(const unsigned int* rows, long long children, long long cells, unsigned int* out) noexcept:
+    """Write the result of `aggregate`."""
+    if children == 0:
+        memset(out, 0, cells * sizeof(unsigned int))
+    elif children == 1:
+        memcpy(out, rows, cells * sizeof(unsigned int))
+    else:
+        add_children(rows, children, cells, out)
+    return 0
+
+
+cdef int split_tasks(const long long* available, long long n, long long n_tasks, long long* share) except -1:
+    """Write the result of `split` to `share`, which is zero."""
+    cdef Py_ssize_t k
+    for k in range(n):
+        if available[k] < 0:
+            raise ValueError(f"available[{k}] must be >= 0, got {available[k]}")
+    return divide(<const unsigned long long*> available, n, n_tasks, share)
+
+
+#: Name -> address of a C function that compiled handlers call by this name.
+KERNELS = {
+    "gridcore_aggregate": <size_t> &aggregate_rows,
+    "gridcore_lookup": <size_t> &find,
+    "gridcore_split": <size_t> &split_tasks,
+}

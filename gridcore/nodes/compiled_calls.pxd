@@ -5,6 +5,7 @@ from cpython.ref cimport PyObject
 from gridcore.nodes.node_actions cimport NodeActions
 from gridcore.nodes.payloads cimport Strided
 from gridcore.nodes.rows cimport Head
+from gridcore.queues.availability cimport Grid
 
 # The first argument of compiled handlers: fields of 64 bits each, in the order of `CONTEXT`.
 cdef struct Context:
@@ -51,6 +52,8 @@ cdef struct Context:
     int (*board_add)(PyObject*, long long, long long, long long, double, long long) except -1
     long long (*tasks_at)(PyObject*, long long) except -1
     int (*store)(PyObject*, long long, long long, long long, const Strided*) except -1
+    int (*sample)(PyObject*, long long, const Grid*, long long, unsigned int*) except -1
+    int (*slots)(PyObject*, long long, long long, long long, long long, long long, long long) except -1
     # containers, `gridcore.nodes.rows`
     long long* (*queue_push)(Head*, long long) except NULL
     int (*queue_pop)(Head*, long long*, long long) except -1

@@ -3,6 +3,7 @@
 from cpython.ref cimport PyObject
 from libc.string cimport memcpy
 
+from gridcore.common.instants cimport NEVER
 from gridcore.nodes.holdings cimport holdings_give
 from gridcore.nodes.kinds cimport MessageKind, TimerKind
 from gridcore.nodes.node_actions cimport check_may_act
@@ -13,6 +14,7 @@ from gridcore.nodes.rows cimport (
     map_remove, queue_at, queue_pop, queue_push, rows_clear,
 )
 from gridcore.nodes.timers cimport timers_cancel, timers_cancel_fields
+from gridcore.queues.availability cimport Grid
 from gridcore.queues.task_queues cimport TaskQueues
 
 import numpy as np
@@ -27,7 +29,7 @@ CONTEXT = (
     "size", "release", "board_rows", "place", "send", "finish_send", "later", "enqueue", "waiting", "work", "minimum_stretch",
     "timer", "timer_at", "timer_fields", "timer_fields_at", "cancel", "act", "check_known", "draw", "integer", "held",
     "take", "queued", "completed", "note", "decide", "publish", "check_board", "board", "board_number", "board_least",
-    "board_add", "tasks_at", "store",
+    "board_add", "tasks_at", "store", "sample", "slots",
     "queue_push", "queue_pop", "queue_at", "heap_push", "heap_pop", "heap_at", "map_find", "map_get", "map_put",
     "map_discard", "map_remove", "map_at", "map_next", "map_pop", "rows_clear", "iteration_error",
 )
@@ -57,6 +59,7 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     c.publish, c.check_board, c.board, c.board_number = publish_number, check_board, read_board, read_number
     c.board_least, c.board_add, c.tasks_at = find_least, add_to_number, count_tasks
     c.completed, c.store = completed_tasks, store_array
+    c.sample, c.slots = sample_cells, change_slots
     c.queue_push, c.queue_pop, c.queue_at = queue_push, queue_pop, queue_at
     c.heap_push, c.heap_pop, c.heap_at = heap_push, heap_pop, heap_at
     c.map_find, c.map_get, c.map_put, c.map_discard, c.map_remove = map_find, map_get, map_put, map_discard, map_remove
@@ -284,6 +287,20 @@ cdef int add_to_number(PyObject* core, long long node, long long row, long long 
                        long long is_last) except -1:
     check_may_act(<NodeActions> core, node)
     return (<NodeActions> core)._add_to_board(node, row, column, delta, is_last)
+
+
+cdef int sample_cells(PyObject* core, long long node, const Grid* grid, long long release, unsigned int* out) except -1:
+    """Write the summary of the node's machine; the lowest `release` stands for now."""
+    cdef NodeActions c = <NodeActions> core
+    return c._sample_cells(c.links.machine_of[node], grid, c.now if release == -NEVER - 1 else release, out)
+
+
+cdef int change_slots(PyObject* core, long long node, long long is_reserved, long long application, long long attempt,
+                      long long start, long long number) except -1:
+    """Call `reserve` or `release` of the node's `View.slots`."""
+    cdef NodeActions c = <NodeActions> core
+    slots = None if c.slots is None else c.slots(node)
+    return (slots.reserve if is_reserved else slots.release)(application, attempt, start, number)
 
 
 cdef int add_note(PyObject* core, long long node, long long table, const long long* row) except -1:

@@ -3,12 +3,10 @@
 The rows of interpreted and compiled nodes are in the same memory, `gridcore.nodes.rows`.
 """
 
-import numbers
-import operator
-
 cimport cython
 from libc.string cimport memcpy, memset
 
+from gridcore.common.scalars cimport integer, real
 from gridcore.nodes.rows cimport (
     Head, block_rows, heap_at, heap_pop, heap_push, map_at, map_discard, map_find, map_get, map_next, map_pop,
     map_put, map_remove, iteration_error, queue_at, queue_pop, queue_push, rows_clear,
@@ -23,7 +21,6 @@ __all__ = [
 
 cdef enum:
     MAX_COLUMNS = 16
-cdef object LOWEST = -(2**63), HIGHEST = 2**63 - 1
 cdef dict row_types = {}
 
 
@@ -70,30 +67,10 @@ cdef class RowType:
         for k in range(len(values)):
             value = values[k]
             if self.column_types[k] is float:
-                (<double*> row)[k + self.has_key] = value if type(value) is float else real(self.column_names[k], value)
+                (<double*> row)[k + self.has_key] = value if type(value) is float else real(value, self.column_names[k])
             else:
-                row[k + self.has_key] = integer(self.column_names[k], value)
+                row[k + self.has_key] = integer(value, self.column_names[k])
         return 0
-
-
-cdef long long integer(name, value) except? -1:
-    """Return an integer of 64 bits; raise TypeError or OverflowError for other values."""
-    if type(value) is not int:
-        if isinstance(value, np.bool_):
-            value = bool(value)
-        try:
-            value = operator.index(value)
-        except TypeError:
-            raise TypeError(f"{name} must be a whole number, got {value!r}") from None
-    if not LOWEST <= value <= HIGHEST:
-        raise OverflowError(f"{name} must be in -2**63..2**63-1, got {value!r}")
-    return value
-
-
-cdef double real(name, value) except? -1.0:
-    if not isinstance(value, (numbers.Real, np.bool_)):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    return float(value)
 
 
 cdef RowType row_type_of(dict columns, str owner, bint has_key):
@@ -196,7 +173,7 @@ def rebuild(kind: type[Container], columns: dict[str, type], rows: Integers | No
     source = np.ascontiguousarray(rows, np.int64)
     if source.shape[1] != container.columns.words:
         raise ValueError(f"rows must have {container.columns.words} words each, got {source.shape[1]}")
-    if container.columns.has_key and (np.asarray(source)[:, 0] == LOWEST).any():
+    if container.columns.has_key and (np.asarray(source)[:, 0] == -(2**63)).any():
         raise ValueError("keys must be above -2**63")
     for k in range(source.shape[0]):
         container._append(&source[k, 0])
@@ -279,7 +256,7 @@ cdef class Fifo(Container):
         return self.columns._values(words)
 
     def __getitem__(self, k):
-        return self.columns._values(queue_at(&self.head, integer("index", k), self.columns.words))
+        return self.columns._values(queue_at(&self.head, integer(k, "index"), self.columns.words))
 
     cdef const long long* _row(self, long long at) except NULL:
         return queue_at(&self.head, at, self.columns.words)
@@ -343,7 +320,7 @@ cdef class Heap(Container):
         return self.columns._values(words)
 
     def __getitem__(self, k):
-        return self.columns._values(heap_at(&self.head, integer("index", k)))
+        return self.columns._values(heap_at(&self.head, integer(k, "index")))
 
     cdef list _texts(self):
         return [repr(row) for row in sorted(self.columns._values(self._row(k)) for k in range(self.head.n))]
@@ -359,7 +336,7 @@ cdef class KeyedContainer(Container):
         return self.head.first
 
     def __contains__(self, key):
-        return map_find(&self.head, integer("key", key), self.columns.words) != NULL
+        return map_find(&self.head, integer(key, "key"), self.columns.words) != NULL
 
     cdef long long _next(self, long long at) noexcept:
         return map_next(&self.head, at, self.columns.words)
@@ -393,15 +370,15 @@ cdef class IntSet(KeyedContainer):
 
     def add(self, key: int):
         """Add a number, after the others, unless it is there already."""
-        map_put(&self.head, integer("key", key), 1)
+        map_put(&self.head, integer(key, "key"), 1)
 
     def discard(self, key: int):
         """Remove a number if it is there."""
-        map_discard(&self.head, integer("key", key), 1)
+        map_discard(&self.head, integer(key, "key"), 1)
 
     def remove(self, key: int):
         """Remove a number; raise KeyError if it is not there."""
-        map_remove(&self.head, integer("key", key), 1)
+        map_remove(&self.head, integer(key, "key"), 1)
 
     def pop(self) -> int:
         """Remove the number that was added first and return it; raise KeyError if the set is empty."""
@@ -410,7 +387,7 @@ cdef class IntSet(KeyedContainer):
         return words[0]
 
     def __getitem__(self, k):
-        return map_at(&self.head, integer("index", k), 1)[0]
+        return map_at(&self.head, integer(k, "index"), 1)[0]
 
 
 @cython.final
@@ -436,21 +413,21 @@ cdef class IntMap(KeyedContainer):
         self.columns = row_type_of(columns, "IntMap", True)
 
     def __getitem__(self, key):
-        return self.columns._values(map_get(&self.head, integer("key", key), self.columns.words))
+        return self.columns._values(map_get(&self.head, integer(key, "key"), self.columns.words))
 
     def __setitem__(self, key, value):
         cdef long long[MAX_COLUMNS + 1] words
         cdef bint is_row = isinstance(value, tuple)
         self.columns._fill(words, value if is_row else (value,), "a value of an IntMap")
-        words[0] = integer("key", key)
+        words[0] = integer(key, "key")
         self._append(words)
 
     def __delitem__(self, key):
-        map_remove(&self.head, integer("key", key), self.columns.words)
+        map_remove(&self.head, integer(key, "key"), self.columns.words)
 
     def get(self, key: int, default: Any) -> Any:
         """Return the value of a key; `default` if there is none."""
-        cdef const long long* row = map_find(&self.head, integer("key", key), self.columns.words)
+        cdef const long long* row = map_find(&self.head, integer(key, "key"), self.columns.words)
         return default if row == NULL else self.columns._values(row)
 
     def pop(self, key: int) -> Any:

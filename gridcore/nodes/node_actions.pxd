@@ -11,6 +11,7 @@ from gridcore.nodes.random_stream cimport RandomStream
 from gridcore.nodes.roles cimport Role
 from gridcore.nodes.timers cimport Timers
 from gridcore.nodes.active_set cimport ActiveSet
+from gridcore.queues.availability cimport Grid
 from gridcore.queues.task_queues cimport TaskQueues
 
 cdef class NodeActions:
@@ -24,6 +25,7 @@ cdef class NodeActions:
     cdef readonly long long now         #: ns
     cdef object convert, error_type, add_note, record_decision  # `NodeCore` describes attributes without a comment
     cdef object compiled_form
+    cdef object slots
     # messages
     cdef Py_ssize_t n_kinds
     cdef list kinds                     # by their numbers
@@ -75,6 +77,7 @@ cdef class NodeActions:
     cdef double _work(self, Py_ssize_t machine) except -1.0
     cdef double _minimum_stretch(self, Py_ssize_t machine) except -1.0
     cdef object _sample(self, Py_ssize_t machine, grid, long long release)
+    cdef int _sample_cells(self, Py_ssize_t machine, const Grid* grid, long long release, unsigned int* out) except -1
     cdef tuple _queued(self, Py_ssize_t machine)
     cdef list _completed(self, Py_ssize_t machine)
     cdef int _read_completions(self) except -1

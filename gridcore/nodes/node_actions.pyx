@@ -253,22 +253,26 @@ cdef class NodeActions:
 
     cdef object _sample(self, Py_ssize_t machine, grid, long long release):
         cdef Grid g
-        cdef Scratch s
         if type(grid) is not SummaryGrid:
             raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
-        if not self.now <= release <= LATEST:
-            raise ValueError(f"release must be in {self.now}..{LATEST} ns, got {release}")
         cdef const double[::1] stretch = grid.stretch, size = grid.size, task_size = grid.task_size
         result = np.empty(grid.cells, np.uint32)
         cdef unsigned int[::1] out = result
         g.n_stretch, g.n_size, g.n_task_size = stretch.shape[0], size.shape[0], task_size.shape[0]
         g.stretch, g.size, g.task_size = &stretch[0], &size[0], &task_size[0]
+        self._sample_cells(machine, &g, release, &out[0])
+        return result.reshape(grid.shape)
+
+    cdef int _sample_cells(self, Py_ssize_t machine, const Grid* grid, long long release, unsigned int* out) except -1:
+        cdef Scratch s
+        if not self.now <= release <= LATEST:
+            raise ValueError(f"release must be in {self.now}..{LATEST} ns, got {release}")
         self._catch_up(machine)
         if not scratch_make(&s, self.queues.capacity):
             raise MemoryError
-        self.queues._sample(machine, self.now, release, &g, &out[0], &s)
+        self.queues._sample(machine, self.now, release, grid, out, &s)
         scratch_free(&s)
-        return result.reshape(grid.shape)
+        return 0
 
     cdef tuple _queued(self, Py_ssize_t machine):
         cdef int[:, :, ::1] share

@@ -25,7 +25,7 @@ cdef struct DueTimer:                   # ordered by `item` (node and name), the
 cdef class NodeEvents(NodeActions):
     cdef readonly object programs       # list of objects, or `NodeRecords`
     cdef list views                     # per node; None until the first event
-    cdef object slots, report_lost
+    cdef object report_lost
     cdef bint has_on_end, has_on_done  # whether nodes of a role have these handlers
     cdef bint until_done, until_placed
     cdef unsigned char[::1] up

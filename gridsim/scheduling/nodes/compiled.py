@@ -24,9 +24,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from gridcore.fair_tree.summaries import KERNELS
 from gridcore.nodes.compiled_calls import CONTEXT
 from gridcore.nodes.containers import Container
 from gridcore.nodes.state import ARRAY_TYPES
+from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.errors import CompileError
 from gridsim.scheduling.nodes.attributes import attributes_of
 from gridsim.scheduling.nodes.compilable import compile_error, place_of
@@ -122,9 +124,9 @@ def compile_programs(scheduler: Any) -> CompiledPrograms:
         raise ImportError(
             f'compiling {name} requires Numba; install it with: pip install "gridsched[jit]"'
         ) from None
-    parameters, texts = _parameters(scheduler)
+    parameters, constants = _parameters(scheduler)
     return CompiledPrograms(
-        {role: _compile_role(scheduler, role, parameters, texts) for role in role_classes(scheduler)},
+        {role: _compile_role(scheduler, role, parameters, constants) for role in role_classes(scheduler)},
         parameters,
         _timer_names(scheduler),
         [(name, dict(columns)) for name, columns in scheduler.tables.items()],
@@ -133,7 +135,7 @@ def compile_programs(scheduler: Any) -> CompiledPrograms:
 
 
 def _compile_role(
-    scheduler: Any, role: str, parameters: np.ndarray[Any, Any], texts: dict[str, str | None]
+    scheduler: Any, role: str, parameters: np.ndarray[Any, Any], constants: dict[str, Any]
 ) -> CompiledProgram:
     import numba
 
@@ -170,21 +172,24 @@ def _compile_role(
             (name, type(entry), entry.columns.names, entry.columns.kinds)
             for name, entry in containers.items()
         ],
-        sorted(texts.items(), key=str),
+        sorted(constants.items(), key=str),
         [(name, [(field, str(of)) for field, of in kind.fields.items()], kind.moves_tasks, sizes.get(name))
          for name, kind in messages.items()],
         local_kinds, sorted(checked_kinds), list(timers.values()), timer_names, tables, actions, roles, role,
         entries, scheduler.numbers,
     )  # fmt: skip
+    for symbol, address in KERNELS.items():  # LLVM ends the process if it does not know a name
+        import_module("llvmlite.binding").add_symbol(symbol, address)
     store = _Store(key)
     addresses = store.load([name for name, _, _ in entries], code)
     if addresses is None:
         numba_methods = import_module("gridsim.scheduling.nodes.numba_methods")
+        import_module("gridsim.scheduling.nodes.numba_kernels")  # registers types and functions
         program = numba_methods.Program(
             policy,
             initial_state.dtype,
             parameters.dtype,
-            texts,
+            constants,
             containers,
             {name: kind.fields for name, kind in messages.items()},
             numbers,
@@ -277,10 +282,10 @@ def _place_of_attribute(policy: type, attribute: str) -> str:
     return min(places, key=lambda at: at[0], default=(0, f"{place_of(policy)}{policy.__name__}"))[1]
 
 
-def _parameters(scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, str | None]]:
-    """Return the parameters that are numbers, as a record, and those that are strings or None."""
+def _parameters(scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
+    """Return the parameters that are numbers, as a record, and those that are strings, grids or None."""
     numbers: dict[str, Any] = {}
-    texts: dict[str, str | None] = {}
+    constants: dict[str, Any] = {}
     members = inspect.getmembers_static(type(scheduler))
     properties = [name for name, entry in members if isinstance(entry, property)]
     for name in (*scheduler.__struct_fields__, *properties):
@@ -290,14 +295,14 @@ def _parameters(scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, str | N
             continue
         if type(value) in _NUMBERS:
             numbers[name] = value
-        elif value is None or isinstance(value, str):
-            texts[name] = value
+        elif value is None or isinstance(value, (str, SummaryGrid)):
+            constants[name] = value
     record = np.zeros(
         1, np.dtype([(name, _NUMBERS[type(value)]) for name, value in numbers.items()], align=True)
     )
     for name, value in numbers.items():
         record[name][0] = value
-    return record, texts
+    return record, constants
 
 
 def _entries(
@@ -390,8 +395,10 @@ def _key(policy: type, *dependencies: Any) -> str:
             digest.update(f"{type(value).__name__}:{value!r};".encode())
         elif isinstance(value, np.ndarray):
             digest.update(value.tobytes())
+        elif isinstance(value, SummaryGrid):
+            add([value.stretch, value.size, value.task_size])
 
-    add((CONTEXT, platform.machine(), _cpu()))
+    add((CONTEXT, sorted(KERNELS), platform.machine(), _cpu()))
     for cls in policy.__mro__:
         add(
             [

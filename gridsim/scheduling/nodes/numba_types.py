@@ -34,6 +34,7 @@ from gridcore.nodes.view import View
 from gridsim.model.applications import Application
 from gridsim.scheduling.nodes.compilable import NotCompiled, compilable_function
 from gridsim.scheduling.nodes.program import ArrayField, NodeProgram
+from gridsim.scheduling.nodes.slots import MachineSlots
 from gridsim.scheduling.nodes.super_calls import method_text, split_base_name
 from gridsim.scheduling.nodes.timers import Timer
 
@@ -53,6 +54,7 @@ __all__ = [
     "ParametersType",
     "Program",
     "RandomType",
+    "SlotsType",
     "ViewType",
     "NameType",
     "Names",
@@ -62,6 +64,7 @@ __all__ = [
     "call_core",
     "call_function",
     "call_unchecked",
+    "check_result",
     "field_type",
     "load_applications",
     "load_slot",
@@ -84,8 +87,8 @@ class Program:
         The class of the nodes.
     state, parameters
         The records of a node's attributes and of the scheduler's parameters that are numbers.
-    texts
-        The scheduler's parameters that are strings or None.
+    constants
+        The scheduler's parameters that are strings, grids of summaries or None.
     containers
         Attribute of a node -> a container with the columns of that attribute.
     kinds, numbers
@@ -119,7 +122,7 @@ class Program:
     policy: type
     state: np.dtype[Any]
     parameters: np.dtype[Any]
-    texts: dict[str, str | None]
+    constants: dict[str, Any]
     containers: dict[str, Container]
     kinds: dict[str, dict[str, Any]]
     numbers: dict[str, int]
@@ -204,6 +207,10 @@ class RandomType(_ProgramType):
     """Numba type of ``view.random``."""
 
 
+class SlotsType(_ProgramType):
+    """Numba type of ``view.slots``."""
+
+
 class ApplicationType(_ProgramType):
     """Numba type of the application in ``on_release`` and of ``view.application(number)``."""
 
@@ -256,6 +263,7 @@ _model(ParametersType, ("parameters", types.voidptr))
 _model(ViewType, ("context", types.voidptr), ("node", types.int64))
 _model(BoardType, ("context", types.voidptr), ("node", types.int64))
 _model(RandomType, ("context", types.voidptr), ("node", types.int64))
+_model(SlotsType, ("context", types.voidptr), ("node", types.int64))
 _model(ApplicationType, ("context", types.voidptr), ("number", types.int64))
 _model(MessageType, ("row", types.voidptr), ("kind", types.int64))
 
@@ -328,13 +336,17 @@ def call_unchecked(builder: Any, pointer: Any, name: str, result: Any, *args: An
 
 def call_checked(context: Any, builder: Any, pointer: Any, name: str, result: Any, *args: Any) -> Any:
     """Call a function of the context; if it raises, the handler ends."""
-    value = call_unchecked(builder, pointer, name, result, *args)
-    if isinstance(result, ir.PointerType):
+    return check_result(context, builder, call_unchecked(builder, pointer, name, result, *args))
+
+
+def check_result(context: Any, builder: Any, value: Any) -> Any:
+    """Return the result of a C function; if the function raised an error, the handler ends."""
+    if isinstance(value.type, ir.PointerType):
         failed = cgutils.is_null(builder, value)
-    elif isinstance(result, ir.DoubleType):
-        failed = builder.fcmp_ordered("==", value, ir.Constant(result, -1.0))
+    elif isinstance(value.type, ir.DoubleType):
+        failed = builder.fcmp_ordered("==", value, ir.Constant(value.type, -1.0))
     else:
-        failed = builder.icmp_signed("==", value, ir.Constant(result, -1))
+        failed = builder.icmp_signed("==", value, ir.Constant(value.type, -1))
     with cgutils.if_unlikely(builder, failed):
         # Python's error is set; this one only leads to the `except` or to the end of the handler
         context.call_conv.return_user_exc(builder, Exception, ())
@@ -464,8 +476,9 @@ def _view_neighbours(context: Any, builder: Any, type_: Any, value: Any) -> Any:
 
 
 @_attribute(ViewType, "random", lambda view: RandomType(view.program))
-def _view_random(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    return value
+@_attribute(ViewType, "slots", lambda view: SlotsType(view.program))
+def _same(context: Any, builder: Any, type_: Any, value: Any) -> Any:
+    return value  # the members of these types are the same
 
 
 @_attribute(ViewType, "waiting", types.int64)
@@ -616,6 +629,7 @@ class _TableAttributes(templates.AttributeTemplate):
 _INTERPRETED_CLASSES = {
     ViewType: ("view", View),
     RandomType: ("view.random", RandomStream),
+    SlotsType: ("view.slots", MachineSlots),
     ApplicationType: ("application", Application),
 }
 
@@ -779,18 +793,18 @@ class _ParametersAttributes(templates.AttributeTemplate):
         program = parameters.program
         if attr in (program.parameters.names or ()):
             return field_type(program.parameters, attr)
-        if attr in program.texts:
-            text = program.texts[attr]
-            return types.none if text is None else NameType((text,))
-        known = listed([*(program.parameters.names or ()), *program.texts], attr)
+        if attr in program.constants:
+            value = program.constants[attr]
+            return NameType((value,)) if isinstance(value, str) else typeof(value)
+        known = listed([*(program.parameters.names or ()), *program.constants], attr)
         raise NotCompiled(f"self.parameters.{attr} must be a number, a bool or a string; {known}")
 
 
 @imputils.lower_getattr_generic(ParametersType)
 def _parameter(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:
     program = type_.program
-    if attr in program.texts:
-        return ir.Constant(I64, 0) if program.texts[attr] is not None else context.get_dummy_value()
+    if attr in program.constants:
+        return ir.Constant(I64, 0) if isinstance(program.constants[attr], str) else context.get_dummy_value()
     pointer = member(context, builder, type_, value, "parameters")
     return _load(context, builder, program.parameters, pointer, attr)
 

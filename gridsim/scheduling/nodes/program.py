@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.common.names import listed
+from gridcore.common.scalars import integer, real
 from gridcore.nodes.containers import Container, Fifo, Heap, IntMap, IntSet, rebuild
 from gridcore.nodes.view import View
 from gridsim.engine.transport import MAX_BYTES, Transport, message
@@ -24,8 +24,6 @@ from gridsim.support.clock import NS
 from gridsim.support.state import Stateful, keep_in_checkpoints
 
 __all__ = [
-    "HIGHEST",
-    "LOWEST",
     "ArrayField",
     "NodeProgram",
     "Message",
@@ -321,10 +319,6 @@ for _cls in (Fifo, Heap, IntMap, IntSet):
     keep_in_checkpoints(_cls, _container_to_plain, partial(_container_from_plain, _cls))
 
 
-#: The range of integer fields and columns.
-LOWEST, HIGHEST = -(2**63), 2**63 - 1
-
-
 def as_number(kind: Any, value: Any, node: int, name: str) -> Any:
     """Return `value`, which `node` passed as `name`, as an ``int``, a ``float``, or a NumPy array.
 
@@ -341,16 +335,9 @@ def as_number(kind: Any, value: Any, node: int, name: str) -> Any:
     if isinstance(kind, ArrayField):
         return _as_array(kind, value, node, name)
     try:
-        if kind is int:
-            value_of = int(value) if isinstance(value, np.bool_) else operator.index(value)
-            if LOWEST <= value_of <= HIGHEST:
-                return value_of
-        elif isinstance(value, (Real, np.bool_)):
-            return float(value)
-    except (TypeError, OverflowError):
-        pass
-    expected = "a whole number of 64 bits" if kind is int else "a number in the range of a float"
-    raise SchedulerError(f"node {node}: {name} must be {expected}, got {value!r}") from None
+        return integer(value, name) if kind is int else real(value, name)
+    except (TypeError, OverflowError) as error:
+        raise SchedulerError(f"node {node}: {error}") from None
 
 
 def _as_array(kind: ArrayField, value: Any, node: int, name: str) -> NDArray[Any]:

@@ -1,0 +1,293 @@
+"""Kernels of `gridcore` in compiled nodes: summaries of availability, and reservations of slots.
+
+`View.sample` and `View.slots` are called through the `Context` of the core; the functions of
+`gridcore.fair_tree.summaries` are symbols that `gridsim.scheduling.nodes.compiled` registers.
+Only `gridsim.scheduling.nodes.compiled` imports this module, since it needs the extra ``jit``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils, imputils
+from numba.core.datamodel import models
+from numba.core.typing import signature, templates
+from numba.extending import lower_builtin, register_model, typeof_impl
+from numba.np import arrayobj
+
+from gridcore.fair_tree import summaries
+from gridcore.queues.summary_grid import SummaryGrid
+from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes.numba_methods import _bind_arguments, _method, _number, _parameter_list
+from gridsim.scheduling.nodes.numba_types import (
+    F64,
+    I32,
+    I64,
+    SlotsType,
+    ViewType,
+    call_core,
+    check_result,
+    type_text,
+)
+
+__all__: list[str] = []
+
+_CELLS = types.uint32
+
+# -- grids ---------------------------------------------------------------------------------------------------
+
+
+class SummaryGridType(types.Opaque):
+    """Numba type of one `SummaryGrid`, which is a constant of the machine code."""
+
+    def __init__(self, grid: SummaryGrid) -> None:
+        self.grid = grid
+        super().__init__(f"SummaryGrid({hash(grid)})")
+
+    @property
+    def key(self) -> Any:
+        return self.grid
+
+
+register_model(SummaryGridType)(models.OpaqueModel)
+
+
+@typeof_impl.register(SummaryGrid)
+def _type_of_grid(grid: SummaryGrid, context: Any) -> SummaryGridType:
+    return SummaryGridType(grid)
+
+
+@imputils.lower_constant(SummaryGridType)
+def _grid_constant(context: Any, builder: Any, type_: Any, value: Any) -> Any:
+    return context.get_dummy_value()
+
+
+@templates.infer_getattr
+class _GridAttributes(templates.AttributeTemplate):
+    key = SummaryGridType
+
+    def generic_resolve(self, type_: Any, attr: str) -> Any:
+        if attr == "cells":
+            return types.int64
+        if attr == "shape":
+            return types.UniTuple(types.int64, 3)
+        if attr in ("stretch", "size", "task_size"):
+            return types.Array(types.float64, 1, "C", readonly=True)
+        raise NotCompiled(f"compiled nodes do not support {attr!r} of a SummaryGrid")
+
+
+@imputils.lower_getattr_generic(SummaryGridType)
+def _grid_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:
+    result = context.typing_context.resolve_getattr(type_, attr)
+    return context.get_constant_generic(builder, result, getattr(type_.grid, attr))
+
+
+def _grid_pointer(builder: Any, grid: SummaryGrid) -> Any:
+    """Return a pointer to a grid, `Grid` of gridcore.queues.availability."""
+    row = cgutils.alloca_once(builder, ir.ArrayType(I64, 6))
+    words = [ir.Constant(I64, length) for length in grid.shape]
+    for axis in (grid.stretch, grid.size, grid.task_size):
+        data = ir.Constant(ir.ArrayType(F64, len(axis)), axis.tolist())
+        words.append(builder.ptrtoint(cgutils.global_constant(builder, "axis", data), I64))
+    for k, word in enumerate(words):
+        builder.store(word, cgutils.gep_inbounds(builder, row, 0, k))
+    return row
+
+
+def _new_array(context: Any, builder: Any, type_: Any, shape: Any) -> Any:
+    """Return a new array, with undefined contents."""
+    return arrayobj._empty_nd_impl(context, builder, type_, shape)
+
+
+# -- the view ------------------------------------------------------------------------------------------------
+
+
+@_method(ViewType, "sample")
+class _Sample:
+    @staticmethod
+    def infer(view: Any, args: Any, kws: Any) -> Any:
+        names = ("grid", "release")
+        arguments = _bind_arguments("view.sample", names, args, kws, optional=("release",))
+        grid = arguments["grid"]
+        if not isinstance(grid, SummaryGridType):
+            raise NotCompiled(
+                "the grid of view.sample must be a SummaryGrid of the module or of the parameters, got "
+                f"{type_text(grid)}"
+            )
+        release = arguments.get("release", types.int64)
+        if isinstance(release, types.NoneType):
+            release = types.int64
+        argument_types = [grid, _number("the release of view.sample", int, release)]
+        return types.Array(_CELLS, 3, "C"), argument_types, _parameter_list(names, {"release": -(2**63)})
+
+    @staticmethod
+    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+        proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        grid = types_[0].grid
+        shape = [ir.Constant(I64, length) for length in grid.shape]
+        array = _new_array(context, builder, types.Array(_CELLS, 3, "C"), shape)
+        pointer = _grid_pointer(builder, grid)
+        call_core(context, builder, proxy.context, "sample", I32, proxy.node, pointer, args[1], array.data)
+        return array._getvalue()
+
+
+def _slot_method(name: str, names: tuple[str, ...], is_reserved: int) -> None:
+    @_method(SlotsType, name)
+    class _SlotMethod:
+        @staticmethod
+        def infer(slots: Any, args: Any, kws: Any) -> Any:
+            arguments = _bind_arguments(f"view.slots.{name}", names, args, kws)
+            argument_types = [
+                _number(f"{argument} of view.slots.{name}", int, type_)
+                for argument, type_ in arguments.items()
+            ]
+            return types.boolean, argument_types, _parameter_list(names)
+
+        @staticmethod
+        def lower(context: Any, builder: Any, slots: Any, value: Any, types_: Any, args: Any) -> Any:
+            proxy = cgutils.create_struct_proxy(slots)(context, builder, value=value)
+            is_done = call_core(
+                context,
+                builder,
+                proxy.context,
+                "slots",
+                I32,
+                proxy.node,
+                ir.Constant(I64, is_reserved),
+                *args,
+            )
+            return builder.icmp_signed("!=", is_done, ir.Constant(I32, 0))
+
+
+_slot_method("reserve", ("application", "attempt", "start", "slots"), 1)
+_slot_method("release", ("application", "attempt", "start", "since"), 0)
+
+
+# -- functions of summaries ----------------------------------------------------------------------------------
+
+
+def _kernel(function: Any, names: tuple[str, ...], defaults: dict[str, Any]) -> Callable[[Any], Any]:
+    """Return a decorator that registers a function; the decorated class is as for `_method`."""
+
+    def register(definition: Any) -> Any:
+        path = function.__name__
+
+        @templates.infer_global(function)
+        class KernelTemplate(templates.AbstractTemplate):
+            key = function
+            prefer_literal = True
+
+            def generic(self, args: Any, kws: Any) -> Any:
+                arguments = _bind_arguments(path, names, args, kws, optional=defaults)
+                parameters = _parameter_list(names, defaults)
+                types_ = [arguments.get(name, types.none) for name in names]
+                result, argument_types = definition.infer(*types_)
+                return signature(result, *argument_types).replace(pysig=inspect.Signature(parameters))
+
+        @lower_builtin(function, types.VarArg(types.Any))
+        def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            return definition.lower(context, builder, sig, *args)
+
+        return definition
+
+    return register
+
+
+def _call_kernel(context: Any, builder: Any, name: str, result: Any, *args: Any) -> Any:
+    kind = ir.FunctionType(result, [each.type for each in args])
+    function = cgutils.get_or_insert_function(builder.module, kind, name)
+    return check_result(context, builder, builder.call(function, args))
+
+
+def _cells_type(path: str, type_: Any, ndim: int | None = None) -> Any:
+    is_array = isinstance(type_, types.Array) and type_.layout == "C" and type_.dtype == _CELLS
+    if not is_array or type_.ndim != (ndim or max(2, type_.ndim)):
+        dimensions = f"{ndim}" if ndim else "at least 2"
+        raise NotCompiled(
+            f"{path} must be a contiguous array of uint32 of {dimensions} dimensions, got {type_text(type_)}"
+        )
+    return type_
+
+
+@_kernel(summaries.aggregate, ("children",), {})
+class _Aggregate:
+    @staticmethod
+    def infer(children: Any) -> Any:
+        _cells_type("children of aggregate", children)
+        return types.Array(_CELLS, children.ndim - 1, "C"), [children]
+
+    @staticmethod
+    def lower(context: Any, builder: Any, sig: Any, value: Any) -> Any:
+        children = arrayobj.make_array(sig.args[0])(context, builder, value)
+        count, *shape = cgutils.unpack_tuple(builder, children.shape, sig.args[0].ndim)
+        array = _new_array(context, builder, sig.return_type, shape)
+        _call_kernel(
+            context, builder, "gridcore_aggregate", I32, children.data, count, array.nitems, array.data
+        )
+        return array._getvalue()
+
+
+@_kernel(summaries.split, ("available", "n_tasks"), {})
+class _Split:
+    @staticmethod
+    def infer(available: Any, n_tasks: Any) -> Any:
+        is_array = isinstance(available, types.Array) and available.layout == "C" and available.ndim == 1
+        if not is_array or available.dtype != types.int64:
+            raise NotCompiled(
+                f"available of split must be a contiguous array of int64, got {type_text(available)}"
+            )
+        argument_types = [available, _number("n_tasks of split", int, n_tasks)]
+        return types.Array(types.int64, 1, "C"), argument_types
+
+    @staticmethod
+    def lower(context: Any, builder: Any, sig: Any, available: Any, n_tasks: Any) -> Any:
+        room = arrayobj.make_array(sig.args[0])(context, builder, available)
+        array = _new_array(context, builder, sig.return_type, [room.nitems])
+        cgutils.memset(builder, array.data, builder.mul(room.nitems, ir.Constant(I64, 8)), 0)
+        _call_kernel(context, builder, "gridcore_split", I32, room.data, room.nitems, n_tasks, array.data)
+        return array._getvalue()
+
+
+_LOOKUP = ("summary", "grid", "stretch", "size", "task_size", "release", "cell_release")
+_BOUNDS = {"speed": float, "leaves": float, "longest_task": float}
+
+
+@_kernel(summaries.lookup, (*_LOOKUP, *_BOUNDS), dict.fromkeys(_BOUNDS))
+class _Lookup:
+    @staticmethod
+    def infer(summary: Any, grid: Any, *numbers: Any) -> Any:
+        _cells_type("summary of lookup", summary, 3)
+        if not isinstance(grid, SummaryGridType):
+            raise NotCompiled(f"grid of lookup must be a SummaryGrid, got {type_text(grid)}")
+        names = (*_LOOKUP[2:], *_BOUNDS)
+        argument_types = [
+            type_
+            if isinstance(type_, types.NoneType) and name in _BOUNDS
+            else _number(f"{name} of lookup", int if name == "leaves" else float, type_)
+            for name, type_ in zip(names, numbers, strict=True)
+        ]
+        return types.int64, [summary, grid, *argument_types]
+
+    @staticmethod
+    def lower(context: Any, builder: Any, sig: Any, summary: Any, grid: Any, *numbers: Any) -> Any:
+        shape = sig.args[1].grid.shape
+        cells = arrayobj.make_array(sig.args[0])(context, builder, summary)
+        for length, expected in zip(cgutils.unpack_tuple(builder, cells.shape, 3), shape, strict=True):
+            is_wrong = builder.icmp_signed("!=", length, ir.Constant(I64, expected))
+            with cgutils.if_unlikely(builder, is_wrong):
+                text = f"summary must have the shape of its grid {shape}"
+                context.call_conv.return_user_exc(builder, ValueError, (text,))
+        known, words = 0, list(numbers[:5])
+        for k, (type_, number) in enumerate(zip(sig.args[7:], numbers[5:], strict=True)):
+            is_known = not isinstance(type_, types.NoneType)
+            known |= is_known << k
+            words.append(
+                context.cast(builder, number, type_, types.float64) if is_known else ir.Constant(F64, 1.0)
+            )
+        pointer, flags = _grid_pointer(builder, sig.args[1].grid), ir.Constant(I64, known)
+        arguments = [cells.data, pointer, *words[:5], flags, *words[5:]]
+        return _call_kernel(context, builder, "gridcore_lookup", I64, *arguments)
