@@ -281,6 +281,7 @@ from .scheduling.nodes.board import (
     BoardScheduler as BoardScheduler,
 )
 from .scheduling.nodes.observe import Observe as Observe
+from .scheduling.nodes.sent import Sent as Sent
 from .scheduling.registry import register as register
 from .simulation.resume import resume as resume
 from .simulation.simulate import simulate as simulate

@@ -32,7 +32,7 @@ from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_forget, holdings_free, holdings_give, holdings_make
 from gridcore.nodes.kinds cimport MessageKind, TimerKind
 from gridcore.nodes.local_messages cimport LocalMessages
-from gridcore.nodes.node_events cimport NOTHING, STRIDE, TIMERS, NodeEvents
+from gridcore.nodes.node_events cimport DELIVERIES, NOTHING, STRIDE, TIMERS, NodeEvents
 from gridcore.nodes.outbox cimport outbox_clear
 from gridcore.nodes.payloads cimport Payloads
 from gridcore.nodes.random_stream cimport RandomStream
@@ -124,6 +124,9 @@ cdef class NodeCore(NodeEvents):
     report_endless
         Callable that returns the error to raise if the clock does not advance: (events at this instant, events of the
         most frequent sort; ``"message"``, ``"timer"`` or ``"event"``; its name; the handler; a node).
+    only_node
+        The only node that exists, for a test of its program, or -1.  Messages to other nodes are added to `sent` and
+        never arrive; those from other nodes arrive by `receive`.
 
     Raises
     ------
@@ -142,7 +145,7 @@ cdef class NodeCore(NodeEvents):
                   compiled_form=None, observe: Callable[[int, int, NDArray[np.uint8]], None] | None = None,
                   bint at_once=False, home: ArrayLike | None = None, releases: ArrayLike | None = None, str until="done",
                   slots: Callable[[int], Any] | None = None, Board board=None,
-                  report_endless: Callable[..., Exception]):
+                  report_endless: Callable[..., Exception], Py_ssize_t only_node=-1):
         cdef Py_ssize_t k
         if links is None or queues is None:
             raise TypeError(f"links and queues must not be None, got {links!r} and {queues!r}")
@@ -199,6 +202,9 @@ cdef class NodeCore(NodeEvents):
         self.report_lost, self.add_note, self.record_decision = report_lost, add_note, record_decision
         self.convert, self.error_type, self.observe = convert, error_type, observe
         self.report_endless = report_endless
+        if not -1 <= only_node < self.nodes:
+            raise ValueError(f"only_node must be in -1..{self.nodes - 1}, got {only_node}")
+        self.only_node, self.sent, self.received = only_node, [], []
         holdings_make(&self.holdings, self.nodes)
         active_make(&self.reorder, queues.machines)
         active_make(&self.start, self.nodes)
@@ -256,10 +262,11 @@ cdef class NodeCore(NodeEvents):
         self._reach(now)
         self.phase, self.limit = TIMERS, now
 
-    def view_of(self, Py_ssize_t node, Py_ssize_t application) -> View:
-        """Return the view of `node`, and make `application` known to the node."""
-        self._check_node(node, application)
-        holdings_give(&self.holdings, node, application, 0)
+    def view_of(self, Py_ssize_t node, Py_ssize_t application=-1) -> View:
+        """Return the view of `node`, and make `application` known to the node unless it is -1."""
+        self._check_node(node, max(0, application))
+        if application >= 0:
+            holdings_give(&self.holdings, node, application, 0)
         return self._view(node)
 
     def flush(self):
@@ -308,6 +315,41 @@ cdef class NodeCore(NodeEvents):
         """Release `tasks` tasks at `node` now, even if it is down; the messages that it sends are then lost."""
         self._check_node(node, application)
         self._give_to(node, application, tasks, "on_release")
+
+    def receive(self, sender: int, kind: str, dict fields, long long now):
+        """Deliver a message to `only_node` at `now` ns, from a node that does not exist.
+
+        If it is about an application, the sender knows it, and has the tasks that the message moves.
+
+        Raises
+        ------
+        ValueError
+            If there is no only node, or `sender` is that node.
+        """
+        cdef _Guard access = guard(&self.in_call, guard(&self.links.in_call, guard(&self.queues.in_call)))
+        cdef MessageKind k = self.by_name.get(kind)
+        cdef const char* record
+        if self.only_node < 0 or sender == self.only_node or not 0 <= sender < self.nodes:
+            raise ValueError(f"sender must be in 0..{self.nodes - 1} and not {self.only_node}, the node, got {sender}")
+        self._reach(now)
+        self.phase, self.limit = DELIVERIES, now
+        if k is not None and k.application_at >= 0:
+            self._check_node(sender, fields.get("application", 0))
+            holdings_give(&self.holdings, sender, fields.get("application", 0), fields.get("tasks", 0) if k.moves_tasks else 0)
+        self._view(sender).send(self.only_node, kind, **fields)
+        if self.dirty:
+            self._flush()
+        content = self.received.pop()
+        record = content
+        if self.links.deferred[k.number]:
+            self.deferred_kind = k
+        try:
+            self._count(k.number, self.only_node, 1)
+            self._deliver(k, -1, <const long long*> record)
+        finally:
+            self.deferred_kind = None
+        if self.dirty:
+            self._flush()
 
     def tick(self, nodes: ArrayLike, name: str, long long now):
         """Fire the timer `name` on each of `nodes`, at an event of the engine at `now` ns."""

@@ -37,6 +37,9 @@ cdef class NodeActions:
     cdef bint is_observed               # whether a sampler reads nodes now, which must not write notes either
     cdef object open_call               # the recorder of the handler call at hand, or None
     cdef object observe
+    cdef Py_ssize_t only_node           # the only node that exists, for a test of its program; -1: all exist
+    cdef readonly list sent             #: (receiver, kind, fields) of the messages of `only_node`
+    cdef list received                  # records of messages from nodes that do not exist
     cdef Payloads payloads
     cdef LocalMessages local
     cdef long long n_direct             # number of sent messages of kinds with their own delay
@@ -109,6 +112,7 @@ cdef class NodeActions:
     cdef object _send_error(self, node, to, kind, dict fields)
     cdef dict _fields(self, MessageKind kind, const long long* row, bint is_at_hand=*)
     cdef int _send_now(self, MessageKind kind, const long long* row) except -1
+    cdef bint _ends_here(self, MessageKind kind, const long long* row) except -1
     cdef int _copy(self, const long long* row, unsigned char[:, ::1] records) except -1
     cdef int _flush(self) except -1
     cdef int _report_sent(self, Outbox* box, int number) except -1

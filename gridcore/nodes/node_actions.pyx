@@ -538,6 +538,8 @@ cdef class NodeActions:
         """Send the message with the record `row` at once."""
         cdef Links links = self.links
         cdef long long nbytes = kind.nbytes if kind.size is None else row[2 + kind.n]
+        if self.only_node >= 0 and self._ends_here(kind, row):
+            return 0
         check_instant(self.now, "now", max(kind.delay, 2 * links.latency + LONGEST_MESSAGE))
         if self.open_call is not None:
             self.open_call.sent(kind.name, row[0], self._fields(kind, row), kind.delay)
@@ -553,6 +555,23 @@ cdef class NodeActions:
         if kind.delay == 0:
             self.n_instant += 1
         return 0
+
+    cdef bint _ends_here(self, MessageKind kind, const long long* row) except -1:
+        """Record a message if only one node exists; return whether its receiver or sender does not exist."""
+        cdef int i
+        if row[1] != self.only_node:
+            self.received.append((<const char*> row)[:(2 + kind.n) * sizeof(long long)])
+            return True
+        fields = {}
+        for i in range(kind.n):
+            if kind.type_codes[i] == 2:
+                fields[kind.fields[i]] = self.payloads.arrays[row[2 + i]]
+                if row[0] != row[1]:
+                    self.payloads._fetch(row[2 + i])
+            else:
+                fields[kind.fields[i]] = (<const double*> row)[2 + i] if kind.type_codes[i] else row[2 + i]
+        self.sent.append((row[0], kind.name, fields))
+        return row[0] != row[1]
 
     cdef int _copy(self, const long long* row, unsigned char[:, ::1] records) except -1:
         memcpy(&records[0, 0], row, records.shape[1])
@@ -577,6 +596,8 @@ cdef class NodeActions:
                 self._report_sent(box, <int> number)
             for k in range(box.n):
                 row = box.data + (box.place[k].at if box.unsorted else k) * box.words
+                if self.only_node >= 0 and self._ends_here(kind, row):
+                    continue
                 if kind.size is None:
                     self.links._send(self.now, <int> number, row, kind.nbytes, kind.transmission_time)
                 else:

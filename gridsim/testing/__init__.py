@@ -1,6 +1,7 @@
-"""Checks of schedulers, and Hypothesis strategies for your own property tests.
+"""Checks of schedulers, a bench for one node, and Hypothesis strategies for your own property tests.
 
-The package requires Hypothesis (extra ``testing``), which it imports only when one of its names is used::
+All names except `Bench` and `Sent` require Hypothesis (extra ``testing``), which is imported when one of them
+is used::
 
     from gridcore import gap
     from gridsim.testing import quarters, queues
@@ -19,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 from gridsim.support.extras import import_extra
 
 if TYPE_CHECKING:
+    from gridsim.scheduling.nodes.sent import Sent
+    from gridsim.testing.bench import Bench
     from gridsim.testing.cases import fault_schedules, networks, scenarios
     from gridsim.testing.conformance import check_scheduler
     from gridsim.testing.differential_check import differential
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from gridsim.testing.violation import ConformanceError
 
 _MODULES = {
+    "bench": ("Bench", "Sent"),
     "conformance": ("check_scheduler",),
     "violation": ("ConformanceError",),
     "differential_check": ("differential",),
@@ -34,8 +38,10 @@ _MODULES = {
 }
 
 __all__ = [
+    "Bench",
     "ConformanceError",
     "QueueCase",
+    "Sent",
     "batches",
     "check_scheduler",
     "differential",
@@ -53,7 +59,8 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     [module_name] = [module for module, names in _MODULES.items() if name in names]
-    import_extra("hypothesis", "testing", "gridsim.testing")
+    if module_name != "bench":
+        import_extra("hypothesis", "testing", f"gridsim.testing.{name}")
     return getattr(import_module(f"gridsim.testing.{module_name}"), name)
 
 

@@ -1,0 +1,377 @@
+"""The bench for one node: it behaves as in a run, in all forms."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.testing import Bench, Sent
+
+FORMS = ("interpreted", "compiled")
+
+
+class Half(gs.NodeProgram):
+    """A node that keeps half of its tasks, passes on the others, and asks another node when it is idle."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.asked = 0
+        self.share = 0.0
+        self.seen = np.zeros(3, np.int64)
+        self.senders = gs.Fifo(node=int, tasks=int)
+
+    def on_start(self, view: Any) -> None:
+        view.timer(4.0, "ask")
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        self.deal(view, application.number, tasks)
+
+    def on_task(self, view: Any, message: Any) -> None:
+        self.senders.push(message.sender, message.tasks)
+        self.seen[message.tasks % 3] += 1
+        self.deal(view, message.application, message.tasks)
+
+    def deal(self, view: Any, application: int, tasks: int) -> None:
+        keeps = (tasks + 1) // 2
+        view.enqueue(application, keeps)
+        if tasks > keeps:
+            to = view.random.choice(view.neighbours)
+            view.send(to, "task", application=application, tasks=tasks - keeps)
+
+    def on_idle(self, view: Any) -> None:
+        self.asked += 1
+        view.timer(0.5, "ask")
+
+    def on_timer(self, view: Any, name: str) -> None:
+        self.share = view.random.uniform(0.0, 1.0)
+        if self.asked < 20 and view.tasks == 0:
+            view.send(view.random.choice(view.neighbours), "ask", share=self.share)
+
+    def on_ask(self, view: Any, message: Any) -> None:
+        for application, tasks in view.queued:
+            if message.share < 0.9 and tasks > 1:
+                taken = view.take(application, tasks // 2)
+                view.send(message.sender, "task", application=application, tasks=taken)
+                break
+
+
+class Halving(gs.NodeScheduler, frozen=True, kw_only=True):
+    name = "halving"
+    policy = Half
+    timers = ("ask",)
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "task": gs.Message(100, moves_tasks=True, application=int, tasks=int),
+        "ask": gs.Message(40, share=float),
+    }
+
+
+def _bench(form: Any, scheduler: Any = None, *args: Any, **options: Any) -> Bench:
+    if form == "compiled":
+        pytest.importorskip("numba")
+    return Bench(Halving(degree=2) if scheduler is None else scheduler, *args, form=form, **options)
+
+
+# -- as in a run ---------------------------------------------------------------------------------------------
+
+
+class Recorded(Half):
+    """A node that records what happens at node 1, in the order of a run."""
+
+    events: ClassVar[list[tuple[Any, ...]]] = []
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        self._record(view, "release", application.number, tasks)
+        super().on_release(view, application, tasks)
+
+    def on_task(self, view: Any, message: Any) -> None:
+        fields = {"application": message.application, "tasks": message.tasks}
+        self._record(view, "deliver", "task", message.sender, fields)
+        super().on_task(view, message)
+
+    def on_ask(self, view: Any, message: Any) -> None:
+        self._record(view, "deliver", "ask", message.sender, {"share": message.share})
+        super().on_ask(view, message)
+
+    def _record(self, view: Any, *event: Any) -> None:
+        if view.node == 1:
+            self.events.append((view.now_ns, *event))
+
+
+class RecordedHalving(Halving, frozen=True, kw_only=True):
+    name = "halving"
+    policy = Recorded
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_node_on_the_bench_repeats_what_it_did_in_a_run(form: str) -> None:
+    rng = np.random.default_rng(3)
+    count = 30
+    workload = gs.Workload.of(
+        np.cumsum(rng.uniform(0.5, 6.0, count)), rng.integers(1, 12, count), rng.uniform(500, 4000, count),
+        rng.integers(0, 4, count), origin=0.0,
+    )  # fmt: skip
+    scenario = gs.Scenario(gs.Platform.equal(4, 1000.0), workload, seed=5)
+    Recorded.events.clear()
+    result = gs.simulate(scenario, RecordedHalving(degree=2), nodes="interpreted", record="messages")
+    log = result.tables["message_log"]
+    at_node = log["sender"] == 1
+    sent = list(zip(log["receiver"][at_node].tolist(), log["kind"][at_node].tolist(), strict=True))
+    assert len(Recorded.events) > 20 and len(sent) > 20
+
+    bench = _bench(form, node=1, machines=4, workload=workload, seed=5)
+    clock = 0
+    for time, method, *arguments in Recorded.events:
+        bench.advance((time - clock) / 1e9)
+        clock = time
+        if method == "release":
+            bench.release(*arguments)
+        else:
+            kind, sender, fields = arguments
+            bench.deliver(kind, sender, **fields)
+    bench.advance(result.provenance["clock_seconds"] - clock / 1e9)
+    assert [(each.to, each.kind) for each in bench.sent] == sent
+    assert bench.held == {} and bench.view.tasks == 0
+
+
+@st.composite
+def _steps(draw: st.DrawFn) -> list[tuple[Any, ...]]:
+    deliveries = st.tuples(
+        st.just("deliver"), st.just("task"), st.sampled_from((0, 2, 3)), st.integers(0, 2), st.integers(1, 5)
+    )
+    requests = st.tuples(
+        st.just("deliver"), st.just("ask"), st.sampled_from((0, 2, 3)), st.sampled_from((0.5, 1.0))
+    )
+    releases = st.tuples(st.just("release"), st.integers(0, 2), st.integers(1, 5))
+    waits = st.tuples(st.just("advance"), st.sampled_from((0.0, 0.25, 1.0, 4.0)))
+    return draw(st.lists(deliveries | requests | releases | waits | st.just(("restart",)), max_size=12))
+
+
+def _state(bench: Bench) -> dict[str, Any]:
+    program = bench.program
+    return {
+        "now": bench.now, "sent": bench.sent, "held": bench.held, "queued": bench.queued,
+        "timers": bench.timers, "tasks": bench.view.tasks, "asked": program.asked, "share": program.share,
+        "seen": program.seen.tolist(), "senders": program.senders.rows().tolist(),
+    }  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(_steps())
+def test_all_forms_give_the_same_results_on_the_bench(steps: list[tuple[Any, ...]]) -> None:
+    benches = [_bench(form, node=1) for form in FORMS]
+    for step in steps:
+        states = []
+        for bench in benches:
+            match step:
+                case "deliver", "task", sender, application, tasks:
+                    bench.deliver("task", sender, application=application, tasks=tasks)
+                case "deliver", "ask", sender, share:
+                    bench.deliver("ask", sender, share=share)
+                case method, *arguments:
+                    getattr(bench, method)(*arguments)
+            states.append(_state(bench))
+        assert states[0] == states[1]
+
+
+# -- one by one ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_only_what_a_test_asks_for_happens(form: str) -> None:
+    bench = _bench(form, node=1)
+    bench.start()
+    assert [tuple(timer) for timer in bench.timers] == [(4.0, "ask", 0.0)] and bench.sent == []
+    bench.release(0, tasks=3)
+    [sent] = bench.sent
+    assert sent == Sent(sent.to, "task", application=0, tasks=1) and sent.to != 1
+    assert bench.queued == ((0, 2),) and bench.held == {}
+    bench.end_task()
+    assert bench.now == 1.0 and bench.queued == ((0, 1),) and bench.view.tasks == 1
+    bench.sent.clear()
+    bench.deliver("ask", sender=3, share=0.5)
+    assert bench.sent == []  # a single task is not handed over
+    bench.end_task()
+    assert bench.now == 2.0 and bench.program.asked == 1
+    assert [(timer.time, timer.name) for timer in bench.timers] == [(2.5, "ask"), (4.0, "ask")]
+    bench.advance(0.5)
+    assert [each.kind for each in bench.sent] == ["ask"] and bench.program.share == bench.sent[0].fields[
+        "share"
+    ]
+    bench.restart()
+    assert bench.program.asked == 0 and [timer.time for timer in bench.timers] == [6.5]
+
+
+class Master(gs.NodeProgram):
+    """A node that hands each task over to a worker, in turn."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.next = 0
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        for _ in range(tasks):
+            view.send(1 + self.next, "task", application=application.number, tasks=1)
+            self.next = (self.next + 1) % 3
+
+
+class Worker(gs.NodeProgram):
+    def on_task(self, view: Any, message: Any) -> None:
+        view.enqueue(message.application, message.tasks)
+
+    def on_idle(self, view: Any) -> None:
+        view.send(0, "free")
+
+
+class Mastered(gs.NodeScheduler, frozen=True, kw_only=True):
+    """A scheduler with a master that is on machine 0, beside the first worker."""
+
+    roles: ClassVar[dict[str, gs.Role]] = {
+        "master": gs.Role(Master, count=1, releases=True), "worker": gs.Role(Worker),
+    }  # fmt: skip
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "task": gs.Message(100, moves_tasks=True, application=int, tasks=int), "free": gs.Message(10),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_role_is_tested_without_the_others(form: str) -> None:
+    master = _bench(form, Mastered(), role="master", machines=3)
+    master.release(0, tasks=4)
+    assert [each.to for each in master.sent] == [1, 2, 3, 1] and master.program.next == 1
+    assert master.view.tasks == 0  # the worker on its machine does not exist
+    worker = _bench(form, Mastered(), "worker", 2, machines=3)
+    assert worker.node == 3 and worker.view.machine == 2
+    worker.deliver("task", sender=0, application=0, tasks=2)
+    worker.end_task()
+    assert worker.sent == []
+    worker.end_task()
+    assert worker.sent == [Sent(0, "free")] and worker.now == 2.0
+
+
+class Modest(gs.NodeProgram):
+    """A node with arrays, messages of fixed and zero delay, deferred ones, and local ones."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.send(1, "array", values=[1, 2])
+        view.send(view.node, "array", values=[3])
+        view.send(1, "soon", x=1)
+        view.send(view.node, "soon", x=2)
+        view.later(1.0, "own", x=5)
+        view.enqueue(application.number, tasks)
+
+    def on_array(self, view: Any, message: Any) -> None:
+        view.send(2, "array", values=message.values * 2)
+
+    def on_soon(self, view: Any, message: Any) -> None:
+        view.send(3, "soon", x=10 * message.x)
+
+    def on_own(self, view: Any, message: Any) -> None:
+        view.send(3, "soon", x=message.x)
+
+    def on_late(self, view: Any, message: Any) -> None:
+        view.send(2, "soon", x=1)
+
+
+class ModestScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = Modest
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "array": gs.Message(lambda values: 8 * len(values), values=gs.array(int)),
+        "soon": gs.Message(10, delay=0.0, x=int),
+        "own": gs.Message(None, x=int),
+        "late": gs.Message(10, deferred=True),
+    }
+
+
+def test_all_sorts_of_messages_are_recorded() -> None:
+    bench = Bench(ModestScheduler())
+    bench.release(0)
+    assert bench.sent == [
+        Sent(1, "soon", x=1), Sent(0, "soon", x=2), Sent(3, "soon", x=20),
+        Sent(1, "array", values=np.array([1, 2])), Sent(0, "array", values=np.array([3])),
+        Sent(2, "array", values=np.array([6])),
+    ]  # fmt: skip
+    assert bench.queued == ((0, 100),)
+    bench.sent.clear()
+    bench.advance(1.0)
+    bench.deliver("soon", 4, x=7)
+    bench.deliver("array", 4, values=np.array([4, 5]))
+    assert bench.sent == [Sent(3, "soon", x=5), Sent(3, "soon", x=70), Sent(2, "array", values=[8, 10])]
+    with pytest.raises(gs.SchedulerError, match="handlers of deferred messages may only"):
+        bench.deliver("late", 4)
+    bench.deliver("soon", 4, x=8)  # the failed delivery has left nothing behind
+    assert bench.sent[-1] == Sent(3, "soon", x=80)
+
+
+class Watching(gs.NodeProgram):
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.ticks = 0
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.publish(float(tasks))
+        if view.board[2] < view.board[1]:
+            view.enqueue(application.number, tasks)
+
+    def on_timer(self, view: Any, name: str) -> None:
+        self.ticks += 1
+
+
+class WatchingScheduler(gs.BoardScheduler, frozen=True, kw_only=True):
+    policy = Watching
+    ticks: ClassVar[dict[str, float]] = {"beat": 2.0}
+
+
+def test_boards_and_ticks_work_on_the_bench() -> None:
+    bench = Bench(WatchingScheduler(), node=1)
+    bench.publish(2, 5.0)
+    bench.publish(1, 6.0)
+    bench.advance(100.0)
+    assert bench.program.ticks == 50
+    bench.release(0, tasks=4)
+    bench.release(1, tasks=9)
+    assert bench.queued == ((1, 9),) and bench.held == {0: 4}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_errors_of_the_bench(form: str) -> None:
+    bench = _bench(form)
+    with pytest.raises(gs.ScenarioError, match="t = 0.0 s: end_task requires a running task at node 0"):
+        bench.end_task()
+    with pytest.raises(gs.SchedulerError, match="node 1 sends 'tasks', which is not .*did you mean task"):
+        bench.deliver("tasks", 1)
+    with pytest.raises(gs.SchedulerError, match="node 1 sends 'ask' without share"):
+        bench.deliver("ask", 1)
+    with pytest.raises(gs.ScenarioError, match="sender must be another node in 0..4, got 0"):
+        bench.deliver("ask", 0, share=1.0)
+    with pytest.raises(gs.ScenarioError, match="application must be a whole number in 0..9, got 10"):
+        bench.release(10)
+    with pytest.raises(gs.ScenarioError, match="application must be a whole number in 0..9, got 10"):
+        bench.deliver("task", 1, application=10, tasks=1)
+    with pytest.raises(gs.ScenarioError, match="node must be a whole number in 0..4, got 5"):
+        _bench(form, node=5)
+    with pytest.raises(gs.ScenarioError, match="role must be one of master, worker, got 'boss'"):
+        _bench(form, Mastered(), role="boss")
+    with pytest.raises(gs.ScenarioError, match="must run node programs"):
+        Bench(gs.Fcfs(), form="compiled")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_errors_of_programs_name_the_line(form: str) -> None:
+    bench = _bench(form)
+    with pytest.raises(gs.SchedulerError, match=f"got 0\nHalf.on_task, {__file__}:.* in deal"):
+        bench.deliver("task", 1, application=0, tasks=0)
+
+
+def test_the_bench_does_not_require_hypothesis(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    for name in [name for name in sys.modules if name.startswith("gridsim.testing")]:
+        monkeypatch.delitem(sys.modules, name)
+    from gridsim.testing import Bench as FreshBench
+
+    assert FreshBench(Halving()).sent == [] and gs.Sent(1, "a", x=1) != gs.Sent(1, "a", x=2)
