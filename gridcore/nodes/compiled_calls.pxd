@@ -11,6 +11,7 @@ cdef struct Context:
     const long long* now                # ns
     long long nodes, degree
     const long long* neighbours         # [nodes, degree]
+    const long long* roles              # [roles, 2]: the first node, and the one after the last
     const double* speed                 # per machine
     const char* parameters
     const long long* tasks              # per application, as the next three

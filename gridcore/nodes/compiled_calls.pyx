@@ -17,7 +17,7 @@ __all__ = ["CONTEXT"]
 
 #: The names of the fields of a `Context`, in order.
 CONTEXT = (
-    "core", "now", "nodes", "degree", "neighbours", "speed", "parameters", "tasks", "task_size", "size", "release",
+    "core", "now", "nodes", "degree", "neighbours", "roles", "speed", "parameters", "tasks", "task_size", "size", "release",
     "send", "finish_send", "enqueue", "waiting", "work", "timer", "cancel", "check_known", "draw", "integer", "held",
     "take", "queued", "note", "decide", "publish", "board", "tasks_at",
     "queue_push", "queue_pop", "queue_at", "heap_push", "heap_pop", "heap_at", "map_find", "map_get", "map_put",
@@ -32,6 +32,7 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     cdef TaskQueues queues = core.queues
     c.core, c.now, c.nodes, c.degree = <PyObject*> core, &core.now, core.nodes, core.neighbours.shape[1]
     c.neighbours = &neighbours[0, 0] if neighbours.size else NULL
+    c.roles = &core.role_bounds[0, 0]
     c.speed = &queues.speed[0] if core.nodes else NULL
     c.parameters = <const char*> &parameters[0] if parameters.shape[0] else NULL
     if tasks.shape[0]:
