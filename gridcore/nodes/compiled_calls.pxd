@@ -14,6 +14,7 @@ cdef struct Context:
     long long nodes, machines, degree
     const long long* machine_of         # per node
     const long long* neighbours         # [nodes, degree]
+    const long long* roles              # [roles, 2]: the first node, and the one after the last
     const double* speed                 # per machine
     const char* parameters
     const long long* tasks              # per application, as the next three

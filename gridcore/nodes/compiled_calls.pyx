@@ -25,7 +25,7 @@ cdef double NO_NUMBERS = 0.0            # the memory of a board without rows
 
 #: The names of the fields of a `Context`, in order.
 CONTEXT = (
-    "core", "now", "nodes", "machines", "degree", "machine_of", "neighbours", "speed", "parameters", "tasks", "task_size",
+    "core", "now", "nodes", "machines", "degree", "machine_of", "neighbours", "roles", "speed", "parameters", "tasks", "task_size",
     "size", "release", "board_rows", "place", "send", "finish_send", "later", "enqueue", "waiting", "work", "minimum_stretch",
     "timer", "timer_at", "timer_fields", "timer_fields_at", "cancel", "act", "check_known", "draw", "integer", "held",
     "take", "queued", "completed", "note", "decide", "publish", "check_board", "board", "board_number", "board_least",
@@ -44,6 +44,7 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     c.machine_of = &core.links.machine_of[0] if core.nodes else NULL
     c.degree = core.neighbours.shape[1]
     c.neighbours = &neighbours[0, 0] if neighbours.size else NULL
+    c.roles = &core.role_bounds[0, 0]
     c.speed = &queues.speed[0] if core.nodes else NULL
     c.parameters = <const char*> &parameters[0] if parameters.shape[0] else NULL
     if tasks.shape[0]:

@@ -231,6 +231,7 @@ cdef class NodeCore(NodeEvents):
             if name:
                 self.role_nodes[name] = range(first, first + nodes)
             first += nodes
+        self.role_bounds = np.array([(self.roles[k].first, self.roles[k].end) for k in range(self.n_roles)], np.int64)
         if first != self.nodes:
             raise ValueError(f"roles must have {self.nodes} nodes, got {first}")
         return 0

@@ -22,6 +22,7 @@ cdef class NodeActions:
     cdef Py_ssize_t n_roles
     cdef list role_names                # per role: (name, name of the class)
     cdef dict role_nodes                # name -> range of nodes
+    cdef long long[:, ::1] role_bounds  # per role: first, end
     cdef readonly long long now         #: ns
     cdef object convert, error_type, add_note, record_decision  # `NodeCore` describes attributes without a comment
     cdef object compiled_form

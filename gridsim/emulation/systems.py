@@ -51,9 +51,23 @@ def check(part: Part) -> None:
         raise ScenarioError(f"{name}.maintenance must be 'ideal' in an emulation, got 'messages'")
     if isinstance(policy, MasterPolicy) and policy.planning and policy.parameters.branching:
         raise ScenarioError(f"{name}.branching must be 0 in an emulation, whose processes share no plan")
+    _check_home_nodes(part)
     own_queues = not isinstance(policy, (DgsNodes, WorkQueue))
     if part.setup.spin and not own_queues:
         raise ScenarioError(f"work must be 'sleep' for {name}, whose nodes have no task queues")
+
+
+def _check_home_nodes(part: Part) -> None:
+    """Raise ScenarioError if a node handles the events of another machine, maybe in another process."""
+    core, layout = part.core, part.policy.layout
+    machine_of = np.asarray(layout.machine_of)[layout.home]
+    for machine in np.flatnonzero(machine_of != np.arange(len(machine_of))).tolist():
+        node = int(layout.home[machine])
+        if any(core.handles(node, event) for event in ("on_idle", "on_end", "on_done")):
+            raise ScenarioError(
+                f"{part.scheduler.name} does not support emulation: node {node} on machine "
+                f"{machine_of[machine]} handles the events of machine {machine}"
+            )
 
 
 def is_over(part: Part, told: dict[int, list[int]]) -> bool:

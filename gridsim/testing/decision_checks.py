@@ -13,7 +13,8 @@ from gridsim.results.result import Result
 from gridsim.scheduling.contract import DecisionVerb, Scheduler
 from gridsim.scheduling.nodes.adapter import NodeScheduler
 from gridsim.support.arguments import hint
-from gridsim.support.arrays import Bools
+from gridsim.support.arrays import Bools, Integers
+from gridsim.testing.perturbations import release_machines
 
 #: Verb -> the columns that the sentence of an action with this verb must have.
 _VERB_COLUMNS = {"gives": {"tasks", "machine"}, "keeps": {"tasks"}, "mentions": {"tasks"}}
@@ -95,8 +96,9 @@ def false_decision(result: Result, scheduler: Scheduler) -> str | None:
     problem = None if is_informed else _excess_tasks(result, has_count)
     problem = problem or (_unannounced_tasks(result, has_count) if all_have_counts else None)
     if is_informed:
+        release_machine = release_machines(scheduler, len(result.machines))[applications["submitter"]]
         problem = problem or (
-            (uninformed_action(result) or _too_recent_value(result))
+            (uninformed_action(result, release_machine) or _too_recent_value(result))
             if has_no_failures
             else _decision_while_down(result)
         )
@@ -334,7 +336,7 @@ def machine_count(result: Result) -> int:
     return len(result.machines) + result.servers
 
 
-def uninformed_action(result: Result) -> str | None:
+def uninformed_action(result: Result, release_machine: Integers) -> str | None:
     """Return a description of the first action on an application unknown to the machine; else None.
 
     Actions are decisions, messages about the application, and starts of its tasks.  A machine knows an
@@ -344,6 +346,8 @@ def uninformed_action(result: Result) -> str | None:
     ----------
     result
         Result of a run without failures that has the table ``message_log``.
+    release_machine
+        int64[applications], the machine at which each application becomes known.
     """
     log, applications = result.tables["message_log"], result.applications
     log_info = result.provenance["message_log"]
@@ -371,7 +375,7 @@ def uninformed_action(result: Result) -> str | None:
             )
     for i in range(len(applications)):
         informed_at = np.full(machine_count(result), np.inf)
-        informed_at[applications["submitter"][i]] = applications["release"][i]
+        informed_at[release_machine[i]] = applications["release"][i]
         previous = informed_at - 1
         while (previous != informed_at).any():
             previous = informed_at.copy()

@@ -24,6 +24,8 @@ from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 from gridsim.scheduling.contract import Policy, Scheduler
+from gridsim.scheduling.nodes.adapter import NodeScheduler
+from gridsim.scheduling.nodes.roles import role_classes
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.random_streams import Streams
 from gridsim.testing.cases import PAUSE
@@ -54,7 +56,8 @@ class OwnCode:
     """The scheduler's own code: the modules of its package, and all modules that are not installed."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        classes = [*type(scheduler).__mro__, *getattr(getattr(scheduler, "policy", None), "__mro__", ())]
+        programs = role_classes(scheduler).values() if isinstance(scheduler, NodeScheduler) else ()
+        classes = [cls for program in (type(scheduler), *programs) for cls in program.__mro__]
         self.roots = {each.__module__.partition(".")[0] for each in classes} - _BASES
 
     def contains(self, module: str, file: str) -> bool:

@@ -43,6 +43,7 @@ from gridsim.testing.perturbations import (
     changed_workload,
     failure,
     has_only_owner_events,
+    release_machines,
 )
 from gridsim.testing.run_traces import ObservedRun, first_differing_row, observe
 from gridsim.validation.results import validate_result
@@ -81,7 +82,12 @@ def locality_violation(scenario: Scenario, scheduler: Scheduler, can_fail: bool)
     latency = LATENCIES[scenario.seed % len(LATENCIES)]
     base_scenario = _with_latency(scenario, latency)
     first = observe(base_scenario, explicit_scheduler)
-    if difference := first.message_fault or uninformed_action(first.result) or _violations_text(first.result):
+    difference = (
+        first.message_fault
+        or uninformed_action(first.result, first.release_machine)
+        or _violations_text(first.result)
+    )
+    if difference:
         return f"messages take {latency:g} s: {difference}"
     for change in all_changes(base_scenario, applications, explicit_scheduler):
         if difference := _difference(first, observe(change.scenario, explicit_scheduler), change):
@@ -121,7 +127,12 @@ def _differing_while_down(
     A machine that submits nothing is down from 0 s until after the end.  Its failure must not reveal
     anything about other machines.
     """
-    for v in [u for u in range(base_scenario.platform.nodes) if u not in applications.submitter][:1]:
+    nodes = base_scenario.platform.nodes
+    submitters = {
+        *applications.submitter,
+        *release_machines(explicit_scheduler, nodes)[applications.submitter],
+    }
+    for v in [u for u in range(nodes) if u not in submitters][:1]:
         faults = Faults.of([v], [0.0], [UNREACHED_TIME], has_only_owner_events(explicit_scheduler))
         down = dataclasses.replace(base_scenario, faults=faults)
         first, changes = (
@@ -177,7 +188,7 @@ def _differing_after_failure(
     base_scenario = _with_latency(scenario, LATENCIES[0])
     if first.result.scenario.network.latency != LATENCIES[0]:
         first = observe(base_scenario, explicit_scheduler)
-    for v, at in _idle_machines(first.result, applications, scenario.seed):
+    for v, at in _idle_machines(first, applications, scenario.seed):
         without_failure, change = failure(base_scenario, v, at, has_only_owner_events(explicit_scheduler))
         change = dataclasses.replace(change, known_by_all=explicit_scheduler.failures_known)
         if difference := _difference(
@@ -187,24 +198,23 @@ def _differing_after_failure(
     return None
 
 
-def _idle_machines(result: Result, applications: Applications, seed: int) -> Iterator[tuple[int, float]]:
+def _idle_machines(run: ObservedRun, applications: Applications, seed: int) -> Iterator[tuple[int, float]]:
     """Iterate over (machine, time in s) at which a machine that submits nothing is idle.
 
     The failure of a machine without tasks matters only to machines that exchanged requests with it.
     """
+    result, submitters = run.result, np.union1d(applications.submitter, run.release_machine)
     release, count, latency = applications.release, len(applications), LATENCIES[0]
     schedule, log = result.tables["schedule"], result.tables["message_log"]
     began = np.full(machine_count(result), math.inf)
     np.minimum.at(began, schedule["machine"], schedule["start"])
-    began[applications.submitter] = -math.inf
+    began[submitters] = -math.inf
     early, late = float(release[seed % count]), float(release[-1 - seed % count])
     # at the last of these times, the answer to a message that was sent at a release is in flight
     for at in sorted({early + 10.0, max(0.0, late - 1.0), early + 1.5 * latency}):
         yield from [(v, at) for v in range(len(result.machines)) if began[v] > at][:1]
     # another time is when a message from the machine is in flight, preferably to a busy machine
-    is_by_nonsubmitter = (log["sender"] < len(result.machines)) & ~np.isin(
-        log["sender"], applications.submitter
-    )
+    is_by_nonsubmitter = (log["sender"] < len(result.machines)) & ~np.isin(log["sender"], submitters)
     sent_at, delivered_at = log["sent"], log["sent"] + latency
     messages = np.flatnonzero(is_by_nonsubmitter).tolist()
     messages = [
@@ -244,16 +254,20 @@ def _informed_times(base: ObservedRun, variant: ObservedRun, change: Change) -> 
     has_fixed_delay = np.isin(log["kind"], [*base.result.provenance["message_log"]["delays"]])
     detection_time = np.where(has_fixed_delay, sent, sent + latency)
     np.minimum.at(informed_at, log["sender"][is_lost], np.maximum(detection_time[is_lost], change.since))
-    submitter = base.result.applications["submitter"]
+    # with a missing application, the runs number the later ones differently
+    submitter = np.concatenate(
+        [run.release_machine[run.result.tables["message_log"]["application"]] for run in (base, variant)]
+    )
     is_about_application = is_lost & (log["application"] >= 0)
     submitter_detection = np.where(sent < change.since, change.since, detection_time)
-    np.minimum.at(
-        informed_at,
-        submitter[log["application"][is_about_application]],
-        submitter_detection[is_about_application],
-    )
+    np.minimum.at(informed_at, submitter[is_about_application], submitter_detection[is_about_application])
     if change.fails:
-        for result in (base.result, variant.result):
+        # so do submitters whose tasks the machine holds, as it got them in a message before
+        has_tasks = (log["receiver"] == change.machine) & (log["delivered"] <= change.since / NS)
+        has_tasks &= np.isin(log["kind"], base.task_kinds)
+        np.minimum.at(informed_at, submitter[has_tasks], change.since)
+        for run in (base, variant):
+            result = run.result
             # submitters learn of the failure if their tasks are on the machine, or their jobs have reserved
             # it
             holders = result.tables.get("arrivals", result.tables["schedule"])
@@ -261,9 +275,7 @@ def _informed_times(base: ObservedRun, variant: ObservedRun, change: Change) -> 
             if "arrivals" in result.tables and not result.rigid:
                 is_on_machine &= holders["time"] <= change.since / NS
             applications_on_machine = holders["application"][is_on_machine]
-            informed_at[submitter[applications_on_machine]] = np.minimum(
-                informed_at[submitter[applications_on_machine]], change.since
-            )
+            np.minimum.at(informed_at, run.release_machine[applications_on_machine], change.since)
     sent, sender, receiver = (column[is_delivered] for column in (sent, log["sender"], log["receiver"]))
     # a message that waits for a busy interface counts as delivered after the latency
     delivered = np.minimum(np.rint(log["delivered"][is_delivered] * NS).astype(np.int64), sent + latency)

@@ -16,6 +16,7 @@ from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
 from gridsim.scheduling.contract import Scheduler
+from gridsim.scheduling.nodes.adapter import NodeScheduler
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import nanoseconds
 
@@ -34,6 +35,14 @@ _RELEASE_TURN = 1
 def has_only_owner_events(scheduler: Scheduler) -> bool:
     """Return whether `scheduler` supports owners that come and go, but no failures."""
     return scheduler.owners and not scheduler.failures
+
+
+def release_machines(scheduler: Scheduler, machines: int) -> Integers:
+    """Return the machine whose node handles the releases at each machine of a platform, int64[machines]."""
+    if not isinstance(scheduler, NodeScheduler):
+        return np.arange(machines)
+    layout = scheduler.layout(machines)
+    return np.asarray(layout.machine_of)[layout.release_nodes[:machines]]
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,16 @@ def all_changes(
     base_scenario: Scenario, applications: Applications, scheduler: Scheduler
 ) -> Iterator[Change]:
     """Iterate over changes of one machine each: of early or late applications, or of its speed."""
+    releases_at = release_machines(scheduler, base_scenario.platform.nodes)
+    for change in _changes_of_submitters(base_scenario, applications, scheduler):
+        yield dataclasses.replace(change, machine=int(releases_at[change.machine]))
+    if not scheduler.speeds_known:
+        yield from _changes_of_speed(base_scenario, applications)
+
+
+def _changes_of_submitters(
+    base_scenario: Scenario, applications: Applications, scheduler: Scheduler
+) -> Iterator[Change]:
     count, platform, seed = len(applications), base_scenario.platform, base_scenario.seed
     # of the changed applications: the first, the last, and some in between
     indices = sorted(
@@ -101,8 +120,10 @@ def all_changes(
                 yield change
     if applications.cancel_at is not None:
         yield _without_cancellation(applications, base_scenario)
-    if scheduler.speeds_known:
-        return
+
+
+def _changes_of_speed(base_scenario: Scenario, applications: Applications) -> Iterator[Change]:
+    platform, seed = base_scenario.platform, base_scenario.seed
     names = ("release", "tasks", "task_size")
     workload = changed_workload(
         applications, platform, **{name: getattr(applications, name) for name in names}

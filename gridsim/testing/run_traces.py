@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,12 @@ from gridsim.model.applications import JOB_TIMES
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Policy, Run, Scheduler
+from gridsim.scheduling.nodes.adapter import Message, NodeScheduler
 from gridsim.simulation.simulate import execute as simulate
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.random_streams import Streams
+from gridsim.testing.perturbations import release_machines
 from gridsim.testing.run_limits import MAX_EVENTS
 
 #: Cohort limit above the size of any cohort: cohorts stay whole, but are handled in Python.
@@ -36,6 +40,10 @@ class ObservedRun:
         (ns, machine, action, fields) of each message sent and each task started.
     end
         The time (ns) until which runs can be compared.
+    release_machine
+        int64[applications], the machine whose node handles the release of each application.
+    task_kinds
+        The kinds of messages that hand tasks over to their receivers.
     fixed_delay_messages
         (ns, sender, receiver, delay in ns) of messages with a delay that the network does not determine.
     streams
@@ -49,6 +57,8 @@ class ObservedRun:
     rows: list[tuple[Any, ...]]
     end: int
     result: Result
+    release_machine: Integers
+    task_kinds: list[str]
     fixed_delay_messages: list[tuple[int, int, int, int]]
     streams: list[str]
     draws_during_setup: bool
@@ -234,10 +244,13 @@ def observe(
     message_fault = _early_message(
         fixed_delay_messages, nanoseconds(scenario.network.latency)
     ) or _small_message(result, fields)
+    kinds: Mapping[str, Message] = scheduler.messages if isinstance(scheduler, NodeScheduler) else {}
     return ObservedRun(
         rows,
         nanoseconds(float(last)),
         result,
+        release_machines(scheduler, scenario.platform.nodes)[result.applications["submitter"]],
+        [name for name, kind in kinds.items() if kind.moves_tasks],
         sorted(set(fixed_delay_messages)),
         streams,
         recorded_streams[0].draws_during_setup,

@@ -103,11 +103,12 @@ def test_example_study_runs(begun: Path) -> None:
     assert len(said["cells"]) == 18 and not any(cell["error"] for cell in said["cells"])
 
 
-def test_example_scheduler_and_its_test_run(begun: Path) -> None:
-    text = good("compare", "scenario.toml", "--schedulers", "dealing:Dealing,mincent")
-    assert "dealing:Dealing" in text
+@pytest.mark.parametrize("name", ["dealing", "pigeon"])
+def test_example_schedulers_and_their_tests_run(begun: Path, name: str) -> None:
+    text = good("compare", "scenario.toml", "--schedulers", f"{name}:{name.title()},mincent")
+    assert f"{name}:{name.title()}" in text
     namespace: dict[str, object] = {}
-    exec(example("test_dealing.py").decode(), namespace)
+    exec(example(f"test_{name}.py").decode(), namespace)
     for name, test in namespace.items():
         if name.startswith("test_"):
             test()  # type: ignore[operator]

@@ -12,6 +12,7 @@ FILES = {
     "scenario": _SCENARIO,
     "study": (*_SCENARIO, "study.toml"),
     "scheduler": (*_SCENARIO, "dealing.py", "test_dealing.py"),
+    "roles": (*_SCENARIO, "pigeon.py", "test_pigeon.py"),
     "traces": ("log.toml", "jobs.swf", "hosts.avt"),
 }
 FILES["all"] = tuple(dict.fromkeys(name for names in FILES.values() for name in names))
@@ -20,6 +21,7 @@ _NEXT_COMMAND = {
     "scenario": "gridsim compare scenario.toml",
     "study": "gridsim sweep study.toml",
     "scheduler": "gridsim compare scenario.toml --schedulers dealing:Dealing,fair-tree,mincent",
+    "roles": "gridsim compare scenario.toml --schedulers pigeon:Pigeon,sparrow,fair-tree",
     "traces": "gridsim compare log.toml",
     "all": "gridsim compare scenario.toml",
 }
@@ -33,8 +35,8 @@ def init(kind: str, folder: str, as_json: bool) -> None:
     """Write commented example files to FOLDER.
 
     Kinds of examples: scenario (the default); study, a sweep of the scenario; scheduler, a new scheduler with
-    its test; traces, a small job log and an availability trace, with a scenario; or all.  Existing files are
-    not overwritten.
+    its test; roles, a scheduler with several classes of nodes; traces, a small job log and an availability
+    trace, with a scenario; or all.  Existing files are not overwritten.
     """
     from gridsim.support.files import atomic_file
     from gridsim.support.text import to_json

@@ -45,6 +45,8 @@ from gridsim.scheduling.nodes.numba_types import (
     load_applications,
     load_slot,
     load_word,
+    member,
+    role_bounds,
     struct_of,
     type_text,
 )
@@ -299,6 +301,22 @@ class _HeldTasks:
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
         return call_core(context, builder, proxy.context, "held", I64, proxy.node, *args)
+
+
+@_method(ViewType, "role")
+class _RoleNodes:
+    @staticmethod
+    def infer(view: Any, args: Any, kws: Any) -> Any:
+        arguments = _bind_arguments("view.role", ("name",), args, kws)
+        _literal("the name of a role", arguments["name"], view.program.roles)
+        return types.range_state64_type, [arguments["name"]], _parameter_list(arguments)
+
+    @staticmethod
+    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+        pointer = member(context, builder, view, value, "context")
+        first, end = role_bounds(builder, pointer, view.program, types_[0].literal_value)
+        step = ir.Constant(I64, 1)
+        return struct_of(context, builder, types.range_state64_type, start=first, stop=end, step=step)
 
 
 @_method(ViewType, "application")
@@ -705,19 +723,28 @@ class _Choice:
         if kws or len(args) != 1:
             raise NotCompiled("view.random.choice chooses one element in compiled nodes; use a loop for more")
         if (
-            isinstance(args[0], (types.Integer, types.Array, NeighboursType))
+            isinstance(args[0], (types.Integer, types.RangeType, types.Array, NeighboursType))
             and getattr(args[0], "ndim", 1) == 1
         ):
-            argument_type = types.int64 if isinstance(args[0], types.Integer) else args[0]
-            result = types.int64 if isinstance(args[0], types.Integer) else args[0].dtype
+            argument_type = args[0]
+            if isinstance(argument_type, types.Integer):
+                argument_type = types.int64
+            elif isinstance(argument_type, types.RangeType):
+                argument_type = types.range_state64_type
+            result = getattr(argument_type, "dtype", types.int64)  # that of an array
             return result, [argument_type], _parameter_list(("a",))
-        raise NotCompiled("view.random.choice chooses from a number or an array in compiled nodes")
+        raise NotCompiled("view.random.choice chooses from a number, a range or an array in compiled nodes")
 
     @staticmethod
     def lower(context: Any, builder: Any, random: Any, value: Any, types_: Any, args: Any) -> Any:
         zero = ir.Constant(I64, 0)
         if isinstance(types_[0], types.Integer):
             return _integer(context, builder, random, value, zero, args[0])
+        if isinstance(types_[0], types.RangeType):
+            span = cgutils.create_struct_proxy(types_[0])(context, builder, value=args[0])
+            count = context.get_function(len, signature(types.intp, types_[0]))(builder, args)
+            index = _integer(context, builder, random, value, zero, count)
+            return builder.add(span.start, builder.mul(index, span.step))
         array = arrayobj.make_array(types_[0])(context, builder, args[0])
         count = cgutils.unpack_tuple(builder, array.shape, 1)[0]
         index = _integer(context, builder, random, value, zero, count)

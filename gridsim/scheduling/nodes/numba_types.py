@@ -69,6 +69,7 @@ __all__ = [
     "load_applications",
     "load_slot",
     "load_word",
+    "role_bounds",
     "struct_of",
     "type_text",
 ]
@@ -419,6 +420,41 @@ def _view_machines(context: Any, builder: Any, type_: Any, value: Any) -> Any:
 def _view_machine(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     return load_word(builder, load_slot(builder, view.context, "machine_of", PTR), view.node)
+
+
+@_attribute(ViewType, "rank", types.int64)
+def _view_rank(context: Any, builder: Any, type_: Any, value: Any) -> Any:
+    view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
+    if not type_.program.role:
+        return view.node
+    first, _ = role_bounds(builder, view.context, type_.program, type_.program.role)
+    return builder.sub(view.node, first)
+
+
+def role_bounds(builder: Any, context_pointer: Any, program: Program, role: str) -> tuple[Any, Any]:
+    """Load the number of the first node of a role, and the number after its last node."""
+    bounds, k = load_slot(builder, context_pointer, "roles", PTR), program.roles.index(role)
+    return load_word(builder, bounds, 2 * k), load_word(builder, bounds, 2 * k + 1)
+
+
+@overload(operator.getitem)
+def _range_item(nodes: Any, index: Any) -> Any:
+    """Index or slice a range, such as the nodes of a role, as Python does."""
+    if not isinstance(nodes, types.RangeType):
+        return None
+
+    def item(nodes: Any, index: Any) -> Any:
+        place = index + len(nodes) if index < 0 else index
+        if not 0 <= place < len(nodes):
+            raise IndexError("range object index out of range")
+        return nodes.start + place * nodes.step
+
+    def part(nodes: Any, index: Any) -> Any:
+        first, end, step = index.indices(len(nodes))
+        start, stride = nodes.start, nodes.step
+        return range(start + first * stride, start + end * stride, step * stride)
+
+    return part if isinstance(index, types.SliceType) else item
 
 
 @_attribute(ViewType, "speed", types.float64)

@@ -1,0 +1,65 @@
+"""The example with roles, `examples/pigeon.py`, in all forms."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gridsim as gs
+from gridsim.emulation.emulate import emulate
+from gridsim.validation.results import validate_result
+from tests.emulation.test_virtual_time import in_virtual_time
+
+FILE = Path(__file__).resolve().parents[3] / "examples" / "pigeon.py"
+pytestmark = pytest.mark.skipif(not FILE.is_file(), reason="the examples are not part of this copy")
+
+
+@pytest.fixture(scope="module")
+def pigeon() -> Any:
+    """The class of the scheduler."""
+    spec = importlib.util.spec_from_file_location("pigeon", FILE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Pigeon
+
+
+def scenario(**options: Any) -> gs.Scenario:
+    workload = gs.Workload.bags(applications=6, interarrival=40.0, tasks_per_node=1.5, seed=2)
+    return gs.Scenario(gs.Platform.desktop_grid(nodes=30, seed=1), workload, seed=3, **options)
+
+
+FAULTS = gs.Faults.of([3, 17, 3, 8], [50.0, 71.0, 120.0, 90.0], [80.0, 71.0, 125.0, 300.0])
+
+
+@pytest.mark.parametrize("faults", [None, FAULTS])
+def test_pigeon_has_the_same_results_compiled(pigeon: Any, faults: gs.Faults | None, tmp_path: Any) -> None:
+    pytest.importorskip("numba", reason="needs the extra jit")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRIDSIM_CACHE", str(tmp_path))
+        scheduler = pigeon(size=7, cutoff=2e4, patience=100.0)
+        interpreted = gs.simulate(scenario(faults=faults), scheduler, nodes="interpreted", record=True)
+        compiled = gs.simulate(scenario(faults=faults), scheduler, nodes="compiled", record=True)
+    assert compiled.digest == interpreted.digest
+
+
+@pytest.mark.parametrize("faults", [None, FAULTS])
+def test_pigeon_has_the_same_results_emulated(
+    pigeon: Any, faults: gs.Faults | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = pigeon(size=7, cutoff=2e4, patience=100.0)
+    emulated = in_virtual_time(monkeypatch, scenario(faults=faults), scheduler)
+    simulated = gs.simulate(scenario(faults=faults), scheduler, nodes="interpreted")
+    for column in ("first_start", "finish", "resubmitted", "nodes_used"):
+        assert emulated.applications[column].tolist() == simulated.applications[column].tolist()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="emulate needs fork")
+def test_pigeon_runs_in_processes_that_fail(pigeon: Any) -> None:
+    faults = gs.Faults.of([3, 17], [50.0, 110.0], [80.0, 130.0])
+    result = emulate(scenario(faults=faults), pigeon(size=7), processes=4, speedup=40.0, kill=True)
+    assert validate_result(result) == [] and result.provenance["emulation"]["kills"] == 2
