@@ -76,9 +76,7 @@ class BoardActions:
             )
         for column, number, falls in publications:
             if number != number:
-                raise self.error(
-                    node, f"publishes a number: value must be a number or inf, got {number!r}"
-                )
+                raise self.error(node, f"publishes a number: value must be a number or inf, got {number!r}")
             self.publish_number(node if application < 0 else application, column, number, falls)
 
     def add_to_board(self, node: int, row: int, delta: float | None, deltas: Mapping[str, float]) -> None:
