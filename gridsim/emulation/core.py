@@ -163,7 +163,7 @@ class EmulatedCore(BoardActions):
     # -- what policies use ----------------------------------------------------------------------------------
 
     @property
-    def now(self) -> int:
+    def now(self) -> int:  # type: ignore[override]
         """The instant of what is handled, ns."""
         return self.engine.now
 
