@@ -21,6 +21,7 @@ from gridsim.emulation.tasks import Parts, TaskSet, count_of
 from gridsim.emulation.view import EmulatedView
 from gridsim.emulation.wire import Fact, Kind
 from gridsim.errors import SchedulerError
+from gridsim.scheduling.nodes.python_board import BoardActions
 from gridsim.scheduling.nodes.timers import Timer
 from gridsim.support.clock import NS
 
@@ -76,7 +77,7 @@ class Process(Protocol):
         """Give tasks to a node, by the coordinator: some of those that nobody has."""
 
 
-class EmulatedCore:
+class EmulatedCore(BoardActions):
     """Runs the nodes of one process; arguments as of `NodeCore`."""
 
     def __init__(self, links: Any, queues: Any, *, process: Process, **given: Any) -> None:
@@ -118,7 +119,7 @@ class EmulatedCore:
             given["add_note"],
         )
         self.decided, self.checked, self.slots = given["record_decision"], given["convert"], given["slots"]
-        self.board = given["board"]
+        self.convert, self.board = self.checked, given["board"]
         self.total = int(sum(self.tasks))
         self.placed_at, self.finished = -1, False
         self.machines: list[int] = links.machine_of  # which nodes may leave for another
@@ -154,15 +155,15 @@ class EmulatedCore:
         if self.board is not None:
             rows = len(self.submitter) if self.board.is_per_application else nodes
             columns = len(self.board.numbers)
-            self.learn["board"] = self._published, (rows, columns, float, 2)
-            self.learn["addition"] = self._added, (rows, columns, float, 2)
+            self.learn["board"] = super().publish_number, (rows, columns, float, 2)
+            self.learn["addition"] = super().add_number, (rows, columns, float, 2)
         if process.number >= 0:
             queues.ended = self._ended
 
     # -- what policies use ----------------------------------------------------------------------------------
 
     @property
-    def now(self) -> int:
+    def now(self) -> int:  # type: ignore[override]
         """The instant of what is handled, ns."""
         return self.engine.now
 
@@ -363,61 +364,19 @@ class EmulatedCore:
             self.idle[machine] = None
         return count_of(taken)
 
-    def board_of(self, node: int) -> Any:
-        """Return the board."""
-        if self.board is None:
-            raise self._error(
-                node, "uses the board, which only schedulers have that derive from BoardScheduler"
-            )
-        return self.board
+    def error(self, node: int, text: str) -> SchedulerError:
+        """Return an error that a node causes now."""
+        return self._error(node, text)
 
-    def publish(
-        self,
-        node: int,
-        application: int,
-        value: float | None,
-        numbers: Mapping[str, float],
-        falling: bool | tuple[str, ...],
-    ) -> None:
-        """See `View`."""
-        row = node if application < 0 else application
-        if self.board_of(node).is_per_application != (application >= 0):
-            raise self.board_error(node, f"a number is published for application {application}")
-        try:
-            publications = self.board.publications(value, numbers, falling)
-        except ValueError as error:
-            raise self.board_error(node, error) from None
-        for column, number, falls in publications:
-            number = self.checked(float, number, node, self.board.numbers[column])
-            if number != number:
-                raise self.board_error(node, f"value must be a number or inf, got {number!r}")
-            self._published(row, column, number, falls)
-            self.process.share(Fact("board", [row, column, number, int(falls)]))
+    def publish_number(self, row: int, column: int, value: float, falling: bool) -> None:
+        """See `BoardActions`."""
+        super().publish_number(row, column, value, falling)
+        self.process.share(Fact("board", [row, column, value, int(falling)]))
 
-    def _published(self, row: int, column: int, value: float, falling: int) -> None:
-        self.board.publish(row, value, bool(falling), self.now, column)
-
-    def add_to_board(self, node: int, row: int, delta: float | None, deltas: Mapping[str, float]) -> None:
-        """Add to shown numbers of the node `row`."""
-        row = self.checked(int, row, node, "the node of an addition")
-        try:
-            changes = self.board.changes(delta, deltas)
-        except ValueError as error:
-            raise self.board_error(node, error) from None
-        for k, (column, number) in enumerate(changes):
-            number = self.checked(float, number, node, self.board.numbers[column])
-            if not 0 <= row < self.board.nodes or not abs(number) < float("inf"):
-                raise self.board_error(node, f"adds {number!r} to the numbers of node {row}")
-            is_last = int(k == len(changes) - 1)
-            self._added(row, column, number, is_last)
-            self.process.share(Fact("addition", [row, column, number, is_last]))
-
-    def _added(self, row: int, column: int, delta: float, is_last: int) -> None:
-        self.board.add(row, delta, self.now, column, bool(is_last))
-
-    def board_error(self, node: int, reason: Any) -> SchedulerError:
-        """Return the error of a wrong use of the board."""
-        return self._error(node, f"uses the board: {reason}")
+    def add_number(self, row: int, column: int, delta: float, is_last: bool) -> None:
+        """See `BoardActions`."""
+        super().add_number(row, column, delta, is_last)
+        self.process.share(Fact("addition", [row, column, delta, int(is_last)]))
 
     def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
         """See `View`."""

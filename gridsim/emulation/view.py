@@ -9,50 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.common.names import listed
-from gridcore.nodes.board import Board
 from gridcore.nodes.random_stream import RandomStream
 from gridsim.errors import SchedulerError
+from gridsim.scheduling.nodes.python_board import PythonBoard
 from gridsim.support.clock import NS, nanoseconds
-
-
-class EmulatedBoard:
-    """See `gridcore.nodes.view.BoardView`."""
-
-    def __init__(self, core: Any, node: int, board: Board) -> None:
-        self._core, self._node, self._board = core, node, board
-
-    def __getattr__(self, name: str) -> NDArray[np.float64]:
-        if name not in self._board.numbers:
-            known = listed([*self._board.numbers, "add", "least"], name)
-            raise AttributeError(f"node {self._node}: the board has no {name!r}; {known}")
-        return self._board.read(self._core.now, self._board.numbers.index(name))
-
-    def __getitem__(self, index: int | tuple[int, str]) -> float:
-        node, name = index if isinstance(index, tuple) else (index, None)
-        node = self._core.checked(int, node, self._node, "the index of the board")
-        return self._board.number(node, self._core.now, self._column(name))
-
-    def __iter__(self) -> Any:
-        raise self._core.board_error(self._node, "it is not a sequence; iterate over view.board.values")
-
-    def __array__(self, *_: Any, **__: Any) -> Any:
-        raise self._core.board_error(self._node, "it is not an array; write view.board.values")
-
-    def least(self, k: int, name: str | None = None) -> tuple[int, ...]:
-        if (k := self._core.checked(int, k, self._node, "k")) < 0:
-            raise self._core.board_error(self._node, f"k must be at least 0, got {k}")
-        return self._board.least(k, self._core.now, self._column(name))
-
-    def add(self, node: int, delta: float | None = None, name: str | None = None, **deltas: float) -> None:
-        if name is not None and not deltas:
-            delta, deltas = None, {name: delta}  # type: ignore[dict-item]
-        self._core.add_to_board(self._node, node, delta, deltas)
-
-    def _column(self, name: str | None) -> int:
-        try:
-            return self._board.column(name)
-        except ValueError as error:
-            raise self._core.board_error(self._node, error) from None
 
 
 class EmulatedView:
@@ -126,8 +86,8 @@ class EmulatedView:
         return float(self._core.queues.work(self.machine))
 
     @property
-    def board(self) -> EmulatedBoard:
-        return EmulatedBoard(self._core, self._node, self._core.board_of(self._node))
+    def board(self) -> PythonBoard:
+        return PythonBoard(self._core, self._node)
 
     def publish(
         self,

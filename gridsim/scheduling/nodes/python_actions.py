@@ -20,6 +20,7 @@ from gridcore.nodes.kinds import MessageKind
 from gridcore.nodes.random_stream import RandomStream
 from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.queues.task_queues import TaskQueues
+from gridsim.scheduling.nodes.python_board import BoardActions
 from gridsim.scheduling.nodes.python_mail import Letter, Mail
 from gridsim.scheduling.nodes.python_timers import LocalMail, Timers
 from gridsim.support.arrays import Integers
@@ -52,7 +53,7 @@ class NodeRole(NamedTuple):
     handlers: frozenset[str]
 
 
-class PythonActions:
+class PythonActions(BoardActions):
     """The state and the actions of nodes; the parameters are those of `gridcore.nodes.message_core.NodeCore`.
 
     Attributes
@@ -189,26 +190,6 @@ class PythonActions:
             )
         if tasks:
             self.held_tasks[node][application] = held - tasks
-
-    def board_for(self, node: int) -> Board:
-        """Return the board, of which `node` makes use."""
-        if self.board is None:
-            raise self.error(node, "uses the board, which requires a BoardScheduler")
-        return self.board
-
-    def publish(self, node: int, application: int, value: float, falling: bool) -> None:
-        """Publish a number of `node`, or of `application` if that is not -1."""
-        board = self.board_for(node)
-        if board.is_per_application != (application >= 0) or application >= self.queues.n_applications:
-            numbers = f"in 0..{self.queues.n_applications - 1}" if board.is_per_application else "-1"
-            raise self.error(
-                node,
-                f"publishes a number: application must be {numbers}, got {application}, since the board is "
-                f"of {'applications' if board.is_per_application else 'nodes'}",
-            )
-        if value != value:
-            raise self.error(node, f"publishes a number: value must be a number or inf, got {value!r}")
-        board.publish(node if application < 0 else application, value, falling, self.now)
 
     # -- machines ---------------------------------------------------------------------------------------
 

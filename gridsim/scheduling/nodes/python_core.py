@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -301,7 +300,7 @@ class PythonCore(PythonActions):
             self.timers.cancel_all(node)
             self.local.drop(node)
             if self.board is not None and not self.board.is_per_application:
-                self.board.publish(node, inf, False, now)
+                self.board.fail(node, now)
             pending_tasks += [(i, tasks) for i, tasks in self.held_tasks[node].items() if tasks]
             self.held_tasks[node].clear()
         return pending_tasks

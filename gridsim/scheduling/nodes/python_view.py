@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gridcore.nodes.random_stream import RandomStream
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.scheduling.nodes.python_actions import PythonActions
+from gridsim.scheduling.nodes.python_board import PythonBoard
 
 __all__ = ["PythonView"]
 
@@ -118,9 +119,9 @@ class PythonView:
         return self._core.sample(self.machine, grid, self._core.now if release is None else release)
 
     @property
-    def board(self) -> NDArray[np.float64]:
-        """The published numbers of all nodes, with the delay of the board: float64[nodes], read-only."""
-        return self._core.board_for(self._node).read(self._core.now)
+    def board(self) -> PythonBoard:
+        """The published numbers of all nodes, with the delay of the board."""
+        return PythonBoard(self._core, self._node)
 
     def held(self, application: int) -> int:
         """Return the number of tasks of `application` that this node must still place."""
@@ -132,11 +133,16 @@ class PythonView:
 
     # -- what a node does -------------------------------------------------------------------------------
 
-    def publish(self, value: float, falling: bool = False, application: int = -1) -> None:
-        """Publish a number on the board, in place of the last number of this node."""
+    def publish(
+        self,
+        value: float | None = None,
+        falling: bool | tuple[str, ...] = False,
+        application: int = -1,
+        **numbers: float,
+    ) -> None:
+        """Publish numbers on the board, in place of the last ones of this node."""
         self._core.check_may_act(self._node)
-        value = self._converted(float, value, "the board")
-        self._core.publish(self._node, application, value, bool(falling))
+        self._core.publish(self._node, application, value, numbers, falling)
 
     def completed(self) -> list[tuple[int, int]]:
         """Return the (application, tasks) pairs that this machine has completed since the last call."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
+from gridsim.testing import check_scheduler
 from gridsim.testing.resuming import resume_difference
 from tests.scheduling.nodes.test_message_core import scenarios
 
-needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs the extra jit")
+HAS_NUMBA = find_spec("numba") is not None
+needs_numba = pytest.mark.skipif(not HAS_NUMBA, reason="needs the extra jit")
 FORMS = ["interpreted", pytest.param("compiled", marks=needs_numba)]
 
 
@@ -211,14 +215,12 @@ FAILING = gs.Scenario(
 )
 
 
-@needs_numba
 @settings(max_examples=20)
 @given(scenarios(), st.sampled_from((Dodoor, Hybrid, Every, Jobs)), OPTIONS)
-def test_both_forms_give_equal_digests(scenario: Any, scheduler: Any, options: Any) -> None:
-    results = [
-        gs.simulate(scenario, scheduler(**options), nodes=form) for form in ("interpreted", "compiled")
-    ]
-    assert results[0].digest == results[1].digest
+def test_all_forms_give_equal_digests(scenario: Any, scheduler: Any, options: Any) -> None:
+    forms: Any = ("interpreted", *["compiled"] * HAS_NUMBA)
+    digests = {gs.simulate(scenario, scheduler(**options), nodes=form).digest for form in forms}
+    assert len(digests) == 1
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -226,3 +228,92 @@ def test_both_forms_give_equal_digests(scenario: Any, scheduler: Any, options: A
 def test_runs_with_failures_continue_from_checkpoints(scheduler: Any, form: Any) -> None:
     result = gs.simulate(FAILING, scheduler, nodes="interpreted")
     assert resume_difference(FAILING, scheduler, result, record=False, nodes=form) is None
+
+
+#: What a node does wrong -> an error, which begins with the time and the node.
+MISTAKES = {
+    "view.publish(1.0)": "the name of a number must be given: work, queue",
+    "view.publish()": "at least one number must be given by its name: work, queue",
+    "view.publish(works=1.0)": "the board has no number 'works'; did you mean work?",
+    "view.publish(work=1.0, falling=('queue',))": "falling must be True, False or a tuple of the names of",
+    "view.board.least(2)": "the name of a number must be given: work, queue",
+    "view.board.least(-1, 'work')": "k must be at least 0, got -1",
+    "view.board.add(9, work=1.0)": "node must be in 0..1, got 9",
+    "view.board.add(0, work=float('inf'))": "delta must be finite, got inf",
+    "min(view.board)": "it is not a sequence; iterate over view.board.values",
+    "np.argmin(view.board)": "it is not an array; write view.board.values",
+}
+
+
+@pytest.mark.parametrize("form", ["interpreted"])
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_wrong_uses_of_the_board_are_rejected(mistake: str, form: Any) -> None:
+    class Node(EveryNode):
+        def on_start(self, view: Any) -> None:
+            eval(mistake, {"view": view, "np": np})
+
+    class Wrong(Every, frozen=True, kw_only=True):
+        policy = Node
+
+    scenario = gs.Scenario(gs.Platform.of([1.0] * 2), gs.Workload.of([0.0], 2, 1.0, [0]), seed=1)
+    message = f"t = 0.0 s: node 0 uses the board: {MISTAKES[mistake]}"
+    with pytest.raises(gs.SchedulerError, match=re.escape(message)):
+        gs.simulate(scenario, Wrong(degree=1), nodes=form)
+
+
+class WrongNames(EveryNode):
+    """A node with a call that cannot be compiled in each method."""
+
+    def on_start(self, view: Any) -> None:
+        view.publish(work=1.0, falling=("queue",))
+
+    def on_end(self, view: Any) -> None:
+        self.sum += view.board.wrk[0]
+
+    def on_idle(self, view: Any) -> None:
+        self.sum += view.board[0]
+
+    def on_timer(self, view: Any, name: str) -> None:
+        self.sum += view.board.least(1, "que")[0]
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.board.add(0, 1.0)
+
+
+@needs_numba
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("on_start", r"falling of view.publish must be True, False or a tuple of names .* \('work',\)"),
+        ("on_end", "there is no view.board.wrk; did you mean work?"),
+        ("on_idle", r"view.board\[node\] requires a name; write view.board\[node, 'work'\]"),
+        ("on_timer", "the name of view.board.least 'que' is unknown; did you mean queue"),
+        ("on_release", "view.board.add requires the name of a number: work, queue"),
+    ],
+)
+def test_wrong_uses_of_the_board_are_not_compiled(method: str, message: str) -> None:
+    node = type("Node", (EveryNode,), {method: vars(WrongNames)[method]})
+    scheduler = type("Wrong", (Every,), {"policy": node, "watch": "completion"}, frozen=True, kw_only=True)
+    with pytest.raises(gs.CompileError, match=f"test_boards.py:[0-9]+: Node.{method}: .*{message}"):
+        gs.simulate(FAILING, scheduler(), nodes="compiled")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        (("work", "work"), "must be a tuple of different names"),
+        ("work", "must be a tuple of different names"),
+        (("least",), "must have identifiers that .* are not one of add, .*, got 'least'"),
+        (("a b",), "must have identifiers .*, got 'a b'"),
+    ],
+)
+def test_numbers_of_a_board_have_different_names(numbers: Any, message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=f"Wrong.numbers {message}"):
+        type("Wrong", (Every,), {"numbers": numbers}, frozen=True, kw_only=True)()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheduler", SCHEDULERS[:2], ids=lambda scheduler: scheduler.name)
+def test_schedulers_with_boards_keep_the_invariants(scheduler: Any) -> None:
+    report = check_scheduler(scheduler, examples=8, hash_seeds=False)
+    assert not report.not_compiled and "resumed" not in report.left_out

@@ -83,7 +83,7 @@ class Everything(gs.NodeProgram):
 
     def publish(self, view: Any) -> None:
         view.publish(view.work, falling=bool(view.random.integers(2)))
-        view.note("seen", node=view.node, board=float(np.minimum(view.board, 1e9).sum()), at=view.now)
+        view.note("seen", node=view.node, board=float(np.minimum(view.board.values, 1e9).sum()), at=view.now)
 
     def withdraw(self, view: Any) -> None:
         queued = [row for row in view.queued if row[0] in self.known]  # by this node, or by another one here
