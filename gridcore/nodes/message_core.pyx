@@ -45,7 +45,7 @@ from gridcore.queues.task_queues cimport TaskQueues
 import numpy as np
 
 from gridcore.common.state import read, read_only
-from gridcore.nodes.node_events import EVENT_NAMES
+from gridcore.nodes.node_events import EVENT_NAMES, deferred_reason
 from gridcore.nodes.state import STATE
 from gridcore.nodes.view import View
 
@@ -344,12 +344,12 @@ cdef class NodeCore(NodeEvents):
         content = self.received.pop()
         record = content
         if self.links.deferred[k.number]:
-            self.deferred_kind = k
+            self.read_only_reason = deferred_reason(kind)
         try:
             self._count(k.number, self.only_node, 1)
             self._deliver(k, -1, <const long long*> record)
         finally:
-            self.deferred_kind = None
+            self.read_only_reason = None
         if self.dirty:
             self._flush()
 

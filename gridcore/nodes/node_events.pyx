@@ -47,7 +47,7 @@ from gridcore.queues.task_queues cimport Scratch, TaskQueues, scratch_free, scra
 
 import numpy as np
 
-__all__ = ["EVENT_NAMES", "NodeEvents"]
+__all__ = ["EVENT_NAMES", "NodeEvents", "deferred_reason"]
 
 #: Handlers of events in the order of their numbers in `gridcore.nodes.roles`.
 EVENT_NAMES = ["on_start", "on_release", "on_lost", "on_timer", "on_idle", "on_end", "on_act", "on_done", "on_timeout"]
@@ -69,6 +69,12 @@ cdef int by_setting(const void* x, const void* y) noexcept nogil:
     if a.item != b.item:
         return -1 if a.item < b.item else 1
     return -1 if a.number < b.number else 1
+
+
+def deferred_reason(kind: str) -> str:
+    """Return why handlers of the deferred kind `kind` may not act, as `NodeActions.read_only_reason`."""
+    return (f"a handler of {kind!r}, but handlers of deferred messages may only read and note; "
+            "leave out deferred=True")
 
 
 @cython.auto_pickle(False)
@@ -506,8 +512,7 @@ cdef class NodeEvents(NodeActions):
             machine, times, records = (np.concatenate(column) for column in zip(
                 self.links._take_unboxed(<int> number, self.now), self.links._take_boxed(<int> number, self.now)))
             rows, order = records, np.lexsort((times, machine))
-            self.read_only_reason = (f"a handler of {(<MessageKind> self.kinds[number]).name!r}, but handlers of "
-                                     "deferred messages may only read and note; leave out deferred=True")
+            self.read_only_reason = deferred_reason((<MessageKind> self.kinds[number]).name)
             try:
                 for k in range(order.shape[0]):
                     self._deliver(<MessageKind> self.kinds[number], -1, <const long long*> &rows[order[k], 0])

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gridsim.testing.cases import fault_schedules, networks, scenarios
     from gridsim.testing.conformance import check_scheduler
     from gridsim.testing.differential_check import differential
+    from gridsim.testing.drawn_parameters import parameters
     from gridsim.testing.strategies import QueueCase, batches, grids, quarters, queues, summaries
     from gridsim.testing.violation import ConformanceError
 
@@ -33,6 +34,7 @@ _MODULES = {
     "conformance": ("check_scheduler",),
     "violation": ("ConformanceError",),
     "differential_check": ("differential",),
+    "drawn_parameters": ("parameters",),
     "cases": ("fault_schedules", "networks", "scenarios"),
     "strategies": ("QueueCase", "batches", "grids", "quarters", "queues", "summaries"),
 }
@@ -48,6 +50,7 @@ __all__ = [
     "fault_schedules",
     "grids",
     "networks",
+    "parameters",
     "quarters",
     "queues",
     "scenarios",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridcore.nodes.containers import rebuild
 from gridcore.nodes.message_core import NodeCore
 from gridcore.nodes.view import View
 from gridsim.engine.engine import Engine
@@ -20,7 +18,6 @@ from gridsim.model.platform import Platform
 from gridsim.model.workload import Workload
 from gridsim.scheduling.contract import NodeForm, Run, Scheduler
 from gridsim.scheduling.nodes.adapter import Adapter
-from gridsim.scheduling.nodes.compiled import CompiledPrograms
 from gridsim.scheduling.nodes.roles import nodes_of_roles
 from gridsim.scheduling.nodes.sent import Sent
 from gridsim.simulation.checks import check_nodes
@@ -47,13 +44,13 @@ class PendingTimer(NamedTuple):
         The time at which it fires, s.
     name
         Its name.
-    value
-        Its value, the third argument of `NodeProgram.on_timer`.
+    fields
+        Its fields, which its handler gets, by name.
     """
 
     time: float
     name: str
-    value: float = 0.0
+    fields: dict[str, float]
 
 
 class Bench:
@@ -285,18 +282,12 @@ class Bench:
     @property
     def program(self) -> Any:
         """The program of the node with its memory; for a compiled node a copy of its attributes."""
-        if not isinstance(self._adapter.compiled, CompiledPrograms):
-            return self._adapter.nodes[self._node]
-        return _copy_of_record(self._adapter, self._node)
+        return self._adapter.program_of(self._node)
 
     @property
     def held(self) -> dict[int, int]:
         """The tasks that the node must place, by application."""
-        return {
-            application: tasks
-            for node, application, tasks in self._core.held().tolist()
-            if node == self._node and tasks
-        }
+        return {index: tasks for index, tasks in self._core.held_by(self._node).items() if tasks}
 
     @property
     def queued(self) -> tuple[tuple[int, int], ...]:
@@ -306,36 +297,11 @@ class Bench:
     @property
     def timers(self) -> list[PendingTimer]:
         """The timers that the node has set and that have not fired, by time."""
-        state = self._core.getstate()
-        rows = zip(state["timers"].tolist(), state["values"].tolist(), strict=True)
-        names = self._adapter.parameters.timers
-        return sorted(
-            PendingTimer(time / NS, names[name], value)
-            for (time, _, node, name), value in rows
-            if node == self._node
-        )
-
-
-def _copy_of_record(adapter: Adapter, node: int) -> Any:
-    """Return an object with the attributes of a compiled node."""
-    assert isinstance(adapter.compiled, CompiledPrograms)
-    role = adapter.role_of(node)
-    number, program = list(adapter.compiled.by_role).index(role), adapter.compiled.by_role[role]
-    row = node - (adapter.roles[role].start if role else 0)
-    record: Any = adapter.nodes[node]
-    names: dict[str, Any] = {}
-    offsets = {offset: name for name, (_, offset, *_) in program.initial_state.dtype.fields.items()}
-    for k, (offset, container) in enumerate(program.containers):
-        rows = adapter.core.containers[number].getstate(k)
-        first = int(rows["counts"][:row].sum())
-        table = rows["rows"][first : first + rows["counts"][row]]
-        columns = dict(zip(container.columns.names, container.columns.kinds, strict=True))
-        names[offsets[offset]] = rebuild(type(container), columns, table if len(table) else None)
-    for name in program.initial_state.dtype.names:
-        if name not in names:
-            value = record[name]
-            names[name] = value.copy() if value.ndim else value.item()
-    return SimpleNamespace(**names)
+        timers = [
+            PendingTimer(instant / NS, name, fields)
+            for _, instant, name, fields in self._core.timers_of(self._node)
+        ]
+        return sorted(timers, key=lambda timer: timer.time)
 
 
 def _node_of(scheduler: Scheduler, role: str, number: int, machines: int) -> int:

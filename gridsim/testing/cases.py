@@ -15,7 +15,7 @@ from gridsim.model.applications import JobTime
 from gridsim.model.attributes import ListedAttributes
 from gridsim.model.background_load import Fluctuation
 from gridsim.model.bag_workloads import ListRecipe
-from gridsim.model.faults import Faults
+from gridsim.model.faults import Faults, ListedFaults
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform
 from gridsim.model.rigid_workloads import JobListRecipe
@@ -125,6 +125,7 @@ def scenarios(
     reachable: bool = False,
     job_times: tuple[JobTime, ...] = (),
     pauses: bool = False,
+    horizon: float | None = None,
 ) -> st.SearchStrategy[Scenario]:
     """Draw scenarios with up to `max_nodes` machines and 1..6 applications.
 
@@ -154,6 +155,9 @@ def scenarios(
         Times that rigid jobs state in some of the scenarios.
     pauses
         Whether some applications are released hours after the others in some of the scenarios.
+    horizon
+        Approximate time that a scenario spans, s: all times and sizes of longer ones are multiplied by the
+        same factor.  None for no limit.
     """
     if rigid:
         cases = _rigid(max_nodes, faults, crowded, pauses)
@@ -167,7 +171,43 @@ def scenarios(
         cases = cases.flatmap(_with_capacity_needs)
     if moves_data and not (rigid or faults or reachable):
         cases = cases.flatmap(_with_moved_data)
+    if horizon is not None:
+        cases = cases.map(lambda scenario: compressed(scenario, horizon))
     return cases.flatmap(_with_background_load) if fluctuating else cases
+
+
+def compressed(scenario: Scenario, horizon: float) -> Scenario:
+    """Return the scenario with times and sizes reduced by one factor, so that it spans about `horizon` s."""
+    recipe, platform = scenario.workload.recipe, scenario.platform
+    applications = scenario.workload.realize(platform)
+    work = applications.size.sum() / platform.aggregate_speed
+    longest_task = applications.task_size.max() / platform.speeds.min()
+    span = float(applications.release.max() + work + longest_task)
+    faults = None if scenario.faults is None else scenario.faults.recipe
+    if isinstance(faults, ListedFaults):
+        span = max(span, *faults.down, *(time for time in faults.up if time < inf), 0.0)
+    if span <= horizon:
+        return scenario
+    factor = horizon / span
+
+    def scaled(recipe: Any, *names: str) -> Any:
+        columns = {name: getattr(recipe, name, None) for name in names}
+        return msgspec.structs.replace(
+            recipe, **{name: _scaled(value, factor) for name, value in columns.items() if value is not None}
+        )
+
+    times = ("release", "not_before", "deadline", "cancel_at", "run_time", "requested", "task_size", "sizes")
+    return dataclasses.replace(
+        scenario,
+        workload=Workload(scaled(recipe, *times)),
+        faults=None
+        if scenario.faults is None
+        else dataclasses.replace(scenario.faults, recipe=scaled(faults, "down", "up")),
+    )
+
+
+def _scaled(values: Any, factor: float) -> Any:
+    return tuple(_scaled(value, factor) if isinstance(value, tuple) else value * factor for value in values)
 
 
 def large_bag() -> Scenario:

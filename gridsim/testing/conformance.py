@@ -31,7 +31,8 @@ from gridsim.results.result import Result
 from gridsim.scheduling.contract import NodeForm, Order, Scheduler
 from gridsim.simulation.simulate import Record, Recording
 from gridsim.simulation.simulate import execute as simulate
-from gridsim.support.arguments import integer
+from gridsim.support.arguments import integer, real
+from gridsim.support.progress import Bar, Progress, bar
 from gridsim.testing.cases import large_bag, scenarios, without_needs
 from gridsim.testing.clairvoyance import FORESIGHT_KINDS, foresight_violation
 from gridsim.testing.coverage import Coverage
@@ -57,12 +58,18 @@ from gridsim.validation.results import validate_result
 SHRINKING_TIME = 60.0
 #: Tables that the checked run records; runs that record less must have the same digest.
 RECORDED_TABLES: tuple[Recording, ...] = ("schedule", "messages")
-#: Invariants that are checked last, after those of a run and its repetitions.
+#: Invariants of a run and its repetitions, which are checked first.
+_FIRST_INVARIANTS = ("sound", "served", "messages", "closed", "repeatable", "hash seed")
+#: Invariants that are checked last.
 _OTHER_INVARIANTS = ("order", "cohorts", "forms", "isolated", "decisions", "resumed", "locality", "foresight")
 #: Pairs of an invariant whose violation is being shrunk, and another one whose check may also report it.
 _REPORTED_BY_OTHER_RUNS = (("runs", "sound"), ("runs", "closed"))
 #: Number of scenarios of each kind in the first round; it doubles with each round.
-_FIRST_ROUND = 3
+_FIRST_ROUND, _MAX_ROUND = 3, 48
+#: Number of scenarios without further arguments, and one that no check reaches.
+_EXAMPLES, _MANY_EXAMPLES = 100, 10**9
+#: Rounds of the search for scenarios that reach new lines, and the scenarios of each kind that one tries.
+_SEARCH_ROUNDS, _SEARCHED_PER_ROUND = 3, 8
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,8 @@ class Conformance:
         Invariant -> reason why it was not checked.
     not_compiled
         Reason why the nodes run interpreted only, "" if they can be compiled.
+    interrupted
+        Whether the check was interrupted or its time was over before all scenarios were tried.
     never_reached
         Handlers and branches of the scheduler's code that no scenario reached; for compiled nodes, those of
         their interpreted form.  Empty if a debugger or a measurement of coverage is active.
@@ -90,10 +99,12 @@ class Conformance:
     left_out: dict[str, str]
     not_compiled: str = ""
     never_reached: tuple[str, ...] = ()
+    interrupted: bool = False
 
     def __str__(self) -> str:
         lines = [
             f"{self.scheduler}: {self.examples} scenarios, {self.with_failures} with failures, no violations"
+            f"{' so far; the check has not ended' if self.interrupted else ''}"
         ]
         if self.not_compiled:
             lines.append(f"not compiled: {self.not_compiled}")
@@ -106,23 +117,36 @@ class Conformance:
 def check_scheduler(
     scheduler: Scheduler | st.SearchStrategy[Scheduler],
     *,
-    examples: int = 100,
+    examples: int | None = None,
+    seconds: float | None = None,
+    horizon: float | None = None,
+    messages_per_task: float | None = None,
     faults: bool | None = None,
     max_nodes: int = 20,
     hash_seeds: bool = True,
     seed: int = 0,
     shrink: bool = True,
     folder: str | os.PathLike[str] = "gridsim-check",
+    progress: Progress = False,
 ) -> Conformance:
     """Run `scheduler` on random scenarios and check that it keeps the invariants `INVARIANTS`.
 
     Parameters
     ----------
     scheduler
-        The scheduler, or a Hypothesis strategy that draws it with various parameters.
+        The scheduler, or a Hypothesis strategy that draws it with various parameters (`parameters`).
     examples
-        The number of scenarios.  Half of them have failures if the scheduler handles failures, and half have
-        many applications, long queues and large bags.
+        The number of scenarios, by default 100, or as many as fit into `seconds`.  Half of them have failures
+        if the scheduler handles failures, and half have many applications, long queues and large bags.  The
+        first ones are chosen so that they reach the branches of the scheduler's own code.
+    seconds
+        Wall time after which no further scenario is tried, s; None for no limit.
+    horizon
+        Approximate simulated time that scenarios span, s: longer ones are compressed.  It makes checks of
+        schedulers with periodic timers fast.  None for no limit.
+    messages_per_task
+        The most messages that a run may send for each task, those submitted again included; None for no
+        limit.
     faults
         True for failures in all scenarios, False for none, None for failures in half of them if the scheduler
         handles failures.
@@ -136,6 +160,9 @@ def check_scheduler(
         Whether to look for the smallest scenario that breaks an invariant, for up to a minute.
     folder
         The folder for the scenario that breaks an invariant; created if needed.
+    progress
+        Whether to show the number of scenarios so far and the share of branches reached, as in
+        `gridsim.simulate`.
 
     Raises
     ------
@@ -143,9 +170,15 @@ def check_scheduler(
         If an invariant is broken; it has the smallest scenario found, or the first one without `shrink`.
     ScenarioError
         If an argument is invalid, or other interpreters cannot import the scheduler.
+    KeyboardInterrupt
+        If the check is interrupted; its text is the report so far.
     """
-    integer("examples", examples, low=1)
+    limit = _limit_of_examples(examples, seconds)
     integer("max_nodes", max_nodes, low=1)
+    for name, value, unit in (("horizon", horizon, "s"), ("messages_per_task", messages_per_task, "")):
+        if value is not None:
+            real(name, value, above=0, unit=unit)
+    deadline = math.inf if seconds is None else time.monotonic() + seconds
     strategy = st.just(scheduler) if isinstance(scheduler, Scheduler) else scheduler
     if not isinstance(strategy, st.SearchStrategy):
         raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of them, got {scheduler!r}")
@@ -159,20 +192,52 @@ def check_scheduler(
     with ExitStack() as stack:
         interpreters = [stack.enter_context(interpreter(s)) for s in INTERPRETERS if hash_seeds]
         trial = _ConformanceTrial(interpreters, has_checkpoint_state(policy), can_fail, coverage)
+        trial.deadline, trial.messages_per_task = deadline, messages_per_task
         phases = (Phase.generate, Phase.target, *((Phase.shrink,) if shrink else ()))
-        failing_count = examples if faults else examples // 2 if can_fail else 0
+        failing_count = limit if faults else limit // 2 if can_fail else 0
+        if display := bar(progress, limit if examples or not seconds else 0, "scenarios", "check_scheduler"):
+            stack.enter_context(display)
+            trial.display = display
         try:
-            for number, (has_failures, crowded, count) in enumerate(
-                _rounds(examples - failing_count, failing_count)
-            ):
-                cases = scenarios(max_nodes=max_nodes, faults=has_failures, crowded=crowded, **features)
-                _run_trial(trial, cases, strategy, hypothesis_settings(count, *phases), 1000 * seed + number)
-            if too_long := not features["rigid"] and trial.check_large_bag():
+            number = 1000 * seed
+            for is_search in (True, False):
+                trial.is_searching = is_search
+                trial.quota = {False: limit - failing_count, True: failing_count}
+                for has_failures, crowded, count in (
+                    _search_rounds(trial) if is_search else _rounds(*trial.counts_left())
+                ):
+                    if time.monotonic() > deadline:
+                        break
+                    cases = scenarios(
+                        max_nodes=max_nodes, faults=has_failures, crowded=crowded, horizon=horizon, **features
+                    )
+                    _run_trial(trial, cases, strategy, hypothesis_settings(count, *phases), number)
+                    number += 1
+            trial.is_interrupted = limit < _MANY_EXAMPLES and trial.example_count < limit
+            is_in_time = time.monotonic() < deadline
+            if not features["rigid"] and is_in_time and (too_long := trial.check_large_bag()):
                 left_out["a large bag"] = too_long
         except ConformanceError as error:
             error.examples = trial.examples_until_violation or trial.example_count
             error.file = save(error, os.fspath(folder))
             raise
+        except KeyboardInterrupt:
+            trial.is_interrupted = True
+            raise KeyboardInterrupt(f"\n{_report(trial, left_out, features)}") from None
+    return _report(trial, left_out, features)
+
+
+def _limit_of_examples(examples: int | None, seconds: float | None) -> int:
+    """Return the number of scenarios; a large one if only the time is limited."""
+    if seconds is not None:
+        real("seconds", seconds, above=0, unit="s")
+    if examples is None:
+        return _EXAMPLES if seconds is None else _MANY_EXAMPLES
+    return integer("examples", examples, low=1)
+
+
+def _report(trial: _ConformanceTrial, left_out: dict[str, str], features: dict[str, Any]) -> Conformance:
+    """Return the report on the scenarios that a trial has tried."""
     if not trial.has_locality:
         left_out["locality"] = "the scheduler is not declared to be informed by messages only"
     elif trial.speeds_known:
@@ -189,10 +254,26 @@ def check_scheduler(
         left_out["order"] = "the scheduler promises no order (Scheduler.order)"
     if not trial.has_decisions:
         left_out["decisions"] = "the scheduler does not record decisions (Scheduler.decision_words)"
-    unreached_branches = tuple(coverage.unreached_branches())
     return Conformance(
-        trial.name, trial.example_count, trial.failing_count, left_out, trial.not_compiled, unreached_branches
+        trial.name or "the scheduler",
+        trial.example_count,
+        trial.failing_count,
+        left_out,
+        trial.not_compiled,
+        tuple(trial.coverage.unreached_branches()),
+        trial.is_interrupted,
     )
+
+
+def _search_rounds(trial: _ConformanceTrial) -> Iterator[tuple[bool, bool, int]]:
+    """Iterate over blocks of scenarios, as `_rounds`, until all branches are reached, or for some rounds."""
+    for _ in range(_SEARCH_ROUNDS):
+        if not trial.coverage.can_record or not trial.coverage.unreached():
+            return
+        for has_failures in (False, True):
+            for is_crowded in (False, True):
+                if trial.quota[has_failures] > 0:
+                    yield has_failures, is_crowded, _SEARCHED_PER_ROUND
 
 
 def _rounds(calm_count: int, failing_count: int) -> Iterator[tuple[bool, bool, int]]:
@@ -211,7 +292,7 @@ def _rounds(calm_count: int, failing_count: int) -> Iterator[tuple[bool, bool, i
             if count:
                 yield has_failures, is_crowded, min(size, count)
             scenarios_left[has_failures, is_crowded] = max(0, count - size)
-        size *= 2
+        size = min(2 * size, _MAX_ROUND)
 
 
 def hypothesis_settings(count: int, *phases: Phase) -> settings:
@@ -241,7 +322,8 @@ def _run_trial(
     @given(cases, schedulers)
     def attempt(scenario: Scenario, scheduler: Scheduler) -> None:
         trial(scenario, scheduler)
-        target(float(len(trial.coverage.lines_run)), label="lines of the scheduler that were reached")
+        if not trial.is_over:
+            target(float(len(trial.coverage.lines_run)), label="lines of the scheduler that were reached")
 
     try:
         attempt()
@@ -331,9 +413,31 @@ class _ConformanceTrial:
         self.foresight_kinds: set[str] = {*FORESIGHT_KINDS}
         #: Reason why the nodes cannot be compiled; "" if they can.
         self.not_compiled = ""
+        #: Time (of `time.monotonic`) after which no scenario is tried.
+        self.deadline = math.inf
+        self.is_interrupted = False
+        self.messages_per_task: float | None = None
+        #: Whether only scenarios that reach new lines are checked, and how many may be, with failures or not.
+        self.is_searching = False
+        self.quota: dict[bool, int] = {}
+        self.checked_counts = {False: 0, True: 0}
+        self.display: Bar | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over; a violation is shrunk nevertheless."""
+        return time.monotonic() > self.deadline and self.findings.first is None
+
+    def counts_left(self) -> tuple[int, int]:
+        """Return the number of scenarios still to be checked, without failures and with failures."""
+        calm, failing = (max(0, self.quota[key] - self.checked_counts[key]) for key in (False, True))
+        return calm, failing
 
     def __call__(self, scenario: Scenario, scheduler: Scheduler) -> None:
-        if self.findings.is_shrinking_over(scenario, scheduler):
+        if self.is_over or self.findings.is_shrinking_over(scenario, scheduler):
+            return
+        is_search = self.is_searching and self.findings.first is None
+        if is_search and not self.reaches_new_lines(scenario, scheduler):
             return
         try:
             self.check_all(scenario, scheduler)
@@ -342,15 +446,29 @@ class _ConformanceTrial:
             self.findings.add(error, scenario, scheduler)
             raise
 
+    def reaches_new_lines(self, scenario: Scenario, scheduler: Scheduler) -> bool:
+        """Run a scenario; return whether it reaches lines that no earlier one has, and may be checked."""
+        has_failures = scenario.faults is not None
+        if self.checked_counts[has_failures] >= self.quota[has_failures]:
+            return False
+        lines = len(self.coverage.lines_run)
+        form = "interpreted" if _runs_compiled(scheduler) else None
+        try:
+            with limit_wall_time(WALL_TIME_LIMIT), self.coverage.recording():
+                simulate(_supported(scenario, scheduler), scheduler, nodes=form, **LIMITS)
+        except (Exception, SystemExit):
+            return True  # the check reports the error
+        return len(self.coverage.lines_run) > lines
+
     def check_all(self, scenario: Scenario, scheduler: Scheduler) -> None:
         """Check all invariants on one scenario."""
-        if not scheduler.moves_data:  # other parameters of the same scheduler may support links
-            scenario = dataclasses.replace(scenario, platform=scenario.platform.unlinked())
-        if not scheduler.constraints:
-            scenario = without_needs(scenario)
+        scenario = _supported(scenario, scheduler)
+        self.checked_counts[scenario.faults is not None] += 1
         self.example_count += 1
         self.failing_count += scenario.faults is not None
         self.name, self.scheduler = scheduler.name, scheduler
+        if self.display is not None:
+            self.display.move(self.example_count, self.coverage.reached_text)
         if self.interpreters:
             _check_importable(scheduler)
         text, limits = scenario.to_toml(), {**LIMITS, "wall_time": WALL_TIME_LIMIT}
@@ -362,7 +480,7 @@ class _ConformanceTrial:
         outcomes = [process.submit(run_in_fresh_process, text, scheduler, limits) for process in interpreters]
         result = self.run(scenario, scheduler)
         # hidden state and randomness also break other invariants, so they are checked first
-        for invariant in ("sound", "served", "closed", "repeatable", "hash seed", *_OTHER_INVARIANTS):
+        for invariant in (*_FIRST_INVARIANTS, *_OTHER_INVARIANTS):
             if shrinking not in (None, invariant) and (shrinking, invariant) not in _REPORTED_BY_OTHER_RUNS:
                 continue
             if invariant == "hash seed":
@@ -440,6 +558,17 @@ class _ConformanceTrial:
         self.has_service_check = True
         if rejection := wrongly_rejected_job(result, scheduler.order):
             raise ConformanceError("served", rejection, scenario, scheduler)
+
+    def check_messages(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
+        if (limit := self.messages_per_task) is None:
+            return
+        sent = int(result.messages["sent"].sum())
+        applications = result.applications
+        resubmitted = applications["resubmitted"].sum() if "resubmitted" in applications else 0
+        tasks = int(applications["tasks"].sum() + resubmitted)
+        if sent > limit * tasks:
+            text = f"{sent} messages for {tasks} tasks, but messages_per_task = {limit:g}"
+            raise ConformanceError("messages", text, scenario, scheduler)
 
     def check_closed(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         assert self.own_code is not None
@@ -621,6 +750,13 @@ def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:
     interpreted_only = platform.bandwidth is not None or needs_capacity
     forms = ("interpreted",) if interpreted_only and len(scheduler.node_forms) > 1 else scheduler.node_forms
     return (*forms, "python") if "interpreted" in forms else forms
+
+
+def _supported(scenario: Scenario, scheduler: Scheduler) -> Scenario:
+    """Return the scenario without what these parameters of the scheduler do not support, though others do."""
+    if not scheduler.moves_data:
+        scenario = dataclasses.replace(scenario, platform=scenario.platform.unlinked())
+    return scenario if scheduler.constraints else without_needs(scenario)
 
 
 def _runs_compiled(scheduler: Scheduler) -> bool:

@@ -71,6 +71,21 @@ class Coverage:
             self.lines_run.add((frame.f_code.co_filename, frame.f_lineno))
         return self._trace_line
 
+    @property
+    def can_record(self) -> bool:
+        """Whether lines can be recorded: classes have sources, and no debugger or measurement is active."""
+        return bool(self._files) and sys.gettrace() is None
+
+    def unreached(self) -> int:
+        """Return the number of branches that have not run yet."""
+        return len(self.branches.keys() - self.lines_run)
+
+    def reached_text(self) -> str:
+        """Return the share of branches that have run, as a remark; "" if there are none."""
+        if not self.branches or not self._has_recorded:
+            return ""
+        return f"{1 - self.unreached() / len(self.branches):.0%} of the branches"
+
     def unreached_branches(self) -> list[str]:
         """Return the branches that never ran, in order of lines; none if nothing could be recorded.
 

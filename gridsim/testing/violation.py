@@ -20,6 +20,7 @@ INVARIANTS = {
     "the same time as another one; messages sent = delivered + dropped + in flight, and each is in the log",
     "order": "machines run tasks in the order that `Scheduler.order` promises",
     "served": "no rigid job is rejected for which there are enough machines",
+    "messages": "a run sends at most `messages_per_task` messages for each task",
     "closed": "a run writes no files, starts no processes, and draws only random numbers that depend on the "
     "seed of the scenario, each stream opened once",
     "repeatable": "repeated runs of a scenario have the same digest, with one thread or two, recorded or not",

@@ -186,7 +186,7 @@ def test_all_forms_give_the_same_results_on_the_bench(steps: list[tuple[Any, ...
 def test_only_what_a_test_asks_for_happens(form: str) -> None:
     bench = _bench(form, node=1)
     bench.start()
-    assert [tuple(timer) for timer in bench.timers] == [(4.0, "ask", 0.0)] and bench.sent == []
+    assert bench.timers == [(4.0, "ask", {})] and bench.sent == []
     bench.release(0, tasks=3)
     [sent] = bench.sent
     assert sent == Sent(sent.to, "task", application=0, tasks=1) and sent.to != 1

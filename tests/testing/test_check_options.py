@@ -1,0 +1,113 @@
+"""Options of `check_scheduler`: its budget, its horizon, its law on messages, and drawn parameters."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import pytest
+from hypothesis import find, given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.testing import ConformanceError, check_scheduler, parameters, scenarios
+from gridsim.testing.cases import compressed
+
+
+class Handing(gs.NodeProgram):
+    """A node that notifies all others of each submission, and hands tasks over to its neighbour."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        for node in range(view.machines):
+            view.send(node, "news")
+        if tasks >= self.parameters.wrong_from:
+            tasks -= 1  # a task is forgotten
+        view.enqueue(application.number, tasks)
+
+    def on_news(self, view: Any, message: Any) -> None:
+        if self.parameters.interrupts:
+            raise KeyboardInterrupt
+
+
+class HandingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    name = "handing"
+    policy = Handing
+    node_forms = ("interpreted",)
+    messages: ClassVar[dict[str, gs.Message]] = {"news": gs.Message(10)}
+    wrong_from: int = 10**9
+    interrupts: bool = False
+
+
+def _check(scheduler: Any, tmp_path: Any, **options: Any) -> Any:
+    return check_scheduler(scheduler, max_nodes=9, hash_seeds=False, folder=tmp_path, **options)
+
+
+def test_a_check_ends_when_its_time_is_over(tmp_path: Any) -> None:
+    report = _check(HandingScheduler(), tmp_path, examples=1000, seconds=1e-9)
+    assert report.examples == 0 and report.interrupted and "has not ended" in str(report)
+
+
+def test_an_interrupted_check_reports_what_it_has_tried(tmp_path: Any) -> None:
+    with pytest.raises(KeyboardInterrupt, match="handing: 1 scenarios, .* so far; the check has not ended"):
+        _check(HandingScheduler(interrupts=True), tmp_path, examples=5, faults=False)
+
+
+def test_branches_of_the_program_are_covered_first(tmp_path: Any) -> None:
+    """Few scenarios have bags of so many tasks."""
+    with pytest.raises(ConformanceError, match="1 of .* tasks unfinished: node . holds 1 task") as caught:
+        _check(HandingScheduler(wrong_from=100), tmp_path, examples=4, shrink=False)
+    assert caught.value.examples <= 4
+
+
+def test_a_law_limits_the_messages_of_a_task(tmp_path: Any) -> None:
+    with pytest.raises(
+        ConformanceError, match="breaks the invariant 'messages' .* messages_per_task = 3"
+    ):
+        _check(HandingScheduler(), tmp_path, examples=6, messages_per_task=3.0)
+    assert _check(HandingScheduler(), tmp_path, examples=2, messages_per_task=9.0).examples == 2
+
+
+def test_the_progress_line_counts_scenarios(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    _check(HandingScheduler(), tmp_path, examples=2, faults=False, progress="force")
+    assert "check_scheduler: 2/2 scenarios" in capsys.readouterr().err
+
+
+@settings(max_examples=60, deadline=None)
+@given(scenarios(faults=True, crowded=True, pauses=True) | scenarios(rigid=True, pauses=True))
+def test_a_horizon_compresses_all_times_by_one_factor(scenario: gs.Scenario) -> None:
+    short = compressed(scenario, 60.0)
+    before, after = (each.workload.realize(each.platform) for each in (scenario, short))
+    assert after.release.max() <= 60.0 and after.size.sum() / scenario.platform.aggregate_speed <= 60.0
+    assert np.array_equal(before.tasks, after.tasks)
+    factor = after.task_size / before.task_size
+    assert np.allclose(factor, factor[0]) and factor[0] <= 1.0
+    assert np.allclose(after.release, factor[0] * before.release)
+    if scenario.faults is not None:
+        times = [each.faults.recipe for each in (scenario, short)]  # type: ignore[union-attr]
+        assert np.allclose(times[1].down, factor[0] * np.array(times[0].down))
+
+
+class Tunable(HandingScheduler, frozen=True, kw_only=True):
+    fan_out: Annotated[int, gs.Limits(low=2, high=5)] = 2
+    timeout: Annotated[float, gs.Limits(above=0, unit="s")] = 1.0
+    mode: Literal["push", "pull"] = "push"
+    limit: Annotated[int, gs.Limits(low=1)] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mode == "pull" and self.limit is None:
+            raise gs.ScenarioError("mode = 'pull' requires limit")
+
+
+@settings(max_examples=200, deadline=None)
+@given(parameters(Tunable, detection=2.0, wrong_from=st.just(7)))
+def test_parameters_are_drawn_within_their_limits(drawn: Tunable) -> None:
+    assert 2 <= drawn.fan_out <= 5 and drawn.timeout > 0 and (drawn.limit is None or drawn.limit >= 1)
+    assert drawn.detection == 2.0 and drawn.wrong_from == 7
+
+
+def test_small_limits_and_all_choices_are_drawn() -> None:
+    drawn = parameters(Tunable)
+    assert find(drawn, lambda each: each.limit == 1 and each.mode == "pull").fan_out == 2
+    with pytest.raises(gs.ScenarioError, match="Tunable has no parameter 'fanout'; did you mean fan_out"):
+        parameters(Tunable, fanout=3)
