@@ -25,8 +25,9 @@ cdef double NO_NUMBERS = 0.0            # the memory of a board without rows
 
 #: The names of the fields of a `Context`, in order.
 CONTEXT = (
-    "core", "now", "nodes", "machines", "degree", "machine_of", "neighbours", "roles", "speed", "parameters", "tasks", "task_size",
-    "size", "release", "board_rows", "place", "send", "finish_send", "later", "enqueue", "waiting", "work", "minimum_stretch",
+    "core", "now", "nodes", "machines", "degree", "machine_of", "neighbours", "roles", "speed", "parameters", "tasks",
+    "task_size", "size", "release", "board_rows", "place", "send", "finish_send", "request", "later", "enqueue",
+    "waiting", "work", "minimum_stretch",
     "timer", "timer_at", "timer_fields", "timer_fields_at", "cancel", "act", "check_known", "draw", "integer", "held",
     "take", "queued", "completed", "note", "decide", "publish", "check_board", "board", "board_number", "board_least",
     "board_add", "tasks_at", "store", "sample", "slots",
@@ -50,7 +51,7 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     if tasks.shape[0]:
         c.tasks, c.task_size, c.size = &tasks[0], &queues.task_size[0], &queues.size[0]
         c.release = &queues.release[0]
-    c.send, c.finish_send, c.enqueue = add_message, finish_message, enqueue_tasks
+    c.send, c.finish_send, c.request, c.enqueue = add_message, finish_message, start_request, enqueue_tasks
     c.waiting, c.work, c.minimum_stretch, c.later = count_waiting, remaining_time, minimum_stretch, send_later
     c.timer, c.timer_at, c.cancel, c.act = set_timer, set_timer_at, cancel_timers, act_after
     c.timer_fields, c.timer_fields_at = set_timer_fields, set_timer_fields_at
@@ -85,6 +86,12 @@ cdef int finish_message(PyObject* core, long long node, long long kind, const lo
     """Check the fields of a message, and its size after them if it varies; send it if it leaves at once."""
     cdef NodeActions c = <NodeActions> core
     cdef MessageKind k = <MessageKind> c.kinds[kind]
+    check_message(c, node, k, row)
+    return leave(c, k, row)
+
+
+cdef int check_message(NodeActions c, long long node, MessageKind k, const long long* row) except -1:
+    """Check the fields of the message that was added last; drop it if one is wrong."""
     try:
         if k.size is not None:
             c._check_size(node, k, row[k.n])
@@ -93,10 +100,31 @@ cdef int finish_message(PyObject* core, long long node, long long kind, const lo
     except BaseException:
         c._drop_message(k, k.n)
         raise
+    return 0
+
+
+cdef int leave(NodeActions c, MessageKind k, const long long* row) except -1:
+    """Send the message that was added last if it leaves at once."""
     if k.delay < 0 and not c.at_once:
         return 0
-    outbox_drop(&c.out[kind])           # `row` stays valid until another record is added
+    outbox_drop(&c.out[k.number])       # `row` stays valid until another record is added
     return c._send_now(k, row - 2)
+
+
+cdef long long start_request(PyObject* core, long long node, long long kind, long long* row, double seconds) except -1:
+    """Finish a message as `finish_message` does, as a request; return its number."""
+    cdef NodeActions c = <NodeActions> core
+    cdef MessageKind k = <MessageKind> c.kinds[kind]
+    cdef long long number
+    try:
+        c._check_request(node, k, seconds)
+    except BaseException:
+        c._drop_message(k, k.n)
+        raise
+    check_message(c, node, k, row)
+    number = c._start_request(node, k, row, seconds)
+    leave(c, k, row)
+    return number
 
 
 cdef int send_later(PyObject* core, long long node, long long kind, double seconds, const long long* fields) except -1:

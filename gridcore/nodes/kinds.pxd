@@ -1,5 +1,9 @@
 """C-level contract of the kinds of messages and timers."""
 
+# The first fields of the timer of a request: the number of the request, its receiver, and the number of its kind.
+cdef enum:
+    REQUEST_NUMBER, REQUEST_TO, REQUEST_KIND, REQUEST_FIELDS
+
 cdef class MessageKind:
     cdef readonly str name
     cdef readonly tuple fields          # type: tuple[str, ...]
@@ -19,6 +23,11 @@ cdef class MessageKind:
     cdef readonly long long nbytes, transmission_time  # the latter in ns
     cdef readonly object size           # callable, fields -> bytes; None if all messages have `nbytes`
     cdef readonly long long delay       # ns; -1: messages go through the links
+    # the kinds that answer a request of this kind
+    cdef readonly tuple answers         # type: tuple[str, ...]
+    cdef readonly bint is_answer
+    cdef readonly int request_at        # the index of `request`, the last field of requests and answers; -1: none
+    cdef readonly object request_type   # the class of the requests of this kind that get no answer; or None
 
 
 cdef class TimerKind:
@@ -31,3 +40,4 @@ cdef class TimerKind:
     cdef int number, n                  # `n` fields
     cdef int role                       # the index of the role whose nodes have it; -1: all
     cdef bint is_plain                  # whether `on_timer` handles it, with the name and maybe a value
+    cdef bint is_request                # whether it is the timeout of requests

@@ -6,7 +6,7 @@ import sys
 
 from gridcore.nodes.state import ARRAY_TYPES
 
-__all__ = ["MAX_TIMER_FIELDS", "MessageKind", "Received", "TimerKind"]
+__all__ = ["MAX_TIMER_FIELDS", "MessageKind", "Received", "Request", "TimerKind"]
 
 #: The largest number of fields of a timer.
 MAX_TIMER_FIELDS = 62
@@ -17,11 +17,12 @@ MAX_TIMER_FIELDS = 62
 cdef class MessageKind:
     """A kind of message: its number in the links (-1 for a local kind), its fields and its message class.
 
-    `handlers` has the name of the method that handles it for each role, or None.
+    `handlers` has the name of the method that handles it for each role, or None.  `answers` has the kinds that answer
+    a request of this kind.  Kinds with answers, and answers, have the field ``request`` at the end.
     """
 
     def __init__(self, str name, int number, nbytes, dict fields, bint moves_tasks, handlers: tuple[str | None, ...],
-                 long long delay=-1, bint is_counted=True):
+                 long long delay=-1, bint is_counted=True, tuple answers=(), bint is_answer=False):
         self.name, self.number, self.local_number, self.moves_tasks = name, number, -1, moves_tasks
         self.nbytes, self.size = (0, nbytes) if callable(nbytes) else (nbytes or 0, None)
         self.delay, self.is_counted = delay, is_counted
@@ -35,15 +36,20 @@ cdef class MessageKind:
         self.elements = bytes(0 if dtype is None else ARRAY_TYPES.index(dtype) for dtype in self.dtypes)
         self.application_at = self.fields.index("application") if "application" in fields else -1
         self.tasks_at = self.fields.index("tasks") if moves_tasks else -1
+        self.answers, self.is_answer = answers, is_answer
+        self.request_at = self.n - 1 if answers or is_answer else -1
+        if self.request_at >= 0 and self.fields[-1:] != ("request",):
+            raise ValueError(f"fields of {name!r}, which is a request or an answer, must end with request, got {fields}")
         self.type = type(name, (Received,), {"__slots__": ("sender", *self.fields), "kind": name})
+        slots = ("number", "to", *self.fields[:-1])
+        self.request_type = type(name, (Request,), {"__slots__": slots, "kind": name}) if answers else None
 
 
-class Received:
-    """A received message, with the attributes ``kind``, ``sender`` and the fields of its kind."""
+class Fields:
+    """An object with the attribute ``kind`` and those in ``__slots__``."""
 
     __slots__ = ()
     kind: str = ""
-    sender: int
     plain: bool = True                  # a checkpoint saves its `__dict__`
 
     @property
@@ -54,17 +60,33 @@ class Received:
         return f"{self.kind}({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
 
 
+class Received(Fields):
+    """A received message, with the attributes ``kind``, ``sender`` and the fields of its kind."""
+
+    __slots__ = ()
+    sender: int
+
+
+class Request(Fields):
+    """A request that was not answered in time: its ``kind``, ``number``, receiver ``to``, and the fields sent with it."""
+
+    __slots__ = ()
+    number: int
+    to: int
+
+
 @cython.final
 @cython.auto_pickle(False)
 cdef class TimerKind:
     """A kind of timer: its number in the core, its fields and its handler."""
 
     def __init__(self, str name, int number, str handler="on_timer", dict fields={}, dict defaults={},
-                 int role=-1):
+                 int role=-1, bint is_request=False):
         self.name, self.number, self.handler, self.role = name, number, sys.intern(handler), role
         self.fields, self.types, self.n = tuple(fields), tuple(fields.values()), len(fields)
         self.type_codes = bytes(kind is float for kind in self.types)
-        self.defaults, self.is_plain = defaults, handler == "on_timer"
-        if not set(self.types) <= {int, float} or self.n > MAX_TIMER_FIELDS or self.is_plain and self.n:
+        self.defaults, self.is_plain, self.is_request = defaults, handler == "on_timer", is_request
+        cdef int most = 0 if self.is_plain else MAX_TIMER_FIELDS
+        if not set(self.types) <= {int, float} or self.n > most and not is_request:
             raise ValueError(f"fields of the timer {name!r} must be at most {MAX_TIMER_FIELDS} ints and floats, and "
                              f"none for on_timer, got {fields}")

@@ -30,13 +30,14 @@ from gridcore.nodes.board cimport Board
 from gridcore.nodes.containers cimport RecordContainers
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_forget, holdings_free, holdings_give, holdings_make
-from gridcore.nodes.kinds cimport MessageKind, TimerKind
+from gridcore.nodes.kinds cimport REQUEST_KIND, REQUEST_NUMBER, REQUEST_TO, MessageKind, TimerKind
 from gridcore.nodes.local_messages cimport LocalMessages
 from gridcore.nodes.node_events cimport DELIVERIES, NOTHING, STRIDE, TIMERS, NodeEvents
 from gridcore.nodes.outbox cimport outbox_clear
 from gridcore.nodes.payloads cimport Payloads
 from gridcore.nodes.random_stream cimport RandomStream
 from gridcore.nodes.roles cimport ON_START, ON_TIMER, WITH_VALUE, Role, role_of
+from gridcore.nodes.rows cimport map_put, rows_clear
 from gridcore.nodes.timers cimport Timer, timers_add, timers_cancel, timers_fields, timers_free, timers_make, timers_set
 from gridcore.nodes.active_set cimport ActiveSet, active_add, active_clear, active_make
 from gridcore.queues.task_queues cimport TaskQueues
@@ -438,6 +439,7 @@ cdef class NodeCore(NodeEvents):
                 self.cython_handlers._forget(u[k])
             if self.recorder is not None and self.is_recorded[u[k]]:
                 self.recorder.failed(u[k])
+            self._forget_requests(u[k])
             timers_cancel(&self.timers, <int> u[k], -1)
             self.local._drop(u[k])
             if self.board is not None and not self.board.is_per_application:
@@ -520,7 +522,7 @@ cdef class NodeCore(NodeEvents):
                                    n in sorted(of.items())],
                                   np.int64).reshape(-1, 3),
             "timers": np.array(timers, np.int64).reshape(-1, 4), "values": np.array(values, np.float64),
-            "fields": np.array(fields, np.int64),
+            "fields": np.array(fields, np.int64), "requests": np.array(self.request_counts, np.int64),
             "held": self._holding(),
             "reorder": active_read(&self.reorder), "start": active_read(&self.start),
             "end": active_read(&self.end), "idle": active_read(&self.idle),
@@ -541,7 +543,7 @@ cdef class NodeCore(NodeEvents):
         cdef Py_ssize_t k
         entries = read(state, STATE, nodes=self.nodes, machines=self.queues.machines,
                        applications=self.submitter.shape[0],
-                       names=len(self.timer_kinds), phases=NOTHING + 1, up_to_releases=self.release.shape[0] + 1)
+                       requesters=self.request_counts.shape[0], names=len(self.timer_kinds), phases=NOTHING + 1, up_to_releases=self.release.shape[0] + 1)
         self.now, self.events = entries["now"], entries["events"]
         self.pause_at, self.phase = entries["pause_at"], entries["phase"]
         self.since, self.needs_engine = self.events, False
@@ -592,6 +594,9 @@ cdef class NodeCore(NodeEvents):
             raise ValueError(f"state['fields'] must have {counts.sum()} numbers, got {fields.shape[0]}")
         if (np.diff(numbers[order]) == 0).any() or (numbers >= entries["number"]).any():
             raise ValueError(f"state['timers'] must have unique numbers below {entries['number']}")
+        self._check_requests(entries, ends - counts)
+        self.request_counts = entries["requests"]
+        rows_clear(&self.pending_requests)
         timers_free(&self.timers)
         timers_make(&self.timers, self.nodes, words)
         for k in order:
@@ -599,7 +604,24 @@ cdef class NodeCore(NodeEvents):
             slot = timers_add(&self.timers, timers[k, 0], <int> timers[k, 2], <int> timers[k, 3], values[k])
             for i in range(counts[k]):
                 timers_fields(&self.timers, slot)[i] = fields[ends[k] - counts[k] + i]
+            if timers[k, 3] == self.request_timer:
+                map_put(&self.pending_requests, timers_fields(&self.timers, slot)[REQUEST_NUMBER], 2)[1] = slot
         self.timers.number = entries["number"]
+        return 0
+
+    cdef int _check_requests(self, entries, first) except -1:
+        """Check the pending requests in a state; the fields of timer k begin at ``first[k]``."""
+        is_request = entries["timers"][:, 3] == self.request_timer
+        nodes, fields = entries["timers"][is_request, 2], entries["fields"]
+        numbers, receivers, kinds = [fields[first[is_request] + k] for k in (REQUEST_NUMBER, REQUEST_TO, REQUEST_KIND)]
+        requests = [k for k in range(self.n_kinds) if (<MessageKind> self.kinds[k]).answers]
+        counts = (numbers - 1) // self.nodes
+        if not ((numbers >= 1) & ((numbers - 1) % self.nodes == nodes) & (counts < entries["requests"][nodes])).all():
+            raise ValueError("state['fields'] must have the numbers of requests that its nodes have sent")
+        if len(np.unique(numbers)) < len(numbers):
+            raise ValueError("state['fields'] must have unique numbers of requests")
+        if not (((receivers >= 0) & (receivers < self.nodes)).all() and np.isin(kinds, requests).all()):
+            raise ValueError("state['fields'] must have receivers and kinds of requests")
         return 0
 
     # -- queries ------------------------------------------------------------------------------------------------

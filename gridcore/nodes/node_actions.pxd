@@ -9,6 +9,7 @@ from gridcore.nodes.outbox cimport Outbox
 from gridcore.nodes.payloads cimport Payloads
 from gridcore.nodes.random_stream cimport RandomStream
 from gridcore.nodes.roles cimport Role
+from gridcore.nodes.rows cimport Head
 from gridcore.nodes.timers cimport Timers
 from gridcore.nodes.active_set cimport ActiveSet
 from gridcore.queues.availability cimport Grid
@@ -56,6 +57,9 @@ cdef class NodeActions:
     cdef list timer_kinds               # by their numbers
     cdef list timers_by_role            # per role: name -> kind of timer
     cdef long long* timer_fields        # scratch: the fields of one timer
+    cdef int request_timer              # the number of the timer of requests; -1 if no kind has an answer
+    cdef long long[::1] request_counts  # per node, see `_start_request`; empty if no kind has an answer
+    cdef Head pending_requests          # map: number of a request -> slot of its timer
     cdef bint has_on_idle               # whether nodes of a role have this handler
     cdef Timers timers, turns           # `turns` has the instants of `on_act`
     cdef ActiveSet reorder, idle        # machines
@@ -99,6 +103,11 @@ cdef class NodeActions:
                                   const long long* fields) except -1
     cdef int _act_after(self, Py_ssize_t node, double seconds) except -1
     cdef list _timer_values(self, TimerKind kind, const long long* fields)
+    cdef int _check_request(self, Py_ssize_t node, MessageKind kind, double seconds) except -1
+    cdef long long _start_request(self, Py_ssize_t node, MessageKind kind, long long* row, double seconds) except -1
+    cdef bint _end_request(self, Py_ssize_t node, long long number) except -1
+    cdef int _forget_requests(self, Py_ssize_t node) except -1
+    cdef object _request(self, const long long* fields)
     cdef object _timer_error(self, node, name, seconds)
     cdef object _timer_field_error(self, node, TimerKind kind, str action, fields)
 

@@ -6,7 +6,7 @@ queues of the machines.  `gridcore.nodes.node_events` has the events.
 
 from libc.math cimport INFINITY, fabs
 from libc.stdlib cimport free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 cimport cython
 
@@ -16,12 +16,15 @@ from gridcore.network.transit cimport LONGEST_MESSAGE
 from gridcore.nodes.calls cimport new_object
 from gridcore.nodes.holdings cimport Holding, holdings_find, holdings_free, holdings_give
 from gridcore.common.instants cimport later_by
-from gridcore.nodes.kinds cimport MessageKind, TimerKind
+from gridcore.nodes.kinds cimport (
+    REQUEST_FIELDS, REQUEST_KIND, REQUEST_NUMBER, REQUEST_TO, MessageKind, TimerKind,
+)
 from gridcore.nodes.outbox cimport Outbox, outbox_clear, outbox_drop, outbox_free, outbox_last, outbox_sort
 from gridcore.nodes.payloads cimport Payload
-from gridcore.nodes.roles cimport ON_ACT, ON_TIMER, WITH_VALUE, role_of
+from gridcore.nodes.roles cimport ON_ACT, ON_TIMEOUT, ON_TIMER, WITH_VALUE, role_of
+from gridcore.nodes.rows cimport map_discard, map_find, map_put, rows_clear
 from gridcore.nodes.timers cimport (
-    Timer, timers_fields, timers_free, timers_make, timers_set, timers_set_fields,
+    Timer, timers_add, timers_drop, timers_fields, timers_free, timers_make, timers_set, timers_set_fields, timers_sweep,
 )
 from gridcore.nodes.active_set cimport active_add, active_free
 from gridcore.queues.availability cimport Grid
@@ -41,6 +44,11 @@ __all__ = ["NodeActions"]
 cdef object ndarray = np.ndarray
 
 
+# The requests of a node are counted from multiples of 2**LIFE: from the next one after each failure.
+cdef enum:
+    LIFE = 24
+
+
 @cython.auto_pickle(False)
 cdef class NodeActions:
     """The state and the actions of nodes; base class of `NodeCore`, which sets the attributes."""
@@ -56,6 +64,7 @@ cdef class NodeActions:
         timers_free(&self.timers)
         timers_free(&self.turns)
         free(self.timer_fields)
+        rows_clear(&self.pending_requests)
         holdings_free(&self.holdings)
         active_free(&self.reorder)
         active_free(&self.idle)
@@ -158,7 +167,11 @@ cdef class NodeActions:
             timer = &self.timers.timer[slot]
             kind = <TimerKind> self.timer_kinds[timer.name]
             fields = {"value": timer.value} if kind.is_plain and self._handles(node, WITH_VALUE) else {}
-            fields.update(zip(kind.fields, self._timer_values(kind, timers_fields(&self.timers, slot))))
+            if kind.is_request:
+                request = self._request(timers_fields(&self.timers, slot))
+                fields = {"kind": request.kind, **{each: getattr(request, each) for each in request.__slots__}}
+            else:
+                fields.update(zip(kind.fields, self._timer_values(kind, timers_fields(&self.timers, slot))))
             timers.append((timer.number, timer.time, kind.name, fields))
             slot = timer.next
         return timers[::-1]             # the list of a node begins with the timer that was set last
@@ -337,6 +350,13 @@ cdef class NodeActions:
         cdef TimerKind kind
         cdef Py_ssize_t k, words = 0
         self.timer_kinds = [TimerKind(name, number, *arguments) for number, (name, *arguments) in enumerate(timers)]
+        requests = [<MessageKind> each for each in self.kinds if (<MessageKind> each).answers]
+        self.request_timer = len(self.timer_kinds) if requests else -1
+        self.request_counts = np.zeros(self.nodes if requests else 0, np.int64)
+        if requests:
+            words = max([(<MessageKind> each).n - 1 for each in requests])
+            fields = {str(k): int for k in range(REQUEST_FIELDS + words)}
+            self.timer_kinds.append(TimerKind("timeout", self.request_timer, "on_timeout", fields, {}, -2, True))
         self.timers_by_role = [{} for _ in range(self.n_roles)]
         for kind in self.timer_kinds:
             words = max(words, kind.n)
@@ -392,6 +412,69 @@ cdef class NodeActions:
         """Return the fields of a timer that has its own handler."""
         cdef int k
         return [(<const double*> fields)[k] if kind.type_codes[k] else fields[k] for k in range(kind.n)]
+
+    cdef int _check_request(self, Py_ssize_t node, MessageKind kind, double seconds) except -1:
+        """Raise an error unless the node may send a request of this kind, and wait `seconds` for its answer."""
+        if (kind.answers and self._handles(node, ON_TIMEOUT) and 0 <= seconds < INFINITY
+                and self.request_counts[node] < LATEST // self.nodes):
+            return 0
+        message = f"t = {self.now / 1e9} s: node {node} requests {kind.name!r}"
+        if not kind.answers:
+            raise self.error_type(f"{message}, which has no answer: declare it as Message(..., answer=...)")
+        if not self._handles(node, ON_TIMEOUT):
+            role, program = self.role_names[<Py_ssize_t> (role_of(self.roles, node) - self.roles)]
+            raise self.error_type(f"{message}, which requires the method on_timeout in {program}")
+        if not 0 <= seconds < INFINITY:
+            raise self.error_type(f"{message}: timeout must be finite and >= 0 s, got {seconds!r}")
+        raise self.error_type(f"{message}, but its machine has failed too often to number its requests")
+
+    cdef long long _start_request(self, Py_ssize_t node, MessageKind kind, long long* row, double seconds) except -1:
+        """Number a request whose fields are in `row`, set the timer for the end of its wait, and return the number.
+
+        The number is unique in the run.  It depends on the failures of the node, and its requests since the last one.
+        """
+        cdef long long number = self.request_counts[node] * self.nodes + node + 1
+        cdef int slot = timers_add(&self.timers, later_by(self.now, seconds), <int> node, self.request_timer, 0.0)
+        cdef long long* fields = timers_fields(&self.timers, slot)
+        self.request_counts[node] += 1
+        row[kind.request_at] = number
+        memset(fields, 0, self.timers.words * sizeof(long long))
+        fields[REQUEST_NUMBER], fields[REQUEST_TO], fields[REQUEST_KIND] = number, row[-2], kind.number
+        memcpy(fields + REQUEST_FIELDS, row, (kind.n - 1) * sizeof(long long))
+        map_put(&self.pending_requests, number, 2)[1] = slot
+        return number
+
+    cdef bint _end_request(self, Py_ssize_t node, long long number) except -1:
+        """End the wait of a node for an answer; return False if it does not wait for it any more."""
+        cdef const long long* entry = map_find(&self.pending_requests, number, 2)
+        if entry == NULL or self.timers.timer[entry[1]].node != node:
+            return False
+        timers_drop(&self.timers, <int> entry[1])
+        map_discard(&self.pending_requests, number, 2)
+        timers_sweep(&self.timers)
+        return True
+
+    cdef int _forget_requests(self, Py_ssize_t node) except -1:
+        """Forget the requests of a node that fails; `timers_cancel` must follow."""
+        cdef int slot = self.timers.first[node]
+        while slot >= 0 and self.request_timer >= 0:
+            if self.timers.timer[slot].name == self.request_timer:
+                map_discard(&self.pending_requests, timers_fields(&self.timers, slot)[REQUEST_NUMBER], 2)
+            slot = self.timers.timer[slot].next
+        if self.request_timer >= 0:
+            self.request_counts[node] = ((self.request_counts[node] >> LIFE) + 1) << LIFE
+        return 0
+
+    cdef object _request(self, const long long* fields):
+        """Return the request whose timer has these fields, as `on_timeout` gets it."""
+        cdef MessageKind kind = <MessageKind> self.kinds[fields[REQUEST_KIND]]
+        cdef object request = new_object(kind.request_type)
+        cdef int i
+        request.number, request.to = fields[REQUEST_NUMBER], fields[REQUEST_TO]
+        fields += REQUEST_FIELDS
+        for i in range(kind.n - 1):
+            setattr(request, <str> kind.fields[i], (<const double*> fields)[i] if kind.type_codes[i] else fields[i])
+        return request
 
     cdef object _timer_error(self, node, name, seconds):
         """Return the error for a timer with an unknown name, without a handler or for an invalid instant."""

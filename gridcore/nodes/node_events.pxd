@@ -109,5 +109,6 @@ cdef class NodeEvents(NodeActions):
 
     cdef int _release_or_fire(self) except -1
     cdef int _fire(self, int slot) except -1
+    cdef int _time_out(self, int node, const long long* fields) except -1
     cdef int _give(self, Py_ssize_t index, long long tasks, str handler) except -1
     cdef int _give_to(self, Py_ssize_t node, Py_ssize_t index, long long tasks, str handler) except -1

@@ -30,13 +30,15 @@ from gridcore.nodes.containers cimport RecordContainers
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_give
 from gridcore.common.instants cimport NEVER
-from gridcore.nodes.kinds cimport MessageKind, TimerKind
+from gridcore.nodes.kinds cimport REQUEST_NUMBER, MessageKind, TimerKind
 from gridcore.nodes.local_messages cimport local_first
 from gridcore.nodes.payloads cimport Payload
 from gridcore.nodes.roles cimport (
-    EVENTS, ON_ACT, ON_DONE, ON_END, ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMER, WITH_VALUE, Role,
+    EVENTS, ON_ACT, ON_DONE, ON_END, ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMEOUT, ON_TIMER,
+    WITH_VALUE, Role,
     role_of,
 )
+from gridcore.nodes.rows cimport map_discard
 from gridcore.nodes.timers cimport Timer, timers_fields, timers_first, timers_release, timers_unlink
 from gridcore.nodes.active_set cimport active_add, active_clear, active_free
 from gridcore.nodes.view cimport new_view
@@ -48,7 +50,7 @@ import numpy as np
 __all__ = ["EVENT_NAMES", "NodeEvents"]
 
 #: Handlers of events in the order of their numbers in `gridcore.nodes.roles`.
-EVENT_NAMES = ["on_start", "on_release", "on_lost", "on_timer", "on_idle", "on_end", "on_act", "on_done"]
+EVENT_NAMES = ["on_start", "on_release", "on_lost", "on_timer", "on_idle", "on_end", "on_act", "on_done", "on_timeout"]
 # The engine checks its limits once an instant has this many events: a constant, plus a number per node.
 cdef long long _MANY_EVENTS = 2**16, _MANY_EVENTS_PER_NODE = 64
 # An instant with more events is taken for an endless loop: a constant, plus a number per node and per task.
@@ -299,6 +301,8 @@ cdef class NodeEvents(NodeActions):
                 values = (arguments[0], arguments[1])
             elif event == ON_DONE:
                 values = (arguments[0],)
+            elif event == ON_TIMEOUT:
+                values = (self._request(arguments),)
         self.recorder.begin(node, method, values)
         self.open_call = self.recorder
         (<Handler> role.handlers[handler])(&self.context, node, arguments, role.states + node * role.stride)
@@ -521,6 +525,8 @@ cdef class NodeEvents(NodeActions):
         cdef long long node
         if row == NULL:
             row = <const long long*> (self.links.data + slot * self.links.stride)
+        if kind.is_answer and row[2 + kind.request_at] and not self._end_request(row[0], row[2 + kind.request_at]):
+            return self._handle_dropped(slot)  # a late answer
         if kind.application_at >= 0:
             holdings_give(&self.holdings, row[0], row[2 + kind.application_at],
                           row[2 + kind.tasks_at] if kind.moves_tasks else 0)
@@ -593,7 +599,7 @@ cdef class NodeEvents(NodeActions):
         return 0
 
     cdef int _handle_dropped(self, int slot) except -1:
-        """Handle a dropped message that moves tasks or has arrays."""
+        """Handle a dropped message or a late answer: its tasks are lost, and its arrays are freed."""
         cdef const long long* row = <const long long*> (self.links.data + slot * self.links.stride)
         cdef MessageKind kind = <MessageKind> self.kinds[self.links.message[slot].kind]
         cdef long long application = 0, tasks = 0
@@ -803,6 +809,9 @@ cdef class NodeEvents(NodeActions):
         timers_unlink(&self.timers, slot)
         timers_release(&self.timers, slot)  # its value and its fields stay in place until another timer is set
         kind = <TimerKind> self.timer_kinds[name]
+        if kind.is_request:
+            map_discard(&self.pending_requests, fields[REQUEST_NUMBER], 2)
+            return self._time_out(node, fields)
         if self.is_compiled:
             if not kind.is_plain:
                 memcpy(self.timer_fields, fields, kind.n * sizeof(long long))
@@ -819,6 +828,15 @@ cdef class NodeEvents(NodeActions):
         if self._handles(node, ON_TIMER):
             return self._call("on_timer", node, <PyObject*> kind.name, <PyObject*> value if with_value else NULL)
         return 0
+
+    cdef int _time_out(self, int node, const long long* fields) except -1:
+        """Call `on_timeout` for a request without an answer, given the fields of its timer."""
+        cdef object request
+        if self.is_compiled:
+            memcpy(self.timer_fields, fields, self.timers.words * sizeof(long long))
+            return self._call_compiled(self.n_kinds + ON_TIMEOUT, node, self.timer_fields)
+        request = self._request(fields)
+        return self._call("on_timeout", node, <PyObject*> request, NULL)
 
     @cython.final
     cdef int _give(self, Py_ssize_t index, long long tasks, str handler) except -1:

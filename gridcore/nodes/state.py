@@ -31,6 +31,7 @@ STATE: dict[str, Entry] = {
     "timers": TableEntry({"time": _TIMER, "number": INSTANT, "node": (0, "nodes"), "name": (0, "names")}),
     "values": ArrayEntry(np.float64, ("timers",)),
     "fields": ArrayEntry(np.int64),
+    "requests": ArrayEntry(np.int64, ("requesters",), (0, LATEST)),
     "turns": TableEntry({"time": _TIMER, "number": INSTANT, "node": (0, "nodes")}),
     "held": TableEntry({"node": (0, "nodes"), "application": (0, "applications"), "tasks": INSTANT}),
     "random": TableEntry({"node": (0, "nodes"), "drawn": INSTANT}),

@@ -379,8 +379,63 @@ cdef class View:
             the application, or it has fewer tasks to place.
         """
         self._check_may_act()
+        cdef MessageKind k = self.core.by_name.get(kind)
+        if k is not None and k.request_at >= 0:
+            if k.answers and "request" in fields:
+                raise self.core.error_type(f"t = {self.now} s: node {self.node} sends {kind!r} with a number of a "
+                                           "request; view.request numbers it")
+            fields.setdefault("request", 0)
+        self._leave(k, self._add_message(k, to, kind, fields))
+
+    def request(self, to: int, kind: str, timeout: float, **fields: float) -> int:
+        """Send a message of a kind that has an ``answer`` to node `to`, wait for an answer, and return its number.
+
+        If an answer arrives within `timeout` s, its handler is called, and ``message.request`` has the number, which is
+        at least 1 and unique in the run.  If not, ``on_timeout(view, request)`` is called, and later answers are
+        dropped; tasks in them count as lost in a failure.  A node that fails forgets its requests.
+
+        Raises
+        ------
+        SchedulerError
+            As for `send`, or if the kind has no answer, `timeout` is negative or infinite, or the class of the node
+            has no ``on_timeout``.
+        """
+        self._check_may_act()
         cdef NodeActions core = self.core
         cdef MessageKind k = core.by_name.get(kind)
+        cdef long long* row
+        cdef long long number
+        if k is None or "request" in fields:
+            raise core._send_error(self.node, to, kind, fields)
+        if type(timeout) is not float:
+            timeout = core.convert(float, timeout, self.node, f"the timeout of {kind!r}")
+        core._check_request(self.node, k, timeout)
+        fields["request"] = 0
+        row = self._add_message(k, to, kind, fields)
+        number = core._start_request(self.node, k, row, timeout)
+        self._leave(k, row)
+        return number
+
+    def reply(self, message: Any, kind: str, **fields: ArrayLike):
+        """Send an answer to the sender of `message`, a request that the node has received.
+
+        To answer later, keep ``message.sender`` and ``message.request``, and send the answer with the field
+        ``request``: ``view.send(sender, kind, request=number, ...)``.
+
+        Raises
+        ------
+        SchedulerError
+            As for `send`, or if `kind` is not an answer to messages of this kind.
+        """
+        cdef MessageKind k = self.core.by_name.get(message.kind)
+        if k is None or kind not in k.answers:
+            raise self.core.error_type(f"t = {self.now} s: node {self.node} replies to {message.kind!r} with {kind!r}, "
+                                       f"which is not its answer; {listed(k.answers if k is not None else (), kind)}")
+        self.send(message.sender, kind, request=message.request, **fields)
+
+    cdef long long* _add_message(self, MessageKind k, to, kind, dict fields) except NULL:
+        """Add a message to the outbox, and return its fields."""
+        cdef NodeActions core = self.core
         cdef long long target = -1
         cdef long long* row
         cdef Outbox* box
@@ -413,6 +468,8 @@ cdef class View:
                 if k.size is not None:  # the size depends on the fields as the receiver gets them
                     (<dict> fields)[name] = value
             if k.size is not None:
+                if k.request_at >= 0:
+                    del fields["request"]
                 row[k.n] = core.convert(int, k.size(**fields), self.node, f"the size of {kind!r} in bytes")
                 core._check_size(self.node, k, row[k.n])
             if k.application_at >= 0:
@@ -420,11 +477,15 @@ cdef class View:
         except BaseException:
             core._drop_message(k, n_stored)
             raise
-        if k.delay < 0 and not core.at_once:
-            core.dirty = True
-            return
-        outbox_drop(box)                # `row` stays valid until another record is added
-        core._send_now(k, row - 2)
+        return row
+
+    cdef int _leave(self, MessageKind k, const long long* row) except -1:
+        """Send the message that was added last to the outbox, now or at the end of the wave."""
+        if k.delay < 0 and not self.core.at_once:
+            self.core.dirty = True
+            return 0
+        outbox_drop(&self.core.out[k.number])  # `row` stays valid until another record is added
+        return self.core._send_now(k, row - 2)
 
     def later(self, seconds: float, kind: str, **fields: ArrayLike):
         """Send a message of a local kind to this node; it arrives after `seconds` unless the machine fails before that.

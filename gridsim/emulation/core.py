@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import msgspec
@@ -27,6 +28,8 @@ from gridsim.support.clock import NS
 
 #: Of a restarted process nodes draw other random numbers than in its life before.
 _GOLDEN = 0x9E3779B97F4A7C15
+#: See `EmulatedCore.counts`.
+_LIFE = 20
 #: Maximum number of messages without delay that may follow from one event.
 _MAX_INSTANT_MESSAGES = 1 << 16
 
@@ -131,6 +134,10 @@ class EmulatedCore(BoardActions):
         self.missing: dict[int, TaskSet] = queues.missing
         #: Of each node, the pending timers: name, instant and fields.
         self.timers: list[dict[tuple[str, int, tuple[float, ...]], None]] = [{} for _ in range(nodes)]
+        #: Of each node, the requests without an answer by number, and how many it has sent: from a multiple
+        #: of 2**_LIFE on, the next one after each failure.
+        self.requests: list[dict[int, Any]] = [{} for _ in range(nodes)]
+        self.counts = [process.life << 2 * _LIFE] * nodes
         self.turns: list[set[int]] = [set() for _ in range(nodes)]
         self.starting: set[int] = set()
         self.lives = [0] * nodes
@@ -278,6 +285,8 @@ class EmulatedCore(BoardActions):
         for node, program in zip(np.asarray(nodes).tolist(), programs, strict=True):
             self.programs[node] = program
             self.timers[node].clear()
+            self.requests[node].clear()
+            self.counts[node] = ((self.counts[node] >> _LIFE) + 1) << _LIFE
             for application, held in self.held[node].items():
                 if tasks := len(held):
                     self.missing.setdefault(application, TaskSet()).add(held.take_all())
@@ -467,7 +476,7 @@ class EmulatedCore(BoardActions):
         kind, given = self._fields(node, name, fields, local=False)
         if not 0 <= to < self.nodes:
             raise self._error(node, f"sends {name!r} to node {to}; it must be in 0..{self.nodes - 1}")
-        nbytes = kind.nbytes if kind.size is None else int(kind.size(**given))
+        nbytes = kind.nbytes_of(given)
         tasks: Parts = ()
         if kind.moves:
             tasks = self._place(node, given["application"], given["tasks"])
@@ -507,6 +516,26 @@ class EmulatedCore(BoardActions):
         start = max(now, self.up_free[machine])
         self.up_free[machine] = start + round(nbytes / self.bandwidth * NS)
         return int(start + latency)
+
+    def request(self, node: int, to: int, name: str, after: int, fields: Mapping[str, Any]) -> int:
+        """See `View`."""
+        kind = self.by_name.get(name)
+        if kind is None or not kind.answers or "request" in fields or not self.handles(node, "on_timeout"):
+            raise self._error(
+                node, f"requests {name!r}, which has no answer, or without on_timeout, or with its number"
+            )
+        number = self.counts[node] * self.nodes + node + 1
+        self.send(node, to, name, {**fields, "request": number})
+        self.counts[node] += 1
+        sent = {each: self.checked(kind.fields[each], value, node, each) for each, value in fields.items()}
+        self.requests[node][number] = SimpleNamespace(kind=name, number=number, to=to, **sent)
+        self.engine.push(self.now + after, FIRES, self._time_out, node, number)
+        return number
+
+    def _time_out(self, node: int, number: int) -> None:
+        request = self.requests[node].pop(number, None)
+        if request is not None:
+            self.call(node, "on_timeout", request)
 
     def later(self, node: int, after: int, name: str, fields: Mapping[str, Any]) -> None:
         """See `View`."""
@@ -557,9 +586,7 @@ class EmulatedCore(BoardActions):
     def _head(self, kind: Kind, message: Any, life: int, outside: bool) -> None:
         """Let the receiver's interface take a message whose head has come."""
         machine, now = self.machines[message.node], self.now
-        nbytes = kind.nbytes
-        if kind.size is not None:
-            nbytes = int(kind.size(**{name: getattr(message, name) for name in kind.fields}))
+        nbytes = kind.nbytes_of({name: getattr(message, name) for name in kind.fields})
         free = max(now, self.down_free[machine]) + round(nbytes / self.bandwidth * NS)
         self.down_free[machine] = free
         if free == now:
@@ -577,6 +604,10 @@ class EmulatedCore(BoardActions):
             return
         if outside and self.counting:
             self.links.got(kind.number)
+        if kind.is_answer and message.request and self.requests[node].pop(message.request, None) is None:
+            if kind.moves:  # a late answer
+                self.task_lost(message.application, message._tasks, node)
+            return
         if kind.about:
             self._hold(node, message.application, message._tasks)
         handler = kind.handlers[self.role_of(node)]

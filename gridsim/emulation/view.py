@@ -132,7 +132,22 @@ class EmulatedView:
         return int(self._core.take(self._node, self._heard(application), self._number(int, tasks, "tasks")))
 
     def send(self, to: int, kind: str, **fields: Any) -> None:
+        known = self._core.by_name.get(kind)
+        if known is not None and (known.is_answer or known.answers):
+            if known.answers and "request" in fields:
+                raise self._error(f"sends {kind!r} with a number of a request; view.request numbers it")
+            fields.setdefault("request", 0)
         self._core.send(self._node, self._number(int, to, "the node it sends to"), kind, fields)
+
+    def request(self, to: int, kind: str, timeout: float, **fields: float) -> int:
+        after, to = self._seconds(timeout, f"the timeout of {kind!r}"), self._number(int, to, "the receiver")
+        return int(self._core.request(self._node, to, kind, after, fields))
+
+    def reply(self, message: Any, kind: str, **fields: Any) -> None:
+        known = self._core.by_name.get(message.kind)
+        if known is None or kind not in known.answers:
+            raise self._error(f"replies to {message.kind!r} with {kind!r}, which is not its answer")
+        self.send(message.sender, kind, request=message.request, **fields)
 
     def later(self, seconds: float, kind: str, **fields: Any) -> None:
         self._core.later(self._node, self._seconds(seconds, repr(kind)), kind, fields)

@@ -207,7 +207,10 @@ class Kind:
         handlers: tuple[str | None, ...],
         delay: int = -1,
         counted: bool = True,
+        answers: tuple[str, ...] = (),
+        is_answer: bool = False,
     ) -> None:
+        self.answers, self.is_answer = answers, is_answer
         self.tag, self.name, self.number, self.handlers, self.fields = tag, name, number, handlers, fields
         self.size = nbytes if callable(nbytes) else None
         self.nbytes = 0 if nbytes is None or callable(nbytes) else int(nbytes)
@@ -226,6 +229,16 @@ class Kind:
             array_like=True,
             forbid_unknown_fields=True,
         )
+
+    def nbytes_of(self, fields: Mapping[str, Any]) -> int:
+        """Return the size of a message with `fields`, bytes."""
+        if self.size is None:
+            return self.nbytes
+        return int(self.size(**{name: fields[name] for name in self.fields if not self._is_number(name)}))
+
+    def _is_number(self, name: str) -> bool:
+        """Return whether a field is the number of a request."""
+        return name == "request" and bool(self.answers or self.is_answer)
 
     def pack(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields with arrays as bytes."""

@@ -47,7 +47,15 @@ from gridsim.scheduling.nodes.handlers import (
     timers_of,
 )
 from gridsim.scheduling.nodes.layout import Layout
-from gridsim.scheduling.nodes.program import Message, NodeProgram, Notes, View, array, as_number
+from gridsim.scheduling.nodes.program import (
+    Message,
+    NodeProgram,
+    Notes,
+    View,
+    array,
+    as_number,
+    kinds_of,
+)
 from gridsim.scheduling.nodes.roles import Role, nodes_of_roles, role_classes
 from gridsim.scheduling.nodes.source import CorePolicy
 from gridsim.scheduling.nodes.timers import Timer, handler_name
@@ -243,7 +251,8 @@ class Adapter(CorePolicy):
         self.notes = Notes(parameters.tables)
         self.decider = self.make_decider()
         self.lost: dict[int, dict[int, int]] = {}  # detection time -> application -> tasks
-        for number, (name, kind) in enumerate(parameters.messages.items()):
+        self.kinds = kinds_of(parameters.messages)
+        for number, (name, kind) in enumerate(self.kinds.items()):
             kind.declare(network, name, priority=10 + number)
         network.open(layout.machine_of, layout.level_of, carried=True, application_of=self.application_of())
         self.core = (run.core or NodeCore)(
@@ -264,8 +273,10 @@ class Adapter(CorePolicy):
                     tuple(handler_of(policies, name) for policies in classes.values()),
                     -1 if kind.delay is None else kind.delay,
                     kind.counted,
+                    kind.answers,
+                    kind.is_answer,
                 )
-                for name, kind in parameters.messages.items()
+                for name, kind in self.kinds.items()
             ],
             timers=timers,
             neighbours=self.neighbours(),

@@ -204,7 +204,7 @@ _REPLACEMENTS = {
 _TYPES: dict[str, str] = {
     r"Literal\[(int|str|bool)\]\((.*?)\)": r"\2",
     r"NodeType\(.*?\(\)\)": "self",
-    r"(View|Random|Application|Message|Parameters)Type\(\S+@\d+, \(.*?\)\)": r"the \1",
+    r"(View|Random|Application|Message|Request|Parameters)Type\(\S+@\d+, \(.*?\)\)": r"the \1",
     r"Enum<\w+>\((\w+)\)": r"\1, an enum",
     r"<iv=.*?>": "",
     r"Function\((<.*?>)\)": r"\1",

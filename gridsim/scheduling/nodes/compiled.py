@@ -33,7 +33,7 @@ from gridsim.errors import CompileError
 from gridsim.scheduling.nodes.attributes import attributes_of
 from gridsim.scheduling.nodes.compilable import compile_error, place_of
 from gridsim.scheduling.nodes.handlers import handler_of, takes_value, timers_of
-from gridsim.scheduling.nodes.program import ArrayField, Message, NodeProgram
+from gridsim.scheduling.nodes.program import ArrayField, Message, NodeProgram, kinds_of
 from gridsim.scheduling.nodes.roles import role_classes
 from gridsim.scheduling.nodes.timers import Timer
 
@@ -49,6 +49,7 @@ _EVENTS = {
     "on_end": "event",
     "on_act": "event",
     "on_done": "done",
+    "on_timeout": "timeout",
 }
 _NUMBERS = {bool: np.bool_, int: np.int64, float: np.float64}
 _ARRAYS = (np.bool_, *(dtype.type for dtype in ARRAY_TYPES))
@@ -141,7 +142,7 @@ def _compile_role(
 
     classes, roles = role_classes(scheduler), tuple(scheduler.roles)
     policy = classes[role]
-    messages: dict[str, Message] = dict(scheduler.messages)
+    messages: dict[str, Message] = dict(kinds_of(scheduler.messages))
     _check_supported(scheduler, policy, messages)
     initial_state, containers = _state(policy, scheduler)
     tables = {name: dict(columns) for name, columns in scheduler.tables.items()}
@@ -173,7 +174,8 @@ def _compile_role(
             for name, entry in containers.items()
         ],
         sorted(constants.items(), key=str),
-        [(name, [(field, str(of)) for field, of in kind.fields.items()], kind.moves_tasks, sizes.get(name))
+        [(name, [(field, str(of)) for field, of in kind.fields.items()], kind.moves_tasks, sizes.get(name),
+          kind.answers)
          for name, kind in messages.items()],
         local_kinds, sorted(checked_kinds), list(timers.values()), timer_names, tables, actions, roles, role,
         entries, scheduler.numbers,
@@ -195,6 +197,7 @@ def _compile_role(
             numbers,
             frozenset(local_kinds),
             sizes,
+            {name: kind.answers for name, kind in messages.items() if kind.answers},
             checked_kinds,
             timers,
             timer_names,
@@ -321,6 +324,10 @@ def _entries(
         if name == "on_lost" and handler is NodeProgram.on_lost:
             if policy.on_release is not NodeProgram.on_release:
                 yield name, "on_release", ("release",)
+        elif event == "timeout":
+            requests = tuple(kind for kind, message in messages.items() if message.answers)
+            if requests and handler is not NodeProgram.on_timeout:
+                yield name, name, (event, requests)
         elif handler is not getattr(NodeProgram, name) and (event != "timer" or timer_names):
             yield name, name, ("timer", int(takes_value(policy))) if event == "timer" else (event,)
     for timer in {timer.handler: timer for timer in timers if timer.handler != "on_timer"}.values():

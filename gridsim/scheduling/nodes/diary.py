@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.nodes.containers import Container
-from gridcore.nodes.kinds import Received
+from gridcore.nodes.kinds import Received, Request
 from gridsim.model.applications import Application
 from gridsim.results.table import Table, frozen
 from gridsim.scheduling.nodes.attributes import attributes_of
@@ -78,7 +78,7 @@ class Recorder:
         self._adapter, self._core = adapter, adapter.core
         is_recorded = np.zeros(adapter.layout.nodes, np.bool_)
         is_recorded[nodes_of("record_nodes", self.nodes, adapter.layout.nodes)] = True
-        self._kinds = {name: (k, kind) for k, (name, kind) in enumerate(adapter.parameters.messages.items())}
+        self._kinds = {name: (k, kind) for k, (name, kind) in enumerate(adapter.kinds.items())}
         adapter.core.record_calls(self, is_recorded)
 
     # -- calls of the core ------------------------------------------------------------------------------
@@ -228,6 +228,8 @@ def _arguments(policy: type, handler: str, arguments: Sequence[Any]) -> tuple[st
     """Return the kind of the message or name of the timer, the sender (-1: none), and the other arguments."""
     if arguments and isinstance(arguments[0], Received):
         return arguments[0].kind, arguments[0].sender, _fields(arguments[0])
+    if arguments and isinstance(arguments[0], Request):
+        return arguments[0].kind, arguments[0].to, _fields(arguments[0], "to")
     fields = dict(zip(_parameters(getattr(policy, handler)), arguments, strict=False))
     return (fields.pop("name", "") if handler == "on_timer" else ""), -1, fields
 
@@ -238,8 +240,8 @@ def _parameters(handler: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(inspect.signature(handler).parameters)[2:]
 
 
-def _fields(message: Any) -> dict[str, Any]:
-    return {name: getattr(message, name) for name in message.__slots__ if name != "sender"}
+def _fields(message: Any, peer: str = "sender") -> dict[str, Any]:
+    return {name: getattr(message, name) for name in message.__slots__ if name != peer}
 
 
 def _texts(fields: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import FrameType, TracebackType
 
 from gridcore.common.names import listed
-from gridcore.nodes.kinds import Received
+from gridcore.nodes.kinds import Received, Request
 from gridcore.nodes.random_stream import RandomStream
 from gridcore.nodes.view import View
 from gridsim.scheduling.nodes.compilable import place_of, place_text
@@ -35,6 +35,8 @@ def name_known_attributes(error: AttributeError) -> None:
     owner = error.obj
     if isinstance(owner, Received):
         subject, names = f"a message of the kind {owner.kind!r}", [*vars(owner)]
+    elif isinstance(owner, Request):
+        subject, names = f"a request of the kind {owner.kind!r}", [*vars(owner)]
     elif isinstance(owner, NodeProgram):
         subject, names = type(owner).__name__, [*vars(owner), *(set(dir(owner)) - set(dir(NodeProgram)))]
     elif isinstance(owner, (View, RandomStream)):

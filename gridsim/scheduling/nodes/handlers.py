@@ -10,9 +10,17 @@ from typing import Any, get_args
 from gridcore.common.names import closest
 from gridsim.errors import ScenarioError
 from gridsim.scheduling.contract import NodeForm
-from gridsim.scheduling.nodes.program import Message, NodeProgram
+from gridsim.scheduling.nodes.program import Message, NodeProgram, kinds_of
 from gridsim.scheduling.nodes.roles import Role
-from gridsim.scheduling.nodes.timers import Timer, handler_name, location, own_timers, strings, uses
+from gridsim.scheduling.nodes.timers import (
+    Timer,
+    handler_name,
+    location,
+    methods_that_call,
+    own_timers,
+    strings,
+    uses,
+)
 from gridsim.support.arguments import one_of, short_repr
 
 __all__ = [
@@ -36,8 +44,10 @@ _SIGNATURES: dict[str, tuple[str, ...]] = {
     "on_done": ("view", "application"),
     "on_lost": ("view", "application", "tasks"),
 }
+#: Likewise for schedulers with requests: kinds of messages with an answer.
+_REQUEST_SIGNATURES: dict[str, tuple[str, ...]] = {**_SIGNATURES, "on_timeout": ("view", "request")}
 #: Handlers of events, which a class of nodes need not define.
-_EVENTS = tuple(name for name in _SIGNATURES if name != "on_message")
+_EVENTS = tuple(name for name in _REQUEST_SIGNATURES if name != "on_message")
 
 
 def defined_handlers(policies: Collection[type[NodeProgram]]) -> list[str]:
@@ -114,8 +124,15 @@ def timers_of(scheduler: Any, classes: Iterable[Iterable[Any]]) -> list[Timer]:
 
 def _own_timers(scheduler: Any, policy: Any) -> dict[str, Timer]:
     """Return name -> timer of those that have their own handler in a class of nodes."""
-    others = frozenset({*_SIGNATURES, *map(handler_name, (*scheduler.messages, *scheduler.timers))})
+    names = map(handler_name, (*scheduler.messages, *scheduler.timers))
+    others = frozenset({*_signatures(scheduler), *names})
     return own_timers(policy, others, tuple(scheduler.ticks))
+
+
+def _signatures(scheduler: Any) -> dict[str, tuple[str, ...]]:
+    """Return name -> parameters after ``self`` of the handlers of events."""
+    has_requests = any(kind.answers for kind in scheduler.messages.values())
+    return _REQUEST_SIGNATURES if has_requests else _SIGNATURES
 
 
 def check_handlers(policy: Any, scheduler: Any) -> None:
@@ -127,10 +144,18 @@ def check_handlers(policy: Any, scheduler: Any) -> None:
         The class of the nodes, a subclass of `NodeProgram`.
     """
     kinds, timers = scheduler.messages, scheduler.timers
-    signatures = {**{handler_name(kind): ("view", "message") for kind in kinds}, **_SIGNATURES}
+    events = _signatures(scheduler)
+    signatures = {**{handler_name(kind): ("view", "message") for kind in kinds}, **events}
+    if "on_timeout" in events and policy.on_timeout is NodeProgram.on_timeout:
+        for method in methods_that_call(policy, "request"):
+            raise ScenarioError(
+                f"{location(policy, method)} calls view.request, which requires {policy.__name__}.on_timeout"
+            )
     timer_handlers = {timer.handler for timer in _own_timers(scheduler, policy).values()}
     for name in dir(policy):
         if not name.startswith("on_") or name in timer_handlers:
+            continue
+        if getattr(policy, name) is getattr(NodeProgram, name, None):
             continue
         attribute = inspect.getattr_static(policy, name)
         function = getattr(attribute, "__func__", attribute)
@@ -210,6 +235,10 @@ def check_class_variables(scheduler: Any) -> None:
         for key, value in mapping.items():
             if not isinstance(key, str) or not fits(value):
                 raise ScenarioError(f"{path}.{name}[{key!r}] must be {condition}, got {short_repr(value)}")
+    try:
+        kinds_of(scheduler.messages)
+    except ScenarioError as error:
+        raise ScenarioError(f"{path}.messages: {error}") from None
 
 
 def _check_roles(path: str, scheduler: Any, policy: Any) -> None:

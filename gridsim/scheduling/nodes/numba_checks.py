@@ -38,6 +38,7 @@ from gridsim.scheduling.nodes.numba_types import (
     MessageType,
     NodeType,
     ParametersType,
+    RequestType,
     ViewType,
     field_type,
     type_text,
@@ -312,6 +313,7 @@ _GLOBAL_GENERATORS = ("Random", "RandomState")
 _READ_ONLY = {
     ViewType: "view",
     MessageType: "message",
+    RequestType: "request",
     ApplicationType: "application",
     ParametersType: "self.parameters",
 }

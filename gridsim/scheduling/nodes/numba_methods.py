@@ -20,6 +20,7 @@ from numba.np.numpy_support import as_dtype
 
 from gridcore.common.names import listed
 from gridcore.nodes.state import ARRAY_TYPES
+from gridsim.errors import SchedulerError
 from gridsim.scheduling.nodes import numba_containers  # noqa: F401  (registers the types)
 from gridsim.scheduling.nodes.compilable import NotCompiled
 from gridsim.scheduling.nodes.numba_checks import CheckedCompiler
@@ -39,9 +40,11 @@ from gridsim.scheduling.nodes.numba_types import (
     NodeType,
     Program,
     RandomType,
+    RequestType,
     ViewType,
     call_core,
     call_function,
+    field_index,
     load_applications,
     load_slot,
     load_word,
@@ -175,46 +178,133 @@ def _store(context: Any, builder: Any, row: Any, at: int, value: Any) -> None:
 class _Send:
     @staticmethod
     def infer(view: Any, args: Any, kws: Any) -> Any:
-        kinds = view.program.kinds
-        keywords = dict(kws)
-        positional = dict(zip(("to", "kind"), args, strict=False))
-        kind_type = positional.get("kind", keywords.get("kind"))
+        kind_type = args[1] if len(args) > 1 else dict(kws).get("kind")
         if kind_type is None or len(args) > 2:
             raise NotCompiled("view.send takes the machine, the kind, and the fields by their names")
-        kind = _literal("the kind of a message", kind_type, kinds)
-        if kind in view.program.local_kinds:
-            raise NotCompiled(f"{kind!r} is a local kind; write view.later(seconds, {kind!r}, ...)")
-        fields = kinds[kind]
+        kind, fields = _sent_kind(view, kind_type)
+        if view.program.is_answer(kind):
+            fields["request"] = int
         names = ("to", "kind", *fields)
-        arguments = _bind_arguments(f"view.send of {kind!r}", names, args, kws)
+        defaults = {"request": 0} if view.program.is_answer(kind) else {}
+        arguments = _bind_arguments(f"view.send of {kind!r}", names, args, kws, optional=defaults)
+        arguments = {**dict.fromkeys(defaults, types.int64), **arguments}
         argument_types = [_number("the machine that view.send sends to", int, arguments["to"]), kind_type]
         argument_types += _field_types(kind, fields, arguments)
-        if kind in view.program.sizes:
-            _size_function(view.program, kind, argument_types[2:])
-        return types.none, argument_types, _parameter_list(names)
+        _check_size(view.program, kind, argument_types[2:])
+        return types.none, argument_types, _parameter_list(names, defaults)
 
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
-        kind = types_[1].literal_value
-        number = ir.Constant(I64, view.program.numbers[kind])
-        row = call_core(
-            context, builder, proxy.context, "send", I64.as_pointer(), proxy.node, number, args[0]
-        )
-        for k, field_ in enumerate(args[2:]):
-            if isinstance(types_[2 + k], types.Buffer):
-                array, at = _strided(context, builder, types_[2 + k], field_), ir.Constant(I64, k)
-                call_core(context, builder, proxy.context, "store", I32, proxy.node, number, at, array)
-            else:
-                _store(context, builder, row, k, field_)
-        if kind in view.program.sizes:
-            function, order, sig = _size_function(view.program, kind, types_[2:])
-            size = call_function(context, builder, function, sig, [args[2 + k] for k in order])
-            size = context.cast(builder, size, sig.return_type, types.int64)
-            _store(context, builder, row, len(args) - 2, size)
-        if kind in view.program.checked_kinds:
-            call_core(context, builder, proxy.context, "finish_send", I32, proxy.node, number, row)
+        kind, fields = types_[1].literal_value, list(args[2:])
+        if kind in view.program.answers:
+            fields.append(ir.Constant(I64, 0))
+        row = _add_message(context, builder, view.program, proxy, kind, args[0], types_[2:], fields)
+        _finish_message(context, builder, view.program, proxy, kind, row)
         return context.get_dummy_value()
+
+
+@_method(ViewType, "request")
+class _Request:
+    @staticmethod
+    def infer(view: Any, args: Any, kws: Any) -> Any:
+        kind_type = args[1] if len(args) > 1 else dict(kws).get("kind")
+        if kind_type is None or len(args) > 3:
+            raise NotCompiled(
+                "view.request takes the machine, the kind, the timeout, and the fields by their names"
+            )
+        kind, fields = _sent_kind(view, kind_type)
+        if kind not in view.program.answers:
+            raise NotCompiled(f"{kind!r} has no answer: declare it as Message(..., answer=...)")
+        names = ("to", "kind", "timeout", *fields)
+        arguments = _bind_arguments(f"view.request of {kind!r}", names, args, kws)
+        argument_types = [_number("the machine that view.request sends to", int, arguments["to"]), kind_type]
+        argument_types.append(_number("the timeout of view.request", float, arguments["timeout"]))
+        argument_types += _field_types(kind, fields, arguments)
+        _check_size(view.program, kind, argument_types[3:])
+        return types.int64, argument_types, _parameter_list(names)
+
+    @staticmethod
+    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+        proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        kind, fields = types_[1].literal_value, [*args[3:], ir.Constant(I64, 0)]
+        row = _add_message(context, builder, view.program, proxy, kind, args[0], types_[3:], fields)
+        number = ir.Constant(I64, view.program.numbers[kind])
+        return call_core(context, builder, proxy.context, "request", I64, proxy.node, number, row, args[2])
+
+
+@_method(ViewType, "reply")
+class _Reply:
+    @staticmethod
+    def infer(view: Any, args: Any, kws: Any) -> Any:
+        keywords, program = dict(kws), view.program
+        message = args[0] if args else keywords.get("message")
+        kind_type = args[1] if len(args) > 1 else keywords.get("kind")
+        if not isinstance(message, MessageType) or kind_type is None or len(args) > 2:
+            raise NotCompiled("view.reply takes the message, the kind, and the fields by their names")
+        answers = [answer for kind in message.arguments for answer in program.answers.get(kind, ())]
+        kind = _literal("the kind of an answer", kind_type, dict.fromkeys(answers))
+        fields = program.sent_fields(kind)
+        names = ("message", "kind", *fields)
+        arguments = _bind_arguments(f"view.reply with {kind!r}", names, args, kws)
+        field_types = _field_types(kind, fields, arguments)
+        _check_size(program, kind, field_types)
+        return types.none, [message, kind_type, *field_types], _parameter_list(names)
+
+    @staticmethod
+    def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
+        proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
+        message = cgutils.create_struct_proxy(types_[0])(context, builder, value=args[0])
+        program, kind = view.program, types_[1].literal_value
+        requests = [each for each in types_[0].arguments if kind in program.answers.get(each, ())]
+        at = field_index(builder, types_[0], message.kind, "request", 2, requests)
+        with cgutils.if_unlikely(builder, builder.icmp_signed("<", at, ir.Constant(I64, 0))):
+            text = f"view.reply: {kind!r} is not an answer to this message"
+            context.call_conv.return_user_exc(builder, SchedulerError, (text,))
+        to, number = load_word(builder, message.row, 1), load_word(builder, message.row, at)
+        fields = [*args[2:], number]
+        row = _add_message(context, builder, program, proxy, kind, to, types_[2:], fields)
+        _finish_message(context, builder, program, proxy, kind, row)
+        return context.get_dummy_value()
+
+
+def _sent_kind(view: Any, kind_type: Any) -> tuple[str, dict[str, Any]]:
+    """Return the kind of a message to another node, and its fields without the number of a request."""
+    kind = _literal("the kind of a message", kind_type, view.program.kinds)
+    if kind in view.program.local_kinds:
+        raise NotCompiled(f"{kind!r} is a local kind; write view.later(seconds, {kind!r}, ...)")
+    return kind, view.program.sent_fields(kind)
+
+
+def _add_message(
+    context: Any, builder: Any, program: Program, view: Any, kind: str, to: Any, types_: Any, fields: Any
+) -> Any:
+    """Add a message to the outbox with all its fields and its size, and return the pointer to its fields."""
+    number = ir.Constant(I64, program.numbers[kind])
+    row = call_core(context, builder, view.context, "send", I64.as_pointer(), view.node, number, to)
+    for k, field_ in enumerate(fields):
+        if k < len(types_) and isinstance(types_[k], types.Buffer):
+            array, at = _strided(context, builder, types_[k], field_), ir.Constant(I64, k)
+            call_core(context, builder, view.context, "store", I32, view.node, number, at, array)
+        else:
+            _store(context, builder, row, k, field_)
+    if kind in program.sizes:
+        function, order, sig = _size_function(program, kind, types_)
+        size = call_function(context, builder, function, sig, [fields[k] for k in order])
+        _store(context, builder, row, len(fields), context.cast(builder, size, sig.return_type, types.int64))
+    return row
+
+
+def _finish_message(context: Any, builder: Any, program: Program, view: Any, kind: str, row: Any) -> None:
+    if kind in program.checked_kinds:
+        number = ir.Constant(I64, program.numbers[kind])
+        call_core(context, builder, view.context, "finish_send", I32, view.node, number, row)
+
+
+def _check_size(program: Program, kind: str, field_types: Any) -> None:
+    """Raise NotCompiled if the size of a message is a function that cannot be compiled."""
+    if kind in program.sizes:
+        _size_function(program, kind, field_types)
 
 
 def _field_types(kind: str, fields: dict[str, type], arguments: dict[str, Any]) -> list[Any]:
@@ -224,7 +314,7 @@ def _field_types(kind: str, fields: dict[str, type], arguments: dict[str, Any]) 
 
 def _size_function(program: Program, kind: str, field_types: Any) -> tuple[Any, list[int], Any]:
     """Return the function of the size of a message, the fields that it takes by index, and its signature."""
-    function, fields = program.sizes[kind], list(program.kinds[kind])
+    function, fields = program.sizes[kind], list(program.sent_fields(kind))
     if not inspect.isfunction(function):
         raise NotCompiled(f"the size of {kind!r} must be a function, got {function!r}")
     names = list(inspect.signature(function).parameters)
@@ -764,7 +854,8 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
     ----------
     kind
         The event: ``("message", kinds, index of the kind)``, ``("release",)``, ``("done",)``,
-        ``("timer", with value)``, ``("fields", types of the fields of a timer)`` or ``("event",)``.
+        ``("timer", with value)``, ``("fields", types of the fields of a timer)``, ``("timeout", kinds of
+        requests)`` or ``("event",)``.
     """
     function, node, view = program.function(method), NodeType(program), ViewType(program)
     argument_types: list[Any] = []
@@ -776,6 +867,8 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
         argument_types = [NameType(program.timer_names)] + [types.float64] * kind[1]
     elif kind[0] == "done":
         argument_types = [ApplicationType(program)]
+    elif kind[0] == "timeout":
+        argument_types = [RequestType(program, *kind[1])]
     elif kind[0] == "fields":
         argument_types = [types.int64 if each is int else types.float64 for each in kind[1]]
     program.open = [method]
@@ -806,6 +899,12 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
                 values.append(load_word(builder, row, 0))
                 if kind[1]:
                     values.append(load_word(builder, row, 1, F64))
+            elif kind[0] == "timeout":
+                number, index = load_word(builder, row, 2), ir.Constant(I64, 0)
+                for k, name in enumerate(kind[1]):
+                    is_kind = builder.icmp_signed("==", number, ir.Constant(I64, program.numbers[name]))
+                    index = builder.select(is_kind, ir.Constant(I64, k), index)
+                values.append(struct_of(target, builder, argument_types[0], row=row, kind=index))
             elif kind[0] == "fields":
                 words = [F64 if each is float else I64 for each in kind[1]]
                 values += [load_word(builder, row, k, word) for k, word in enumerate(words)]

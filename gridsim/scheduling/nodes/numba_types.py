@@ -54,6 +54,7 @@ __all__ = [
     "ParametersType",
     "Program",
     "RandomType",
+    "RequestType",
     "SlotsType",
     "ViewType",
     "NameType",
@@ -65,6 +66,7 @@ __all__ = [
     "call_function",
     "call_unchecked",
     "check_result",
+    "field_index",
     "field_type",
     "load_applications",
     "load_slot",
@@ -98,6 +100,8 @@ class Program:
         The names of the local kinds.
     sizes
         Kind -> function of its fields that returns the size of a message, bytes, if the size varies.
+    answers
+        Kind of request -> the kinds of its answers; both have the field ``request`` at the end.
     checked_kinds
         The kinds for which the core is called once their fields are filled in.
     timers
@@ -129,6 +133,7 @@ class Program:
     numbers: dict[str, int]
     local_kinds: frozenset[str]
     sizes: dict[str, Any]
+    answers: dict[str, tuple[str, ...]]
     checked_kinds: frozenset[str]
     timers: dict[str, tuple[int, Timer]]
     timer_names: tuple[str, ...]
@@ -141,6 +146,17 @@ class Program:
     open: list[str] = field(default_factory=list)
     functions: dict[Any, Any] = field(default_factory=dict)
     calls: int = 0
+
+    def is_answer(self, kind: str) -> bool:
+        """Return whether messages of `kind` answer requests."""
+        return any(kind in answers for answers in self.answers.values())
+
+    def sent_fields(self, kind: str) -> dict[str, Any]:
+        """Return the fields of `kind` without ``request`` of a request or an answer."""
+        fields = dict(self.kinds[kind])
+        if kind in self.answers or self.is_answer(kind):
+            del fields["request"]
+        return fields
 
     def member(self, name: str) -> Any:
         """Return a method, property or class variable; None if there is none.
@@ -232,6 +248,10 @@ class NamesType(types.Type):
         super().__init__(f"Names{names}")
 
 
+class RequestType(_ProgramType):
+    """Numba type of a request without an answer, of one of the kinds in `arguments`."""
+
+
 class NameType(types.Type):
     """Numba type of one of several names, such as kinds of messages; its value is an index in them."""
 
@@ -267,6 +287,7 @@ _model(RandomType, ("context", types.voidptr), ("node", types.int64))
 _model(SlotsType, ("context", types.voidptr), ("node", types.int64))
 _model(ApplicationType, ("context", types.voidptr), ("number", types.int64))
 _model(MessageType, ("row", types.voidptr), ("kind", types.int64))
+_model(RequestType, ("row", types.voidptr), ("kind", types.int64))
 
 
 @register_model(NameType)
@@ -848,31 +869,78 @@ def _parameter(context: Any, builder: Any, type_: Any, value: Any, attr: str) ->
 # -- messages ------------------------------------------------------------------------------------------------
 
 
-@templates.infer_getattr
-class _MessageAttributes(templates.AttributeTemplate):
-    key = MessageType
+class _RecordAttributes(templates.AttributeTemplate):
+    """Attributes of messages and requests: the fields of their kinds, and those in `own`."""
 
-    def generic_resolve(self, message: Any, attr: str) -> Any:
-        if attr == "sender":
+    name: str
+    own: tuple[str, ...]
+
+    def generic_resolve(self, record: Any, attr: str) -> Any:
+        if attr in self.own:
             return types.int64
         if attr == "kind":
-            return NameType(message.arguments)
-        kinds = {kind: fields[attr] for kind, fields in message.program.kinds.items()
-                 if kind in message.arguments and attr in fields}  # fmt: skip
+            return NameType(record.arguments)
+        kinds = {kind: fields[attr] for kind, fields in _fields_of(record).items() if attr in fields}
         if not kinds:
-            fields = {name for kind in message.arguments for name in message.program.kinds[kind]}
-            known = listed(["kind", "sender", *sorted(fields)], attr)
-            raise NotCompiled(f"message.{attr}: no message of this handler has such a field; {known}")
+            fields = {name for names in _fields_of(record).values() for name in names}
+            known = listed(["kind", *self.own, *sorted(fields)], attr)
+            raise NotCompiled(f"{self.name}.{attr}: no {self.name} of this handler has such a field; {known}")
         if len(set(kinds.values())) > 1:
             names = {int: "an int", float: "a float"}
             one, other, *_ = (names.get(kind, kind) for kind in dict.fromkeys(kinds.values()))
             raise NotCompiled(
-                f"message.{attr} is {one} in one kind and {other} in another; call it differently"
+                f"{self.name}.{attr} is {one} in one kind and {other} in another; call it differently"
             )
         (kind,) = set(kinds.values())
         if isinstance(kind, ArrayField):
             return types.Array(from_dtype(kind.dtype), kind.ndim, "C", readonly=True)
         return types.float64 if kind is float else types.int64
+
+
+@templates.infer_getattr
+class _MessageAttributes(_RecordAttributes):
+    key, name, own = MessageType, "message", ("sender",)
+
+
+@templates.infer_getattr
+class _RequestAttributes(_RecordAttributes):
+    key, name, own = RequestType, "request", ("number", "to")
+
+
+def _fields_of(type_: Any) -> dict[str, dict[str, Any]]:
+    """Return the fields of the kinds that a message or request may have."""
+    program = type_.program
+    fields = program.kinds.__getitem__ if isinstance(type_, MessageType) else program.sent_fields
+    return {kind: fields(kind) for kind in type_.arguments}
+
+
+def field_index(builder: Any, type_: Any, kind: Any, attr: str, first: int, among: Any = None) -> Any:
+    """Return the index of the word of a field; -1 if the kind has no such field, or is not one `among` some.
+
+    Parameters
+    ----------
+    first
+        The index of the first field.
+    """
+    index = ir.Constant(I64, -1)
+    for k, (name, fields) in enumerate(_fields_of(type_).items()):
+        if attr in fields and (among is None or name in among):
+            at = ir.Constant(I64, first + list(fields).index(attr))
+            index = builder.select(builder.icmp_signed("==", kind, ir.Constant(I64, k)), at, index)
+    return index
+
+
+def _load_field(context: Any, builder: Any, type_: Any, record: Any, attr: str, first: int) -> Any:
+    index = field_index(builder, type_, record.kind, attr, first)
+    with cgutils.if_unlikely(builder, builder.icmp_signed("<", index, ir.Constant(I64, 0))):
+        name = "message" if isinstance(type_, MessageType) else "request"
+        context.call_conv.return_user_exc(builder, AttributeError, (f"{name} has no field {attr!r}",))
+    result = context.typing_context.resolve_getattr(type_, attr)
+    if isinstance(result, types.Array):
+        contents = load_word(builder, record.row, index, PTR)  # `Contents` of gridcore.nodes.payloads
+        shape = [load_word(builder, contents, 1 + k) for k in range(result.ndim)]
+        return _array(context, builder, result, load_word(builder, contents, 0, PTR), shape)
+    return load_word(builder, record.row, index, F64 if result == types.float64 else I64)
 
 
 @imputils.lower_getattr_generic(MessageType)
@@ -882,20 +950,18 @@ def _message_attribute(context: Any, builder: Any, type_: Any, value: Any, attr:
         return load_word(builder, message.row, 1)
     if attr == "kind":
         return message.kind
-    program, index = type_.program, ir.Constant(I64, -1)
-    for k, kind in enumerate(type_.arguments):
-        fields = program.kinds[kind]
-        if attr in fields:
-            at = ir.Constant(I64, 2 + list(fields).index(attr))
-            index = builder.select(builder.icmp_signed("==", message.kind, ir.Constant(I64, k)), at, index)
-    with cgutils.if_unlikely(builder, builder.icmp_signed("<", index, ir.Constant(I64, 0))):
-        context.call_conv.return_user_exc(builder, AttributeError, (f"message has no field {attr!r}",))
-    result = context.typing_context.resolve_getattr(type_, attr)
-    if isinstance(result, types.Array):
-        contents = load_word(builder, message.row, index, PTR)  # `Contents` of gridcore.nodes.payloads
-        shape = [load_word(builder, contents, 1 + k) for k in range(result.ndim)]
-        return _array(context, builder, result, load_word(builder, contents, 0, PTR), shape)
-    return load_word(builder, message.row, index, F64 if result == types.float64 else I64)
+    return _load_field(context, builder, type_, message, attr, 2)
+
+
+@imputils.lower_getattr_generic(RequestType)
+def _request_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:
+    # the words are those of the timer of the request, see `gridcore.nodes.kinds`: number, to, kind, fields
+    request = cgutils.create_struct_proxy(type_)(context, builder, value=value)
+    if attr in ("number", "to"):
+        return load_word(builder, request.row, ("number", "to").index(attr))
+    if attr == "kind":
+        return request.kind
+    return _load_field(context, builder, type_, request, attr, 3)
 
 
 # -- names: kinds of messages, names of timers, parameters that are text -------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -31,6 +32,7 @@ __all__ = [
     "View",
     "array",
     "as_number",
+    "kinds_of",
 ]
 
 
@@ -137,6 +139,11 @@ class Message:
         Whether its handlers only update attributes of the node; in them it is an error to send, enqueue,
         draw or set a timer.  Such a message may be handled later than it arrives: after the next release on
         any machine, or at the end of the run.
+    answer
+        The kinds of messages that answer a request of this kind: a name, or several.  A node sends such a
+        request by `View.request`, and the receiver answers by `View.reply`.  Requests have only ``int`` and
+        ``float`` fields.  Requests and answers get a further field ``request``, the number of the request,
+        which is 0 if `View.send` sends the message.
 
     Raises
     ------
@@ -153,6 +160,7 @@ class Message:
         deferred: bool = False,
         delay: float | Fraction | None = None,
         counted: bool = True,
+        answer: str | Iterable[str] = (),
         **fields: type | ArrayField,
     ) -> None:
         is_whole = isinstance(nbytes, (int, np.integer)) and not isinstance(nbytes, bool)
@@ -200,10 +208,26 @@ class Message:
                 "a message with deferred=True requires a fixed size, and does not support moves_tasks, "
                 "delay or arrays"
             )
-        # A record holds only numbers; for an array, it holds the number under which the core stores the
-        # array.
         self.arrays = tuple(name for name, kind in fields.items() if isinstance(kind, ArrayField))
-        self.dtype = message(*((name, "f8" if kind is float else "i8") for name, kind in fields.items()))
+        self.answers = (answer,) if isinstance(answer, str) else tuple(answer)
+        if not all(isinstance(name, str) for name in self.answers):
+            raise ScenarioError(f"answer of a message must be a kind of message or several, got {answer!r}")
+        if self.answers and (nbytes is None or deferred or self.arrays):
+            raise ScenarioError(
+                "a message with an answer does not support nbytes=None, deferred=True or arrays as fields"
+            )
+        if self.answers and (names := {"number", "timeout"} & fields.keys()):
+            raise ScenarioError(
+                f"message field {min(names)!r} must have another name in a message with an answer, since "
+                "requests have number, and View.request takes timeout"
+            )
+        #: Whether messages of this kind answer requests; `kinds_of` sets it.
+        self.is_answer = False
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of a record; for an array, it has the number under which the core stores the array."""
+        return message(*((name, "f8" if kind is float else "i8") for name, kind in self.fields.items()))
 
     def declare(self, network: Transport, name: str, *, priority: int) -> None:
         """Declare this kind as `name` to the network of a run; a local kind needs no declaration."""
@@ -225,6 +249,37 @@ class Message:
     def number(self, network: Transport, name: str) -> int:
         """Return the number of this kind in the links of an open network; -1 if the kind is local."""
         return -1 if self.nbytes is None else network.number(name)[0]
+
+
+def kinds_of(messages: Mapping[str, Message]) -> Mapping[str, Message]:
+    """Return kinds of messages with all their fields: requests and answers have the field ``request``.
+
+    Raises
+    ------
+    ScenarioError
+        If an answer is not a kind of message, or a kind that cannot be one.
+    """
+    answers = {answer: name for name, kind in messages.items() for answer in kind.answers}
+    if not answers:
+        return messages
+    for answer, name in answers.items():
+        known = messages.get(answer)
+        path = f"answer {answer!r} of the message {name!r}"
+        if known is None:
+            raise ScenarioError(f"{path} must be a kind of message; {listed(messages, answer)}")
+        if known.nbytes is None or known.deferred or known.answers:
+            raise ScenarioError(f"{path} must not be local or deferred, or have an answer itself")
+    kinds = dict(messages)
+    for name, kind in messages.items():
+        if not (kind.answers or name in answers):
+            continue
+        if "request" in kind.fields:
+            raise ScenarioError(
+                f"message {name!r} must not have a field 'request', which requests and answers get"
+            )
+        kinds[name] = copy(kind)
+        kinds[name].fields, kinds[name].is_answer = {**kind.fields, "request": int}, name in answers
+    return kinds
 
 
 class NodeProgram:
@@ -275,6 +330,13 @@ class NodeProgram:
         These are the timers in ``timers`` of the scheduler.  A definition with a third parameter, ``value``,
         gets the value of the timer as well.  A timer with a method of its own, ``on_<name>(view, ...)``, can
         have several fields, and is not declared.
+        """
+
+    def on_timeout(self, view: View, request: Any) -> None:
+        """Handle a request that got no answer in time.
+
+        The request has ``kind``, ``number``, the receiver ``to``, and the fields that were sent.  A class
+        whose nodes call `View.request` must define it.
         """
 
     def on_idle(self, view: View) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterable, Iterator
+from dis import Instruction, get_instructions
 from functools import lru_cache
 from types import CodeType
 from typing import Any, NamedTuple
@@ -13,7 +15,7 @@ from gridsim.errors import ScenarioError
 from gridsim.scheduling.nodes.compilable import place_of
 from gridsim.scheduling.nodes.program import NodeProgram
 
-__all__ = ["Timer", "handler_name", "location", "own_timers", "strings", "uses"]
+__all__ = ["Timer", "handler_name", "location", "methods_that_call", "own_timers", "strings", "uses"]
 
 #: Names of the parameters of `View.timer`, `View.at` and `View.cancel`, which fields cannot have.
 _RESERVED_FIELDS = ("seconds", "instant", "name")
@@ -63,7 +65,11 @@ def own_timers(policy: Any, others: frozenset[str], ticks: tuple[str, ...]) -> d
     ScenarioError
         If a handler has unsuitable parameters.
     """
-    handlers = [name for name in _methods(policy) if name.startswith("on_") and name not in others]
+    handlers = [
+        name
+        for name, method in _methods(policy).items()
+        if name.startswith("on_") and name not in others and method is not getattr(NodeProgram, name, None)
+    ]
     names = sorted({*strings(policy), *ticks}) if handlers else []
     timers: dict[str, Timer] = {}
     for handler in handlers:
@@ -178,3 +184,18 @@ def uses(policy: type, name: str) -> bool:
     """Return whether a method of `policy` mentions `name`, as in ``self.on_free(view)``."""
     methods = (entry for base in policy.__mro__ for entry in vars(base).values() if inspect.isfunction(entry))
     return any(name in method.__code__.co_names for method in methods)
+
+
+def methods_that_call(policy: type, method: str) -> Iterator[str]:
+    """Iterate over the names of methods of `policy` that call a `method`, as in ``view.request(...)``."""
+    for name, function in _methods(policy).items():
+        code = getattr(function, "__code__", None)
+        if code is not None and method in code.co_names:
+            steps = (step for step in get_instructions(code) if step.argval == method)
+            if any(step.opname == "LOAD_METHOD" or _precedes_call(step) for step in steps):
+                yield name
+
+
+def _precedes_call(step: Instruction) -> bool:
+    """Return whether an instruction of Python 3.12 or later loads an attribute that is called."""
+    return sys.version_info >= (3, 12) and step.opname == "LOAD_ATTR" and bool((step.arg or 0) & 1)
