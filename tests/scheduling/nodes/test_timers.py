@@ -412,7 +412,7 @@ def test_roles_have_timers_of_their_own(form: Any) -> None:
         pytest.importorskip("numba", reason="needs the extra jit")
     calls = gs.simulate(scenario_of(), Roles(), nodes=form).tables["calls"]
     assert calls["x"].tolist() == [3.0, 3.0, 3.0, 0.5]
-    error, text = gs.SchedulerError, "node 3 sets the timer 'again', .* define on_again in Astray; .* retry"
+    error, text = gs.SchedulerError, "node 3 sets the timer 'again', .* define on_again in Astray .* retry"
     if form == "compiled":
         error, text = gs.CompileError, "Astray.on_retry: the name of a timer 'again' is unknown"
     with pytest.raises(error, match=text):
