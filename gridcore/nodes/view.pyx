@@ -140,9 +140,9 @@ cdef class View:
         if core is None:
             return object.__repr__(self)
         parts = [f"machine {self.machine}", f"{self.waiting} waiting and {self.tasks - self.waiting} running tasks"]
-        held = [f"{tasks} of application {index}" for index, tasks in core.held_by(self.node).items() if tasks]
-        if held:
-            parts.append(f"tasks to place: {', '.join(held)}")
+        tasks = [f"{count} of application {index}" for index, count in core.held_by(self.node).items() if count]
+        if tasks:
+            parts.append(f"tasks to place: {', '.join(tasks)}")
         timers = [f"{name} at {instant / 1e9} s" for _, instant, name, _ in core.timers_of(self.node)]
         if timers:
             parts.append(f"timers: {', '.join(timers)}")

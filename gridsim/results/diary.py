@@ -57,7 +57,7 @@ class Diary:
     def format(self) -> str:
         """Return a line for each handler call, followed by an indented line for each thing that it did."""
         lines = [f"{self._subject}: {self._calls} handler call{'s' * (self._calls != 1)}"]
-        for call in self._grouped():
+        for call in self._call_lines():
             lines.append("\n    ".join(call))
         if self.left_out:
             lines.append(
@@ -73,7 +73,7 @@ class Diary:
 
     def _repr_html_(self) -> str:
         """Return an HTML table of the calls and what they did."""
-        calls = list(self._grouped())
+        calls = list(self._call_lines())
         columns = [
             ["call", *(lines[0] for lines in calls)],
             ["then", *("; ".join(lines[1:]) for lines in calls)],
@@ -108,7 +108,7 @@ class Diary:
     def _calls(self) -> int:
         return int(np.count_nonzero(self.rows["entry"] == "call"))
 
-    def _grouped(self) -> Iterator[list[str]]:
+    def _call_lines(self) -> Iterator[list[str]]:
         """Yield the lines of each call, the first of which names the handler; a failure counts as a call."""
         lines: list[str] = []
         for row in self.rows.rows():

@@ -200,6 +200,11 @@ class Run:
     observations: Observations | None = None
     recorder: Recorder | None = None
 
+    @property
+    def watchers(self) -> list[Observations | Recorder]:
+        """The observation and the diary of nodes, if there are any."""
+        return [watcher for watcher in (self.observations, self.recorder) if watcher is not None]
+
     def __post_init__(self) -> None:
         if not len(self.up):
             self.up = np.ones(len(self.speeds), np.bool_)

@@ -59,7 +59,7 @@ Recording = Literal["schedule", "decisions", "messages", "events"]
 Record = bool | Recording | Literal["all"] | Iterable[Recording]
 _RECORDINGS: tuple[Recording, ...] = get_args(Recording)
 #: The recordings that ``record="all"`` adds: events take too long for that.
-_ALL = tuple(name for name in _RECORDINGS if name != "events")
+_FAST_RECORDINGS = tuple(name for name in _RECORDINGS if name != "events")
 #: Default wall-clock time between two checkpoints, s.
 CHECKPOINT_EVERY = 600.0
 _LOG = logging.getLogger(__name__)
@@ -261,7 +261,7 @@ class Options:
     def recordings(self) -> tuple[Recording, ...]:
         """The names of the recordings, in the order of `Recording`."""
         if self.record == "all":
-            return _ALL
+            return _FAST_RECORDINGS
         if isinstance(self.record, tuple):
             return self.record
         recording = "schedule" if self.record is True else self.record

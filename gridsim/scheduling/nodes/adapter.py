@@ -320,7 +320,7 @@ class Adapter(CorePolicy):
         )
         self.progress, self.progress_at, self.failure_count = (0, 0), 0, 0
         self.has_warned = False
-        for watcher in filter(None, (run.observations, run.recorder)):
+        for watcher in run.watchers:
             watcher.attach(self)
 
     @property
@@ -384,8 +384,7 @@ class Adapter(CorePolicy):
         if (nodes or parameters.node_forms[0]) != "compiled":
             return None
         handlers: Handlers | None = parameters.hand_compiled(len(run.speeds), len(run.applications))
-        watchers = [watcher for watcher in (run.observations, run.recorder) if watcher is not None]
-        if handlers is not None and any(watcher.reads_programs for watcher in watchers):
+        if handlers is not None and any(watcher.reads_programs for watcher in run.watchers):
             if nodes is None:
                 return None
             raise CompileError(

@@ -23,14 +23,15 @@ def attributes_of(program: Any) -> dict[str, Any]:
     Attributes of the class belong to it if methods assign them, or if they are annotated, but not as class
     variables.
     """
-    attributes = {name: getattr(program, name) for name in _class_attributes(type(program))}
+    policy: Any = type(program)
+    attributes = {name: getattr(program, name) for name in _class_attributes(policy)}
     attributes |= instance_attributes(program)
     attributes.pop("parameters", None)
     return attributes
 
 
 @cache
-def assigned_attributes(policy: type) -> frozenset[str]:
+def assigned_attributes(policy: Any) -> frozenset[str]:
     """Return the names of the attributes that methods of `policy` assign."""
     methods = (entry for base in policy.__mro__ for entry in vars(base).values() if inspect.isfunction(entry))
     code = (dis.get_instructions(method) for method in methods)
@@ -38,14 +39,14 @@ def assigned_attributes(policy: type) -> frozenset[str]:
 
 
 @cache
-def _class_attributes(policy: type) -> tuple[str, ...]:
+def _class_attributes(policy: Any) -> tuple[str, ...]:
     """Return the attributes with a default in the class; its properties, which have setters, are none."""
-    names, assigned = [], assigned_attributes(policy)
+    names, targets = [], assigned_attributes(policy)
     for cls in reversed(policy.__mro__):
         annotations = vars(cls).get("__annotations__", {})
         for name, value in vars(cls).items():
             if isinstance(value, property) or inspect.ismemberdescriptor(value):
                 continue
-            if name in assigned or name in annotations and "ClassVar" not in str(annotations[name]):
+            if name in targets or name in annotations and "ClassVar" not in str(annotations[name]):
                 names.append(name)
     return tuple(dict.fromkeys(names))

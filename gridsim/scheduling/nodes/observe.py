@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass
 from itertools import repeat
 from numbers import Real
-from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,31 +58,36 @@ class Observe:
 
     Examples
     --------
-    >>> Observe(every=10.0, columns=["mean", "view.work"]).columns["work"]
-    'view.work'
+    >>> Observe(every=10.0, columns=["mean", "view.work"]).columns
+    {'mean': 'mean', 'work': 'view.work'}
     """
 
     every: float
-    columns: Mapping[str, Column]
-    nodes: tuple[int, ...] | None = None
+    columns: Mapping[str, Column] | Iterable[str]
+    nodes: Iterable[int] | None = None
 
     def __post_init__(self) -> None:
-        every = real("observe.every", self.every, above=0, unit="s")
-        if not nanoseconds(every):
+        period = real("observe.every", self.every, above=0, unit="s")
+        if not nanoseconds(period):
             raise ScenarioError(f"observe.every must be at least 1 ns, got {self.every!r}")
-        object.__setattr__(self, "every", every)
-        object.__setattr__(self, "columns", MappingProxyType(_checked_columns(self.columns)))
+        object.__setattr__(self, "every", period)
+        object.__setattr__(self, "columns", _checked_columns(self.columns))
         object.__setattr__(self, "nodes", checked_nodes("observe.nodes", self.nodes))
+
+    @property
+    def by_name(self) -> dict[str, Column]:
+        """The columns by name."""
+        return cast(dict[str, Column], self.columns)
 
     @property
     def reads_programs(self) -> bool:
         """Whether a column shows more than the view."""
-        return any(callable(column) or not column.startswith("view.") for column in self.columns.values())
+        return any(callable(column) or not column.startswith("view.") for column in self.by_name.values())
 
     @property
     def reads_views(self) -> bool:
         """Whether a column shows more than the program."""
-        return any(callable(column) or column.startswith("view.") for column in self.columns.values())
+        return any(callable(column) or column.startswith("view.") for column in self.by_name.values())
 
     def to_plain(self) -> dict[str, Any]:
         """Return the arguments as plain values, for checkpoints and results.
@@ -93,12 +97,12 @@ class Observe:
         ScenarioError
             If a column is a function.
         """
-        for name, column in self.columns.items():
+        for name, column in self.by_name.items():
             if callable(column):
                 raise ScenarioError(
                     f"a checkpoint does not support observe.columns[{name!r}], a function: name an attribute"
                 )
-        return {"every": self.every, "columns": dict(self.columns), "nodes": self.nodes}
+        return {"every": self.every, "columns": self.by_name, "nodes": self.nodes}
 
 
 def _checked_columns(columns: Any) -> dict[str, Column]:
@@ -183,11 +187,11 @@ class Observations:
             If a node or an attribute does not exist.
         """
         self._adapter = adapter
-        self.nodes = nodes_of("observe.nodes", self.observe.nodes, adapter.layout.nodes)
-        for name, column in self.observe.columns.items():
+        self.nodes = nodes_of("observe.nodes", cast(Any, self.observe.nodes), adapter.layout.nodes)
+        for name, column in self.observe.by_name.items():
             if isinstance(column, str):
                 self._check(name, column)
-        self._readers = [_reader(column) for column in self.observe.columns.values()]
+        self._readers = [_reader(column) for column in self.observe.by_name.values()]
         adapter.core.sample(self.due, self)
 
     def _check(self, name: str, path: str) -> None:
@@ -195,15 +199,15 @@ class Observations:
         attribute = re.split(r"[.\[]", path.removeprefix("view."))[0]
         if path.startswith("view."):
             known = {key for key in dir(View) if not key.startswith("_") and not callable(getattr(View, key))}
-            hidden, owner = set[str](), "the view"
+            unset_names, owner = set[str](), "the view"
         else:
-            programs = {
+            programs: dict[Any, Any] = {
                 type(program): program for program in map(self._adapter.program_of, self.nodes.tolist())
             }
             known = {"parameters"}.union(*map(readable_attributes, programs.values()))
-            hidden = {key for policy in programs for key in assigned_attributes(policy)}
+            unset_names = {key for policy in programs for key in assigned_attributes(policy)}
             owner = ", ".join(sorted(policy.__name__ for policy in programs))
-        if attribute not in known | hidden:
+        if attribute not in known | unset_names:
             raise ScenarioError(
                 f"observe.columns[{name!r}] must be an attribute of {owner}, got {attribute!r}; "
                 f"{listed(sorted(known), attribute)}"
@@ -230,7 +234,7 @@ class Observations:
             value = self._readers[k](program, view)
             return _number(value)
         except Exception as error:
-            path = f"observe.columns[{list(self.observe.columns)[k]!r}]"
+            path = f"observe.columns[{list(self.observe.by_name)[k]!r}]"
             if isinstance(error, _NotANumber):
                 raise SchedulerError(
                     f"t = {now / NS} s: node {node}: {path} must be a number, got {short_repr(value)}"
@@ -238,7 +242,7 @@ class Observations:
             error.add_note(f"at t = {now / NS} s, in {path} of node {node}")
             raise
 
-    def _merged(self) -> _Sample:
+    def _all_samples(self) -> _Sample:
         """Return all samples as one."""
         none = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, len(self._readers)))
         times, nodes, values = map(np.concatenate, zip(none, *self.samples, strict=True))
@@ -250,7 +254,7 @@ class Observations:
 
     def getstate(self) -> dict[str, Any]:
         """Return the samples so far and when the next one is due."""
-        return {"due": self.due, "samples": self._merged()}
+        return {"due": self.due, "samples": self._all_samples()}
 
     def setstate(self, state: dict[str, Any]) -> None:
         """Continue from a state that `getstate` returned."""
@@ -260,8 +264,8 @@ class Observations:
 
     def table(self) -> Table:
         """Return the samples as a table: time in s, node, and the columns of `Observe`."""
-        times, nodes, values = self._merged()
-        columns = {name: values[:, k].copy() for k, name in enumerate(self.observe.columns)}
+        times, nodes, values = self._all_samples()
+        columns = {name: values[:, k].copy() for k, name in enumerate(self.observe.by_name)}
         return Table(
             {"time": frozen(times / NS), "node": frozen(nodes), **{n: frozen(c) for n, c in columns.items()}}
         )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.testing.resuming import resume_difference
-from tests.scheduling.nodes import test_compiled
+from tests.scheduling.nodes import test_compiled, test_compiled_arrays, test_containers, test_roles
 from tests.scheduling.nodes.test_message_core import scenarios
 
 PERIODS = st.sampled_from([0.25, 0.3, 1.0, 1.5, 4.0])
@@ -116,7 +116,7 @@ class Busily(gs.BoardScheduler, frozen=True, kw_only=True):
     reports = True
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     scenario=scenarios(),
     at_once=st.booleans(),
@@ -153,27 +153,50 @@ def test_watched_runs_take_the_course_of_others(
     assert resume_difference(scenario, scheduler, watched, **recording) is None
 
 
-class Compiles(test_compiled.Scheduler, frozen=True, kw_only=True):
-    """Nodes with random actions in both forms."""
+#: Schedulers that compile, with columns of their nodes.
+COMPILED: list[tuple[gs.Scheduler, list[str]]] = [
+    (test_compiled.Scheduler(degree=2), ["heard", "mean", "load[1]", "holds", "busy", "seen", "factor"]),
+    (test_compiled_arrays.Scheduler(degree=2, rounds=2), ["mass[3]", "weight", "table", "rounds"]),
+    (test_containers.Scheduler(degree=2), ["pending", "offers", "debts", "known", "sum"]),
+]
 
 
-@settings(max_examples=40)
-@given(scenario=scenarios(), every=PERIODS, nodes=st.sampled_from([None, [0]]))
+@settings(max_examples=30)
+@given(
+    scenario=scenarios(),
+    scheduler=st.sampled_from(COMPILED),
+    every=PERIODS,
+    nodes=st.sampled_from([None, [0]]),
+)
 def test_both_forms_give_the_same_samples_and_diaries(
-    scenario: gs.Scenario, every: float, nodes: Any
+    scenario: gs.Scenario, scheduler: Any, every: float, nodes: Any
 ) -> None:
     pytest.importorskip("numba", reason="needs the extra jit")
-    columns = ["heard", "mean", "load[1]", "holds", "busy", "seen", "factor", "view.work", "view.queued"]
-    observe = gs.Observe(every=every, columns=columns, nodes=nodes)
-    options: Any = {"observe": observe, "record": ["events", "decisions"], "record_nodes": nodes}
-    plain = gs.simulate(scenario, Compiles(degree=2), record="decisions")
-    made = [
-        gs.simulate(scenario, Compiles(degree=2), nodes=form, **options)
-        for form in ("interpreted", "compiled")
-    ]
-    assert {result.digest for result in made} == {plain.digest}
-    assert made[0].tables == made[1].tables
-    assert resume_difference(scenario, Compiles(degree=2), made[1], nodes="compiled", **options) is None
+    program, columns = scheduler
+    observe = gs.Observe(every=every, columns=[*columns, "view.work", "view.queued"], nodes=nodes)
+    recordings = ["events", "decisions"] if program.decision_words else ["events"]
+    options: Any = {"observe": observe, "record": recordings, "record_nodes": nodes, "nodes": "compiled"}
+    plain = gs.simulate(scenario, program)
+    interpreted = gs.simulate(scenario, program, **options | {"nodes": "interpreted"})
+    compiled = gs.simulate(scenario, program, **options)
+    assert interpreted.digest == compiled.digest == plain.digest
+    assert interpreted.tables == compiled.tables
+    assert resume_difference(scenario, program, compiled, **options) is None
+
+
+def test_an_attribute_of_another_role_is_nan() -> None:
+    """Nodes 0 and 1 are desks, which do not queue applications; 2 and 3 are clerks, and the others workers."""
+    observe = gs.Observe(every=5.0, columns=["turn", "waiting"])
+    table = gs.simulate(test_roles.scenario(), test_roles.Office(), observe=observe).observed
+    sample = {name: column[table["time"] == 25.0].tolist() for name, column in table.items()}
+    assert sample["turn"][:4] == [2.0, 1.0, 6.0, 3.0] and np.isnan(sample["turn"][4:]).all()
+    assert sample["waiting"][2:4] == [0.0, 0.0] and np.isnan(sample["waiting"][:2]).all()
+    with pytest.raises(gs.ScenarioError, match="must be an attribute of Worker, got 'turn'; known: parameters$"):
+        gs.simulate(
+            test_roles.scenario(),
+            test_roles.Office(),
+            observe=gs.Observe(every=5.0, columns=["turn"], nodes=[4]),
+        )
 
 
 class Counting(gs.NodeProgram):
