@@ -60,9 +60,7 @@ def test_branches_of_the_program_are_covered_first(tmp_path: Any) -> None:
 
 
 def test_a_law_limits_the_messages_of_a_task(tmp_path: Any) -> None:
-    with pytest.raises(
-        ConformanceError, match="breaks the invariant 'messages' .* messages_per_task = 3"
-    ):
+    with pytest.raises(ConformanceError, match="breaks the invariant 'messages' .* messages_per_task = 3"):
         _check(HandingScheduler(), tmp_path, examples=6, messages_per_task=3.0)
     assert _check(HandingScheduler(), tmp_path, examples=2, messages_per_task=9.0).examples == 2
 

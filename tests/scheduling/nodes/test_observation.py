@@ -185,13 +185,15 @@ def test_both_forms_give_the_same_samples_and_diaries(
 
 
 def test_an_attribute_of_another_role_is_nan() -> None:
-    """Nodes 0 and 1 are desks, which do not queue applications; 2 and 3 are clerks, and the others workers."""
+    """Nodes 0 and 1 are desks, which queue no applications; 2 and 3 are clerks, and the others workers."""
     observe = gs.Observe(every=5.0, columns=["turn", "waiting"])
     table = gs.simulate(test_roles.scenario(), test_roles.Office(), observe=observe).observed
     sample = {name: column[table["time"] == 25.0].tolist() for name, column in table.items()}
     assert sample["turn"][:4] == [2.0, 1.0, 6.0, 3.0] and np.isnan(sample["turn"][4:]).all()
     assert sample["waiting"][2:4] == [0.0, 0.0] and np.isnan(sample["waiting"][:2]).all()
-    with pytest.raises(gs.ScenarioError, match="must be an attribute of Worker, got 'turn'; known: parameters$"):
+    with pytest.raises(
+        gs.ScenarioError, match="must be an attribute of Worker, got 'turn'; known: parameters$"
+    ):
         gs.simulate(
             test_roles.scenario(),
             test_roles.Office(),
