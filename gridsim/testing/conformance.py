@@ -436,6 +436,7 @@ class _ConformanceTrial:
     def __call__(self, scenario: Scenario, scheduler: Scheduler) -> None:
         if self.is_over or self.findings.is_shrinking_over(scenario, scheduler):
             return
+        self.name, self.scheduler = scheduler.name, scheduler
         is_search = self.is_searching and self.findings.first is None
         if is_search and not self.reaches_new_lines(scenario, scheduler):
             return
@@ -466,7 +467,6 @@ class _ConformanceTrial:
         self.checked_counts[scenario.faults is not None] += 1
         self.example_count += 1
         self.failing_count += scenario.faults is not None
-        self.name, self.scheduler = scheduler.name, scheduler
         if self.display is not None:
             self.display.move(self.example_count, self.coverage.reached_text)
         if self.interpreters:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from hypothesis import strategies as st
 
+from gridcore.common.names import listed
 from gridsim.errors import ScenarioError
 from gridsim.scheduling.contract import Scheduler
 from gridsim.support.parameters import Limits
@@ -47,9 +48,7 @@ def parameters(scheduler: type[_S], /, **values: Any) -> st.SearchStrategy[_S]:
     names = scheduler.__struct_fields__
     for name in values:
         if name not in names:
-            raise ScenarioError(
-                f"{scheduler.__name__} must have the parameter {name!r}, got {', '.join(names)}"
-            )
+            raise ScenarioError(f"{scheduler.__name__} has no parameter {name!r}; {listed(names, name)}")
     strategies: dict[str, st.SearchStrategy[Any]] = {}
     for name in names:
         if name in values:
