@@ -40,6 +40,8 @@ cdef struct Context:
     int (*check_known)(PyObject*, long long, long long) except -1
     int (*draw)(PyObject*, long long, long long, double, double, double*) except -1
     int (*integer)(PyObject*, long long, long long, long long, long long*) except -1
+    int (*integers)(PyObject*, long long, long long, long long, long long, long long*) except -1
+    int (*permute)(PyObject*, long long, long long, long long*) except -1
     long long (*held)(PyObject*, long long, long long) except -1
     long long (*take)(PyObject*, long long, long long, long long) except -1
     long long (*queued)(PyObject*, long long, long long*) except -1

@@ -14,6 +14,7 @@ from gridcore.nodes.rows cimport (
     map_remove, queue_at, queue_pop, queue_push, rows_clear,
 )
 from gridcore.nodes.timers cimport timers_cancel, timers_cancel_fields
+from gridcore.nodes.random_stream cimport RandomStream
 from gridcore.queues.availability cimport Grid
 from gridcore.queues.task_queues cimport TaskQueues
 
@@ -28,7 +29,8 @@ CONTEXT = (
     "core", "now", "nodes", "machines", "degree", "machine_of", "neighbours", "roles", "speed", "parameters", "tasks",
     "task_size", "size", "release", "board_rows", "place", "send", "finish_send", "request", "later", "enqueue", "waiting",
     "work", "minimum_stretch",
-    "timer", "timer_at", "timer_fields", "timer_fields_at", "cancel", "act", "check_known", "draw", "integer", "held",
+    "timer", "timer_at", "timer_fields", "timer_fields_at", "cancel", "act", "check_known", "draw", "integer",
+    "integers", "permute", "held",
     "take", "queued", "completed", "note", "decide", "publish", "check_board", "board", "board_number", "board_least",
     "board_add", "tasks_at", "store", "sample", "slots",
     "queue_push", "queue_pop", "queue_at", "heap_push", "heap_pop", "heap_at", "map_find", "map_get", "map_put",
@@ -56,6 +58,7 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     c.timer, c.timer_at, c.cancel, c.act = set_timer, set_timer_at, cancel_timers, act_after
     c.timer_fields, c.timer_fields_at = set_timer_fields, set_timer_fields_at
     c.check_known, c.draw, c.integer = check_application, draw_variate, draw_integer
+    c.integers, c.permute = draw_integers, draw_permutation
     c.held, c.take, c.queued, c.note, c.decide = held_tasks, take_tasks, queued_applications, add_note, add_decision
     c.board_rows = 0 if core.board is None else core.board.nodes
     c.publish, c.check_board, c.board, c.board_number = publish_number, check_board, read_board, read_number
@@ -237,6 +240,32 @@ cdef int draw_variate(PyObject* core, long long node, long long kind, double fac
 cdef int draw_integer(PyObject* core, long long node, long long low, long long high, long long* out) except -1:
     check_may_act(<NodeActions> core, node)
     out[0] = (<NodeActions> core)._stream(node)._integer(low, high)
+    return 0
+
+
+cdef int draw_integers(PyObject* core, long long node, long long low, long long high, long long count,
+                       long long* out) except -1:
+    """Draw `count` integers."""
+    cdef RandomStream stream
+    cdef long long k
+    check_may_act(<NodeActions> core, node)
+    if count < 0:
+        raise ValueError("negative dimensions are not allowed")
+    stream = (<NodeActions> core)._stream(node)
+    if count == 0 and low >= high:
+        stream._integer(low, high)      # raises the error
+    for k in range(count):
+        out[k] = stream._integer(low, high)
+    return 0
+
+
+cdef int draw_permutation(PyObject* core, long long node, long long count, long long* out) except -1:
+    """Draw the numbers 0..count - 1 in random order."""
+    cdef long long[::1] places
+    check_may_act(<NodeActions> core, node)
+    if count > 0:
+        places = (<NodeActions> core)._stream(node)._random_places(count, count)
+        memcpy(out, &places[0], count * sizeof(long long))
     return 0
 
 

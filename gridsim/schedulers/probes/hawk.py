@@ -5,7 +5,6 @@ P. Delgado, F. Dinu, A.-M. Kermarrec, W. Zwaenepoel, "Hawk: hybrid datacenter sc
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -64,14 +63,22 @@ class HawkNode(WorkerNode):
             end += 1
         stolen = [queue[k] for k in range(begin, end)]
         if stolen:
-            self.queue = deque(entry for k, entry in enumerate(queue) if not begin <= k < end)
+            self.remove_reservations(begin, end)
             view.send(message.sender, "loot", loot=np.array(stolen, np.int64))
         else:
             view.send(message.sender, "nothing")
 
+    def remove_reservations(self, begin: int, end: int) -> None:
+        """Remove the reservations from number `begin` to before `end` from the queue."""
+        for k in range(len(self.queue)):
+            job, scheduler = self.queue.pop()
+            if not begin <= k < end:
+                self.queue.push(job, scheduler)
+
     def on_loot(self, view: View, message: Any) -> None:
         """Queue the stolen reservations."""
-        self.queue.extend((int(job), int(scheduler)) for job, scheduler in message.loot)
+        for job, scheduler in message.loot:
+            self.queue.push(int(job), int(scheduler))
         if not self.busy:
             self.serve(view)
 

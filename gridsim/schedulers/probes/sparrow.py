@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections import deque
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -18,7 +17,15 @@ from gridcore.probes import workers
 from gridsim.errors import ScenarioError
 from gridsim.results.decisions import DecisionTexts
 from gridsim.scheduling.contract import NodeForm, Policy, Run
-from gridsim.scheduling.nodes.adapter import Adapter, Message, NodeProgram, NodeScheduler
+from gridsim.scheduling.nodes.adapter import (
+    Adapter,
+    Fifo,
+    IntMap,
+    IntSet,
+    Message,
+    NodeProgram,
+    NodeScheduler,
+)
 from gridsim.scheduling.nodes.ground_truth import Truth, TruthOf
 from gridsim.scheduling.nodes.program import View
 from gridsim.support.parameters import Limits
@@ -26,6 +33,8 @@ from gridsim.support.parameters import Limits
 Seconds = Annotated[float, Limits(above=0, unit="s", finite=False)]
 #: The longest pause before a job probes again, as a multiple of the first pause.
 _MAX_BACKOFF = 100.0
+#: Bits of the number of an answer in `EarlyBindingNode.answer_key`.
+_ANSWER_BITS = 31
 
 
 class SparrowNode(NodeProgram):
@@ -33,7 +42,7 @@ class SparrowNode(NodeProgram):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.queue: deque[tuple[int, int]] = deque()  # reservations: job, its scheduler
+        self.queue = Fifo(job=int, scheduler=int)  # reservations, each with the scheduler of its job
         self.busy = False  # whether the slot runs a task or waits for an answer
 
     def workers(self, view: View) -> int:
@@ -75,14 +84,15 @@ class SparrowNode(NodeProgram):
 
     def on_probe(self, view: View, message: Any) -> None:
         """Queue a reservation."""
-        self.queue.append((message.job, message.sender))
+        self.queue.push(message.job, message.sender)
         if not self.busy:
             self.serve(view)
 
     def serve(self, view: View) -> None:
         """Serve the first reservation of the queue."""
         if self.queue:
-            self.fetch(view, *self.queue.popleft())
+            job, scheduler = self.queue.pop()
+            self.fetch(view, job, scheduler)
         else:
             self.on_free(view)
 
@@ -137,26 +147,35 @@ class CancellingNode(SparrowNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.reservations: dict[int, list[int]] = {}  # job -> workers with a reservation for it
+        self.reservations = Fifo(job=int, worker=int)  # reservations at workers, in the order of sending
+        self.cancelled = IntSet()  # the workers that get a cancellation now
 
     def reserve(self, view: View, application: Any, tasks: int) -> None:
-        workers = self.choose_workers(view, application, tasks)
-        self.reservations.setdefault(application.number, []).extend(workers)
-        for worker in workers:
+        for worker in self.choose_workers(view, application, tasks):
+            self.reservations.push(application.number, worker)
             view.send(worker, "probe", job=application.number)
 
     def on_fetch(self, view: View, message: Any) -> None:
         super().on_fetch(view, message)
-        workers = self.reservations.get(message.job, [])
-        if message.sender in workers:
-            workers.remove(message.sender)
-        if view.held(message.job) == 0:
-            for worker in dict.fromkeys(self.reservations.pop(message.job, [])):
-                view.send(worker, "cancel", job=message.job)
+        is_done, is_served = view.held(message.job) == 0, False
+        for _ in range(len(self.reservations)):
+            job, worker = self.reservations.pop()
+            if job == message.job and worker == message.sender and not is_served:
+                is_served = True
+            elif job == message.job and is_done:
+                self.cancelled.add(worker)
+            else:
+                self.reservations.push(job, worker)
+        for worker in self.cancelled:
+            view.send(worker, "cancel", job=message.job)
+        self.cancelled.clear()
 
     def on_cancel(self, view: View, message: Any) -> None:
         """Remove the reservations of a job from the queue."""
-        self.queue = deque(entry for entry in self.queue if entry != (message.job, message.sender))
+        for _ in range(len(self.queue)):
+            job, scheduler = self.queue.pop()
+            if job != message.job or scheduler != message.sender:
+                self.queue.push(job, scheduler)
 
 
 class EarlyBindingNode(NodeProgram):
@@ -165,19 +184,27 @@ class EarlyBindingNode(NodeProgram):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.last_group = 0  # number of the last group of questions
-        # group -> job, tasks to place, number of questions, and answers (load, order of arrival, worker)
-        self.groups: dict[int, tuple[int, int, int, list[tuple[int, int, int]]]] = {}
+        # group -> job, tasks to place, number of questions, and number of answers
+        self.groups = IntMap(job=int, tasks=int, questions=int, answers=int)
+        self.answers = IntMap(load=int, worker=int)  # `answer_key` of a group and an answer -> the answer
+
+    def answer_key(self, group: int, number: int) -> int:
+        """Return the key of answer `number` of a group in `answers`."""
+        return group << _ANSWER_BITS | number
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
         """Ask workers for their loads: once for the whole job, or once for each task."""
-        batches = [tasks] if self.parameters.sampling == "batch" else [1] * tasks
-        for batch in batches:
-            self.ask(view, application.number, batch)
+        if self.parameters.sampling == "batch":
+            self.ask(view, application.number, tasks)
+        else:
+            for _ in range(tasks):
+                self.ask(view, application.number, 1)
 
     def ask(self, view: View, job: int, tasks: int) -> None:
         """Ask random workers for their loads."""
-        count, self.last_group = math.ceil(self.parameters.probe_ratio * tasks), self.last_group + 1
-        self.groups[self.last_group] = (job, tasks, count, [])
+        count = math.ceil(self.parameters.probe_ratio * tasks)
+        self.last_group += 1
+        self.groups[self.last_group] = (job, tasks, count, 0)
         for worker in view.random.integers(view.machines, size=count).tolist():
             view.send(worker, "ask", group=self.last_group)
         if self.parameters.patience < math.inf:
@@ -189,15 +216,21 @@ class EarlyBindingNode(NodeProgram):
 
     def on_load(self, view: View, message: Any) -> None:
         """Place the tasks once all answers have arrived."""
-        if message.group in self.groups:
-            _, _, count, answers = self.groups[message.group]
-            answers.append((message.tasks, len(answers), message.sender))
-            if len(answers) == count:
-                self.place(view, message.group)
+        group = message.group
+        if group in self.groups:
+            job, tasks, questions, answers = self.groups[group]
+            self.answers[self.answer_key(group, answers)] = (message.tasks, message.sender)
+            self.groups[group] = (job, tasks, questions, answers + 1)
+            if answers + 1 == questions:
+                self.place(view, group)
 
     def place(self, view: View, group: int) -> None:
         """Send each task to the worker with the fewest tasks; tasks already sent count."""
-        job, tasks, _, answers = self.groups.pop(group)
+        job, tasks, _, count = self.groups.pop(group)
+        answers = []  # load, order of arrival, worker
+        for number in range(count):
+            load, worker = self.answers.pop(self.answer_key(group, number))
+            answers.append((load, number, worker))
         heapq.heapify(answers)
         for _ in range(tasks):
             load, number, worker = answers[0]
@@ -211,12 +244,13 @@ class EarlyBindingNode(NodeProgram):
 
     def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
         """Place the tasks by the answers received so far; without any, ask other workers."""
-        if int(value) in self.groups:
-            job, tasks, _, answers = self.groups[int(value)]
+        group = int(value)
+        if group in self.groups:
+            job, tasks, _, answers = self.groups[group]
             if answers:
-                self.place(view, int(value))
+                self.place(view, group)
             else:
-                del self.groups[int(value)]
+                del self.groups[group]
                 self.ask(view, job, tasks)
 
 
@@ -301,7 +335,6 @@ class Sparrow(Probing, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "sparrow"
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
-    policy: ClassVar[type[NodeProgram]] = SparrowNode
     messages: ClassVar[Mapping[str, Message]] = {
         "probe": Message(72, job=int),
         "fetch": Message(72, job=int),
@@ -335,7 +368,9 @@ class Sparrow(Probing, frozen=True, kw_only=True):
             retry=self.retry,
         )
 
-    def program(self, node: int) -> NodeProgram:
+    @property
+    def policy(self) -> type[NodeProgram]:  # type: ignore[override]  # it depends on the parameters
+        """The class of the nodes."""
         if not self.late_binding:
-            return EarlyBindingNode(self)
-        return CancellingNode(self) if self.cancellation else self.policy(self)
+            return EarlyBindingNode
+        return CancellingNode if self.cancellation else SparrowNode

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gridcore.common.names import closest
+from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet
 from gridsim.errors import CompileError, GridSimError
 from gridsim.scheduling.nodes.program import NodeProgram
 from gridsim.scheduling.nodes.super_calls import has_super, recompiled, replace_super
@@ -52,6 +53,9 @@ _UNSUPPORTED_SYNTAX: dict[type[ast.AST], str] = {
     ast.With: "with cannot be compiled",
     ast.ClassDef: "a class in a method cannot be compiled",
 }
+
+
+_CONTAINERS = {cls.__name__ for cls in (Fifo, Heap, IntMap, IntSet)}
 
 
 def compilable_function(function: Any, policy: type) -> Any:
@@ -133,6 +137,8 @@ def _problems(node: ast.AST, names: dict[str, Any], local_names: set[str]) -> It
             name not in local_names and name not in names and not hasattr(builtins, name)
         ):
             yield f"the name {name} is not defined; {closest([*local_names, *names], name)}".rstrip("; ")
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _CONTAINERS:
+            yield f"a {name} must be an attribute that __init__ sets, which clear() empties"
         case ast.Name(id=name) if name not in local_names and isinstance(
             value := names.get(name), (dict, list, set)
         ):

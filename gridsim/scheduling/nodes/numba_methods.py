@@ -14,7 +14,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.core.typing import signature, templates
-from numba.extending import intrinsic, lower_builtin
+from numba.extending import intrinsic, lower_builtin, overload_method
 from numba.np import arrayobj
 from numba.np.numpy_support import as_dtype
 
@@ -792,18 +792,75 @@ def _integer(context: Any, builder: Any, random: Any, value: Any, low: Any, high
 class _Integers:
     @staticmethod
     def infer(random: Any, args: Any, kws: Any) -> Any:
-        if "size" in kws or len(args) > 2:
-            raise NotCompiled("view.random.integers draws one number in compiled nodes; use a loop for more")
-        arguments = _bind_arguments("view.random.integers", ("low", "high"), args, kws, optional=("high",))
+        names = ("low", "high", "size")
+        arguments = _bind_arguments("view.random.integers", names, args, kws, optional=names[1:])
         argument_types = [
-            _number(f"{name} of view.random.integers", int, each) for name, each in arguments.items()
+            _number(f"{name} of view.random.integers", int, arguments[name])
+            if name in arguments
+            else _OMITTED
+            for name in names
         ]
-        return types.int64, argument_types, _parameter_list(arguments)
+        result = _INTEGERS if "size" in arguments else types.int64
+        return result, argument_types, _parameter_list(names, {"high": 0, "size": 0})
 
     @staticmethod
     def lower(context: Any, builder: Any, random: Any, value: Any, types_: Any, args: Any) -> Any:
-        low, high = args if len(args) == 2 else (ir.Constant(I64, 0), args[0])
-        return _integer(context, builder, random, value, low, high)
+        low, high, size = args
+        if types_[1] == _OMITTED:
+            low, high = ir.Constant(I64, 0), low
+        if types_[2] == _OMITTED:
+            return _integer(context, builder, random, value, low, high)
+        return _new_integers(context, builder, random, value, "integers", size, low, high)
+
+
+@_method(RandomType, "permutation")
+class _Permutation:
+    @staticmethod
+    def infer(random: Any, args: Any, kws: Any) -> Any:
+        arguments = _bind_arguments("view.random.permutation", ("x",), args, kws)
+        if not isinstance(arguments["x"], (types.Integer, types.Boolean)):
+            raise NotCompiled(
+                "view.random.permutation takes a number in compiled nodes; permute the places of the elements"
+            )
+        return _INTEGERS, [types.int64], _parameter_list(arguments)
+
+    @staticmethod
+    def lower(context: Any, builder: Any, random: Any, value: Any, types_: Any, args: Any) -> Any:
+        return _new_integers(context, builder, random, value, "permute", args[0])
+
+
+#: The type of arrays of drawn integers, and the type of an argument that is left out.
+_INTEGERS, _OMITTED = types.Array(types.int64, 1, "C"), types.int32
+
+
+def _new_integers(
+    context: Any, builder: Any, random: Any, value: Any, name: str, size: Any, *args: Any
+) -> Any:
+    """Return a new array that the function `name` of the core fills, with `args`, `size` and its memory."""
+    proxy = cgutils.create_struct_proxy(random)(context, builder, value=value)
+    zero = ir.Constant(I64, 0)
+    length = builder.select(builder.icmp_signed("<", size, zero), zero, size)  # the core raises the error
+    array = arrayobj._empty_nd_impl(context, builder, _INTEGERS, (length,))
+    call_core(context, builder, proxy.context, name, I32, proxy.node, *args, size, array.data)
+    return array._getvalue()
+
+
+@overload_method(types.Array, "tolist")
+def _tolist(array):  # type: ignore[no-untyped-def]
+    if array.ndim != 1:
+        raise NotCompiled("tolist of an array of two dimensions cannot be compiled; write loops")
+    kind = (
+        int
+        if isinstance(array.dtype, types.Integer)
+        else float
+        if isinstance(array.dtype, types.Float)
+        else bool
+    )
+
+    def tolist(array):  # type: ignore[no-untyped-def]
+        return [kind(value) for value in array]
+
+    return tolist
 
 
 @_method(RandomType, "choice")

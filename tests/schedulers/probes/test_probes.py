@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +22,9 @@ from gridsim.schedulers.probes.eagle import (
 )
 from gridsim.schedulers.probes.hawk import HawkNode
 from gridsim.schedulers.probes.sparrow import EarlyBindingNode
+from gridsim.scheduling.nodes.declarations import Declarations
 from gridsim.testing import check_scheduler
+from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
 from tests.invariants.test_checkpoints import interrupt_at
 
@@ -94,6 +95,29 @@ def test_compiled_and_interpreted_forms_have_equal_digests(name: str, failing: b
         for form in ("interpreted", "compiled", "compiled")
     ]
     assert len(set(digests)) == 1
+
+
+class PlainSparrow(gs.Sparrow, frozen=True, kw_only=True):
+    """Sparrow without its handlers in Cython."""
+
+    hand_compiled = Declarations.hand_compiled
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"cancellation": True}, {"late_binding": False}, {"late_binding": False, "sampling": "task"}],
+)
+def test_the_program_of_sparrow_compiles(
+    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba", reason="needs the extra jit")
+    monkeypatch.setenv("GRIDSIM_CACHE", str(tmp_path))
+    scenario = jobs(faults=gs.Faults.poisson(400.0, seed=2))
+    scheduler = PlainSparrow(**options)
+    result = gs.simulate(scenario, scheduler, nodes="interpreted", record="decisions")
+    compiled = gs.simulate(scenario, scheduler, nodes="compiled", record="decisions")
+    assert compiled.digest == result.digest
+    assert resume_difference(scenario, scheduler, result, record="decisions", nodes="compiled") is None
 
 
 @pytest.mark.parametrize("form", ["interpreted", "compiled"])
@@ -190,7 +214,8 @@ def test_first_short_reservations_behind_a_long_task_are_stolen(
     node, center = HawkNode(gs.Hawk()), 10
     node.serves_center = running == "long"
     entries = [(k, center if length == "l" else 3) for k, length in enumerate(queue)]
-    node.queue = deque(entries)
+    for entry in entries:
+        node.queue.push(*entry)
     view: Any = View()
     node.on_steal(view, SimpleNamespace(sender=7))
     [(to, kind, fields)] = view.sent

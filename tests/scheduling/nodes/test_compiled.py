@@ -139,6 +139,9 @@ class Calculating(gs.NodeProgram):
         for _ in range(100):
             x, n = view.random.uniform(0.1, 9.0), view.random.integers(5)
             self.flags[n % 3] ^= x < 3.0
+            for k in view.random.permutation(n).tolist() + view.random.integers(-2, 5, size=n).tolist():
+                x += k * view.random.integers(9, size=3)[k % 3]
+            x = abs(x) + 0.5
             view.note("numbers", x=x**2 + x**3 + x**n, n=int(x) + round(-x) + (n << 2) + self.flags[1])
         view.note("numbers", x=self.weights[1], n=self.weights[0])
 
@@ -306,7 +309,7 @@ def _unknown_member(self: Any, view: Any, application: Any, tasks: int) -> None:
 
 
 def _many_draws(self: Any, view: Any, application: Any, tasks: int) -> None:
-    view.random.integers(0, 3, 2)
+    view.random.uniform(0.0, 3.0, 2)
 
 
 def _unknown_timer(self: Any, view: Any, application: Any, tasks: int) -> None:

@@ -368,6 +368,11 @@ class Extending(gs.NodeProgram):
         super().on_release(view, application, tasks)
 
 
+class Queueing(gs.NodeProgram):
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        gs.Fifo(task=int).push(tasks)
+
+
 class Counting(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         super(Counting, self).on_lost(view, application, tasks)  # noqa: UP008
@@ -377,10 +382,11 @@ class Counting(gs.NodeProgram):
     ("node", "reason"),
     [
         (Extending, r"super\(\).on_release: no class of the program has this method"),
+        (Queueing, "a Fifo must be an attribute that __init__ sets"),
         (Counting, r"super\(\) can be compiled only as super\(\).name"),
     ],
 )
-def test_calls_of_super_that_cannot_be_compiled_are_named(node: Any, reason: str) -> None:
+def test_constructs_that_cannot_be_compiled_are_named(node: Any, reason: str) -> None:
     class Single(gs.NodeScheduler, frozen=True, kw_only=True):
         policy = node
 
