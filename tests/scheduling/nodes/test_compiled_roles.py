@@ -128,7 +128,7 @@ def test_all_forms_have_the_same_results(scenario: gs.Scenario, **parameters: An
     pytest.importorskip("numba", reason="needs the extra jit")
     scheduler = Brokers(**parameters)
     result = gs.simulate(scenario, scheduler, nodes="interpreted", record=True)
-    for nodes, limit in (("compiled", None), ("compiled", 1), ("interpreted", 1)):
+    for nodes, limit in (("compiled", None), ("compiled", 1), ("interpreted", 1), ("python", None)):
         form: Any = nodes
         assert (
             gs.simulate(scenario, scheduler, nodes=form, cohort_limit=limit, record=True).digest
