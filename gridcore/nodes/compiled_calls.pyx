@@ -7,8 +7,8 @@ from gridcore.common.instants cimport NEVER
 from gridcore.nodes.holdings cimport holdings_give
 from gridcore.nodes.kinds cimport MessageKind, TimerKind
 from gridcore.nodes.node_actions cimport check_may_act
-from gridcore.nodes.outbox cimport outbox_add, outbox_drop, outbox_last
-from gridcore.nodes.payloads cimport Payload, Strided, payload_of
+from gridcore.nodes.outbox cimport outbox_add, outbox_drop
+from gridcore.nodes.payloads cimport Contents, Payload, Strided, payload_of
 from gridcore.nodes.rows cimport (
     heap_at, heap_pop, heap_push, iteration_error, map_at, map_discard, map_find, map_get, map_next, map_pop, map_put,
     map_remove, queue_at, queue_pop, queue_push, rows_clear,
@@ -134,27 +134,37 @@ cdef int send_later(PyObject* core, long long node, long long kind, double secon
     cdef NodeActions c = <NodeActions> core
     cdef MessageKind k = <MessageKind> c.local.kinds[kind]
     check_may_act(c, node)
-    memcpy(c._send_later(node, k, seconds, fields[k.application_at] if k.application_at >= 0 else -1), fields,
-           k.n * sizeof(long long))
+    cdef long long application = fields[k.application_at] if k.application_at >= 0 else -1
+    try:
+        memcpy(c._send_later(node, k, seconds, application), fields, k.n * sizeof(long long))
+    except BaseException:
+        c._free_arrays(k, fields, k.n)
+        raise
     return 0
 
 
-cdef int store_array(PyObject* core, long long node, long long kind, long long field,
-                     const Strided* array) except -1:
-    """Store a field of the message that was added last, whose fields before this one are filled in."""
+cdef Contents* store_array(PyObject* core, long long node, long long kind, long long field, long long* fields,
+                           const Strided* array) except NULL:
+    """Store an array, write its number to its field of a message, and return the contents that the receiver gets.
+
+    The fields before this one are filled in.  Local kinds have the numbers -1, -2, ...
+    """
     cdef NodeActions c = <NodeActions> core
-    cdef MessageKind k = <MessageKind> c.kinds[kind]
+    cdef MessageKind k = <MessageKind> (c.kinds[kind] if kind >= 0 else c.local.kinds[-1 - kind])
     cdef Payload payload, source
     try:
         source = c.payloads._copy(array)
         payload = source._converted(k.elements[field])
         if payload is None:
             payload = payload_of(c.convert(k.types[field], source._array(), node, k.fields[field]))
-        outbox_last(&c.out[kind])[field] = c.payloads._store(payload)
+        fields[field] = c.payloads._store(payload)
+        return &payload.contents
     except BaseException:
-        c._drop_message(k, <int> field)
+        if kind >= 0:
+            c._drop_message(k, <int> field)
+        else:
+            c._free_arrays(k, fields, <int> field)
         raise
-    return 0
 
 
 cdef int enqueue_tasks(PyObject* core, long long node, long long application, long long tasks) except -1:

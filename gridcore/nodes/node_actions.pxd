@@ -117,6 +117,7 @@ cdef class NodeActions:
     cdef int _check_size(self, Py_ssize_t node, MessageKind kind, long long nbytes) except -1
     cdef long long* _send_later(self, Py_ssize_t node, MessageKind kind, double seconds,
                                 long long application) except NULL
+    cdef int _free_arrays(self, MessageKind kind, const long long* row, int fields) except -1
     cdef int _drop_message(self, MessageKind kind, int fields) except -1
     cdef object _array_field(self, Py_ssize_t node, MessageKind kind, Py_ssize_t field, value)
     cdef object _send_error(self, node, to, kind, dict fields)

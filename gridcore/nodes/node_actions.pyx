@@ -566,13 +566,18 @@ cdef class NodeActions:
             self._check_known(node, application)
         return self.local._add(later_by(self.now, seconds), node, kind.local_number)
 
-    cdef int _drop_message(self, MessageKind kind, int fields) except -1:
-        """Take back the message that was added last to the outbox, of which the first `fields` fields are filled in."""
-        cdef Outbox* box = &self.out[kind.number]
+    cdef int _free_arrays(self, MessageKind kind, const long long* row, int fields) except -1:
+        """Free the arrays in the first `fields` fields of a message that does not arrive."""
         cdef int i
         for i in range(fields if kind.has_arrays else 0):
             if kind.type_codes[i] == 2:
-                self.payloads._fetch(outbox_last(box)[i])
+                self.payloads._fetch(row[i])
+        return 0
+
+    cdef int _drop_message(self, MessageKind kind, int fields) except -1:
+        """Take back the message that was added last to the outbox, of which the first `fields` fields are filled in."""
+        cdef Outbox* box = &self.out[kind.number]
+        self._free_arrays(kind, outbox_last(box), fields)
         outbox_drop(box)
         return 0
 

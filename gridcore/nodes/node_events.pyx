@@ -594,6 +594,8 @@ cdef class NodeEvents(NodeActions):
             if self.is_compiled:
                 memcpy(&self.record[0], row, (2 + kind.n) * sizeof(long long))
                 row = &self.record[0]
+                if kind.has_arrays:
+                    self._load_arrays(kind)
                 self.local._free(slot)
                 self._call_compiled(self.n_kinds + EVENTS + kind.local_number, row[0], row)
             else:

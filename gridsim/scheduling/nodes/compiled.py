@@ -226,15 +226,10 @@ def _check_supported(scheduler: Any, policy: type[NodeProgram], messages: dict[s
     """Raise CompileError if the program uses a feature that only interpreted programs have."""
     for name, kind in messages.items():
         for field, of in kind.fields.items():
-            reason = ""
             if isinstance(of, ArrayField) and of.ndim is None:
-                reason = "set its ndim in gs.array, 1 or 2"
-            elif isinstance(of, ArrayField) and kind.nbytes is None:
-                reason = "a local message has no arrays; keep the array in an attribute"
-            if reason:
                 raise CompileError(
                     f"{place_of(type(scheduler))}{policy.__name__}: nodes='compiled' does not support "
-                    f"{field!r} of the message {name!r}: {reason}"
+                    f"{field!r} of the message {name!r}: set its ndim in gs.array, 1 or 2"
                 )
 
 

@@ -30,6 +30,7 @@ from gridsim.scheduling.nodes.numba_types import (
     I32,
     I64,
     METHODS,
+    PTR,
     ApplicationType,
     BoardType,
     MessageType,
@@ -46,9 +47,11 @@ from gridsim.scheduling.nodes.numba_types import (
     call_function,
     field_index,
     load_applications,
+    load_contents,
     load_slot,
     load_word,
     member,
+    received_type,
     role_bounds,
     struct_of,
     type_text,
@@ -190,7 +193,7 @@ class _Send:
         arguments = {**dict.fromkeys(defaults, types.int64), **arguments}
         argument_types = [_number("the machine that view.send sends to", int, arguments["to"]), kind_type]
         argument_types += _field_types(kind, fields, arguments)
-        _check_size(view.program, kind, argument_types[2:])
+        _check_size(view.program, kind)
         return types.none, argument_types, _parameter_list(names, defaults)
 
     @staticmethod
@@ -221,7 +224,7 @@ class _Request:
         argument_types = [_number("the machine that view.request sends to", int, arguments["to"]), kind_type]
         argument_types.append(_number("the timeout of view.request", float, arguments["timeout"]))
         argument_types += _field_types(kind, fields, arguments)
-        _check_size(view.program, kind, argument_types[3:])
+        _check_size(view.program, kind)
         return types.int64, argument_types, _parameter_list(names)
 
     @staticmethod
@@ -248,7 +251,7 @@ class _Reply:
         names = ("message", "kind", *fields)
         arguments = _bind_arguments(f"view.reply with {kind!r}", names, args, kws)
         field_types = _field_types(kind, fields, arguments)
-        _check_size(program, kind, field_types)
+        _check_size(program, kind)
         return types.none, [message, kind_type, *field_types], _parameter_list(names)
 
     @staticmethod
@@ -282,15 +285,10 @@ def _add_message(
     """Add a message to the outbox with all its fields and its size, and return the pointer to its fields."""
     number = ir.Constant(I64, program.numbers[kind])
     row = call_core(context, builder, view.context, "send", I64.as_pointer(), view.node, number, to)
-    for k, field_ in enumerate(fields):
-        if k < len(types_) and isinstance(types_[k], types.Buffer):
-            array, at = _strided(context, builder, types_[k], field_), ir.Constant(I64, k)
-            call_core(context, builder, view.context, "store", I32, view.node, number, at, array)
-        else:
-            _store(context, builder, row, k, field_)
+    received = _fill_fields(context, builder, program, view, kind, program.numbers[kind], row, types_, fields)
     if kind in program.sizes:
-        function, order, sig = _size_function(program, kind, types_)
-        size = call_function(context, builder, function, sig, [fields[k] for k in order])
+        function, order, sig = _size_function(program, kind)
+        size = call_function(context, builder, function, sig, [received[k] for k in order])
         _store(context, builder, row, len(fields), context.cast(builder, size, sig.return_type, types.int64))
     return row
 
@@ -301,10 +299,10 @@ def _finish_message(context: Any, builder: Any, program: Program, view: Any, kin
         call_core(context, builder, view.context, "finish_send", I32, view.node, number, row)
 
 
-def _check_size(program: Program, kind: str, field_types: Any) -> None:
+def _check_size(program: Program, kind: str) -> None:
     """Raise NotCompiled if the size of a message is a function that cannot be compiled."""
     if kind in program.sizes:
-        _size_function(program, kind, field_types)
+        _size_function(program, kind)
 
 
 def _field_types(kind: str, fields: dict[str, type], arguments: dict[str, Any]) -> list[Any]:
@@ -312,7 +310,42 @@ def _field_types(kind: str, fields: dict[str, type], arguments: dict[str, Any]) 
     return [_field(f"field {name!r} of {kind!r}", type_, arguments[name]) for name, type_ in fields.items()]
 
 
-def _size_function(program: Program, kind: str, field_types: Any) -> tuple[Any, list[int], Any]:
+def _fill_fields(
+    context: Any,
+    builder: Any,
+    program: Program,
+    view: Any,
+    kind: str,
+    number: int,
+    row: Any,
+    types_: Any,
+    args: Any,
+) -> list[Any]:
+    """Write the fields of a message to `row`; return them as the receiver gets them.
+
+    Parameters
+    ----------
+    view
+        The structure of the view.
+    number
+        The number of the kind, as the core's function ``store`` takes it.
+    types_, args
+        The types and values of the fields; the last field may be a number without a type.
+    """
+    received, declarations = [], program.kinds[kind].values()
+    for k, (declared, value) in enumerate(zip(declarations, args, strict=True)):
+        if isinstance(declared, ArrayField):
+            words = [ir.Constant(I64, number), ir.Constant(I64, k), row]
+            array = _strided(context, builder, types_[k], value)
+            contents = call_core(context, builder, view.context, "store", PTR, view.node, *words, array)
+            received.append(load_contents(context, builder, received_type(declared), contents))
+        else:
+            _store(context, builder, row, k, value)
+            received.append(value)
+    return received
+
+
+def _size_function(program: Program, kind: str) -> tuple[Any, list[int], Any]:
     """Return the function of the size of a message, the fields that it takes by index, and its signature."""
     function, fields = program.sizes[kind], list(program.sent_fields(kind))
     if not inspect.isfunction(function):
@@ -323,7 +356,7 @@ def _size_function(program: Program, kind: str, field_types: Any) -> tuple[Any, 
         takes = f"{', '.join(fields)} as its parameters, got {inspect.signature(function)}"
         raise NotCompiled(f"the function of the size of {kind!r} must have {takes}", at)
     order, jitted = [fields.index(name) for name in names], program.jit(function)
-    types_ = tuple(field_types[k] for k in order)
+    types_ = tuple(received_type(declared) for declared in map(program.kinds[kind].get, names))
     sig = types.Dispatcher(jitted).get_call_type(cpu_target.typing_context, types_, {})
     if not isinstance(sig.return_type, (types.Integer, types.Boolean)):
         raise NotCompiled(f"the size of {kind!r} must be an int, got {type_text(sig.return_type)}", at)
@@ -348,9 +381,12 @@ class _Later:
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
         proxy = cgutils.create_struct_proxy(view)(context, builder, value=value)
-        kind = ir.Constant(I64, view.program.numbers[types_[1].literal_value])
-        row = _filled_row(context, builder, args[2:])
-        call_core(context, builder, proxy.context, "later", I32, proxy.node, kind, args[0], row)
+        kind = types_[1].literal_value
+        number = view.program.numbers[kind]
+        row = _new_row(builder, len(args) - 2)
+        _fill_fields(context, builder, view.program, proxy, kind, -1 - number, row, types_[2:], args[2:])
+        words = [proxy.node, ir.Constant(I64, number), args[0], row]
+        call_core(context, builder, proxy.context, "later", I32, *words)
         return context.get_dummy_value()
 
 
@@ -580,11 +616,15 @@ class _Note:
         return context.get_dummy_value()
 
 
+def _new_row(builder: Any, words: int) -> Any:
+    """Return the address of int64 words."""
+    row = cgutils.alloca_once(builder, ir.ArrayType(I64, max(1, words)))
+    return builder.bitcast(row, I64.as_pointer())
+
+
 def _filled_row(context: Any, builder: Any, values: Any) -> Any:
     """Return the address of int64 words with `values`, ints and floats."""
-    row = builder.bitcast(
-        cgutils.alloca_once(builder, ir.ArrayType(I64, max(1, len(values)))), I64.as_pointer()
-    )
+    row = _new_row(builder, len(values))
     for k, value in enumerate(values):
         _store(context, builder, row, k, value)
     return row

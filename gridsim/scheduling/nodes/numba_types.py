@@ -69,8 +69,10 @@ __all__ = [
     "field_index",
     "field_type",
     "load_applications",
+    "load_contents",
     "load_slot",
     "load_word",
+    "received_type",
     "role_bounds",
     "struct_of",
     "type_text",
@@ -892,9 +894,20 @@ class _RecordAttributes(templates.AttributeTemplate):
                 f"{self.name}.{attr} is {one} in one kind and {other} in another; call it differently"
             )
         (kind,) = set(kinds.values())
-        if isinstance(kind, ArrayField):
-            return types.Array(from_dtype(kind.dtype), kind.ndim, "C", readonly=True)
-        return types.float64 if kind is float else types.int64
+        return received_type(kind)
+
+
+def received_type(kind: Any) -> Any:
+    """Return the type of a field of a received message, which is declared as `kind`."""
+    if isinstance(kind, ArrayField):
+        return types.Array(from_dtype(kind.dtype), kind.ndim, "C", readonly=True)
+    return types.float64 if kind is float else types.int64
+
+
+def load_contents(context: Any, builder: Any, type_: Any, contents: Any) -> Any:
+    """Return an array in a message; `contents` points to `Contents` of gridcore.nodes.payloads."""
+    shape = [load_word(builder, contents, 1 + k) for k in range(type_.ndim)]
+    return _array(context, builder, type_, load_word(builder, contents, 0, PTR), shape)
 
 
 @templates.infer_getattr
@@ -937,9 +950,7 @@ def _load_field(context: Any, builder: Any, type_: Any, record: Any, attr: str, 
         context.call_conv.return_user_exc(builder, AttributeError, (f"{name} has no field {attr!r}",))
     result = context.typing_context.resolve_getattr(type_, attr)
     if isinstance(result, types.Array):
-        contents = load_word(builder, record.row, index, PTR)  # `Contents` of gridcore.nodes.payloads
-        shape = [load_word(builder, contents, 1 + k) for k in range(result.ndim)]
-        return _array(context, builder, result, load_word(builder, contents, 0, PTR), shape)
+        return load_contents(context, builder, result, load_word(builder, record.row, index, PTR))
     return load_word(builder, record.row, index, F64 if result == types.float64 else I64)
 
 

@@ -104,6 +104,12 @@ class Gossip(gs.NodeProgram):
         view.note("checks", value=self.checks)
         if self.checks < 1e6:
             view.send(view.node, "again", few=message.few, halves=message.halves)
+        view.later(0.75, "thought", matrix=self.table[:, 1:], counts=message.few, k=self.rounds)
+
+    def on_thought(self, view: Any, message: Any) -> None:
+        self.checks += message.matrix[1, 1] + int(message.counts[-1]) + message.k
+        if view.random.random() < 0.5:
+            view.later(0.25, "thought", matrix=message.matrix, counts=self.table[0], k=0)
 
     def on_again(self, view: Any, message: Any) -> None:
         self.checks += int(message.few[0]) + float(message.halves[0])
@@ -115,7 +121,9 @@ class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     timers: ClassVar[tuple[str, ...]] = ("round",)
     messages: ClassVar[dict[str, gs.Message]] = {
         "task": gs.Message(90, moves_tasks=True, application=int, tasks=int, path=gs.array(int, ndim=1)),
-        "push": gs.Message(200, values=gs.array(float, ndim=1), weight=float),
+        "push": gs.Message(
+            lambda values, weight: 64 + 8 * values.size, values=gs.array(float, ndim=1), weight=float
+        ),
         "late": gs.Message(80, delay=1.5, values=gs.array(float, ndim=1)),
         "now": gs.Message(80, delay=0, column=gs.array(int, ndim=1), matrix=gs.array(int, ndim=2)),
         "counts": gs.Message(
@@ -126,7 +134,12 @@ class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
             wide=gs.array(np.int32, ndim=1),
             words=gs.array(np.uint32, ndim=2),
         ),
-        "again": gs.Message(50, few=gs.array(np.uint16, ndim=1), halves=gs.array(np.float32, ndim=1)),
+        "again": gs.Message(
+            lambda halves, few: 10 + few.nbytes + halves.nbytes,
+            few=gs.array(np.uint16, ndim=1),
+            halves=gs.array(np.float32, ndim=1),
+        ),
+        "thought": gs.Message(None, matrix=gs.array(int, ndim=2), counts=gs.array(np.uint32, ndim=1), k=int),
     }
     tables: ClassVar[dict[str, dict[str, type]]] = {
         "paths": {"length": int, "first": int},
