@@ -16,8 +16,8 @@ from typing import NamedTuple
 HANDWRITTEN = "# by hand"
 #: Imports at the top of each stub.
 HEADER = """\
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, SupportsIndex, final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Literal, NoReturn, SupportsIndex, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -82,11 +82,18 @@ ANNOTATION = re.compile(r"(?m)^    (\w+): (\w+)(?: = .*)?$")
 CONSTANT = re.compile(r"(?m)^([A-Z_]+(?:, [A-Z_]+)*) = (.*)$")
 
 
+#: The special methods that a stub has, if the source states their results.
+SPECIAL_METHODS = tuple(
+    f"__{name}__"
+    for name in ("getattr", "getitem", "setitem", "delitem", "len", "contains", "iter")
+)
+
+
 def functions(text: str, indent: str = "") -> Iterator[tuple[str, str, list[Parameter], str]]:
     """Yield decorator, name, parameters and result type of each public ``def`` at this indent."""
     for match in DEFINITION.finditer(text):
         private = match[2].startswith("_") and match[2] not in ("__cinit__", "__init__")
-        if match[2] in ("__getattr__", "__getitem__") and match[4]:
+        if match[2] in SPECIAL_METHODS and match[4]:
             private = False
         if (match[1] or "") == indent and not private:
             previous_line = text[: match.start()].rstrip("\n").rpartition("\n")[2].strip()

@@ -101,7 +101,7 @@ cdef class Container:
     def __bool__(self):
         return self.head.n > 0
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return ContainerIterator(self)
 
     def __reduce__(self):
@@ -229,7 +229,7 @@ cdef class Fifo(Container):
     def __cinit__(self, **columns: type):
         self.columns = row_type_of(columns, "Fifo", False)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.head.n
 
     def push(self, *row: float):
@@ -255,7 +255,7 @@ cdef class Fifo(Container):
         queue_pop(&self.head, words, self.columns.words)
         return self.columns._values(words)
 
-    def __getitem__(self, k):
+    def __getitem__(self, k: int) -> Any:
         return self.columns._values(queue_at(&self.head, integer(k, "index"), self.columns.words))
 
     cdef const long long* _row(self, long long at) except NULL:
@@ -288,10 +288,10 @@ cdef class Heap(Container):
     def __cinit__(self, **columns: type):
         self.columns = row_type_of(columns, "Heap", False)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.head.n
 
-    def __iter__(self):
+    def __iter__(self) -> NoReturn:
         raise TypeError("a Heap does not support iteration: its rows are not in order")
 
     def push(self, *row: float):
@@ -319,7 +319,7 @@ cdef class Heap(Container):
         heap_pop(&self.head, words, self.columns.words, self.columns.reals)
         return self.columns._values(words)
 
-    def __getitem__(self, k):
+    def __getitem__(self, k: int) -> Any:
         return self.columns._values(heap_at(&self.head, integer(k, "index")))
 
     cdef list _texts(self):
@@ -332,10 +332,10 @@ cdef class Heap(Container):
 cdef class KeyedContainer(Container):
     """Base class of containers with keys, in the order of insertion."""
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.head.first
 
-    def __contains__(self, key):
+    def __contains__(self, key: object) -> bool:
         return map_find(&self.head, integer(key, "key"), self.columns.words) != NULL
 
     cdef long long _next(self, long long at) noexcept:
@@ -386,7 +386,7 @@ cdef class IntSet(KeyedContainer):
         map_pop(&self.head, words, 1)
         return words[0]
 
-    def __getitem__(self, k):
+    def __getitem__(self, k: int) -> int:
         return map_at(&self.head, integer(k, "index"), 1)[0]
 
 
@@ -412,17 +412,17 @@ cdef class IntMap(KeyedContainer):
     def __cinit__(self, **columns: type):
         self.columns = row_type_of(columns, "IntMap", True)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: int) -> Any:
         return self.columns._values(map_get(&self.head, integer(key, "key"), self.columns.words))
 
-    def __setitem__(self, key, value):
+    def __setitem__(self, key: int, value: Any) -> None:
         cdef long long[MAX_COLUMNS + 1] words
         cdef bint is_row = isinstance(value, tuple)
         self.columns._fill(words, value if is_row else (value,), "a value of an IntMap")
         words[0] = integer(key, "key")
         self._append(words)
 
-    def __delitem__(self, key):
+    def __delitem__(self, key: int) -> None:
         map_remove(&self.head, integer(key, "key"), self.columns.words)
 
     def get(self, key: int, default: Any) -> Any:

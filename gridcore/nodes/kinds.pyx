@@ -6,7 +6,7 @@ import sys
 
 from gridcore.nodes.state import ARRAY_TYPES
 
-__all__ = ["MAX_TIMER_FIELDS", "MessageKind", "Received", "Request", "TimerKind"]
+__all__ = ["MAX_TIMER_FIELDS", "Fields", "MessageKind", "Received", "Request", "TimerKind"]
 
 #: The largest number of fields of a timer.
 MAX_TIMER_FIELDS = 62
@@ -22,7 +22,7 @@ cdef class MessageKind:
     """
 
     def __init__(self, str name, int number, nbytes, dict fields, bint moves_tasks, handlers: tuple[str | None, ...],
-                 long long delay=-1, bint is_counted=True, tuple answers=(), bint is_answer=False):
+                 long long delay=-1, bint is_counted=True, answers: tuple[str, ...] = (), bint is_answer=False):
         self.name, self.number, self.local_number, self.moves_tasks = name, number, -1, moves_tasks
         self.nbytes, self.size = (0, nbytes) if callable(nbytes) else (nbytes or 0, None)
         self.delay, self.is_counted = delay, is_counted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints, Literal, TypeVar, Union
 
 from hypothesis import strategies as st
 
@@ -56,9 +56,8 @@ def parameters(scheduler: type[_S], /, **values: Any) -> st.SearchStrategy[_S]:
             strategies[name] = value if isinstance(value, st.SearchStrategy) else st.just(value)
         elif (drawn := _strategy(hints.get(name), Limits())) is not None:
             strategies[name] = drawn
-    return st.builds(_make, st.just(scheduler), st.fixed_dictionaries(strategies)).filter(
-        lambda made: made is not None
-    )
+    schedulers = st.builds(_make, st.just(scheduler), st.fixed_dictionaries(strategies))
+    return cast("st.SearchStrategy[_S]", schedulers.filter(lambda each: each is not None))
 
 
 def _make(scheduler: type[_S], chosen: dict[str, Any]) -> _S | None:
