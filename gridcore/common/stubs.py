@@ -148,6 +148,8 @@ def class_stub(decorators: str, compiled: str, name: str, base: str, body: str) 
 def constant(name: str, value: str) -> str:
     if value.startswith("np.dtype("):
         return f"{name}: np.dtype[Any]"
+    if value.startswith("{"):
+        return f"{name}: dict[str, int]"
     return f"{name}: tuple[str, ...]" if value.startswith(("(", "tuple(")) else f"{name}: int"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from types import NoneType, UnionType
-from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints, Literal, TypeVar, Union
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
