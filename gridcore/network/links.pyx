@@ -257,6 +257,11 @@ cdef class Links(Transit):
                     result.append((kind, self._records(kind, n)))
         return result
 
+    def is_deferred(self, int kind) -> bool:
+        """Return whether `kind` is deferred."""
+        self._check_kind(kind)
+        return self.deferred[kind]
+
     def next_delivery(self, int kind) -> tuple[int, int]:
         """Return (instant ns, number) of the next known delivery of `kind`; (`NEVER`, -1) if there is none.
 

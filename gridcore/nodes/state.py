@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,77 +118,3 @@ def read_payloads(state: Any) -> tuple[list[NDArray[Any] | None], list[int]]:
         raise ValueError(f"state['contents'] must have {at} numbers, got {len(contents)}")
     return payloads, [number for number, array in enumerate(payloads) if array is None]
 
-
-#: A local message: its instant (ns), its number in the order of sending, its node, its kind, and itself.
-LocalMessage: TypeAlias = "tuple[int, int, int, Any, Any]"
-
-
-def local_entries(
-    messages: list[LocalMessage],
-    number: int,
-    kinds: list[Any],
-    arrays: list[NDArray[Any] | None],
-) -> tuple[dict[str, Any], list[NDArray[Any] | None]]:
-    """Return local messages as entries of a state, and all arrays in messages, those of `arrays` first.
-
-    ``local`` has the columns time, number, node and number of the kind; ``local_fields`` has the fields of
-    all messages: a number, the bits of a float, or the number of an array.
-
-    Parameters
-    ----------
-    number
-        The number of local messages sent so far.
-    kinds
-        The local kinds (`MessageKind`).
-    arrays
-        The arrays in other messages, by number.
-    """
-    arrays = list(arrays)
-    rows, fields = [], []
-    for time, order, node, kind, message in sorted(messages, key=lambda entry: entry[1]):
-        rows.append((time, order, node, kinds.index(kind)))
-        for name, code in zip(kind.fields, kind.type_codes, strict=True):
-            value = getattr(message, name)
-            if code == 2:
-                arrays.append(value)
-                value = len(arrays) - 1
-            fields.append(int(np.float64(value).view(np.int64)) if code == 1 else value)
-    return {
-        "local": np.array(rows, np.int64).reshape(-1, 4),
-        "local_fields": np.array(fields, np.int64),
-        "local_number": number,
-    }, arrays
-
-
-def read_local(state: Any, kinds: list[Any], nodes: int, payloads: Any) -> tuple[list[LocalMessage], int]:
-    """Return the local messages of a state, and the number of local messages sent so far.
-
-    Parameters
-    ----------
-    payloads
-        The arrays in messages (`Payloads`), of which those of local messages are removed.
-
-    Raises
-    ------
-    ValueError
-        If the entries are invalid.
-    """
-    entries = read(state, LOCAL, nodes=nodes, kinds=len(kinds))
-    fields, at = entries["local_fields"], 0
-    messages = []
-    for time, number, node, index in entries["local"].tolist():
-        kind = kinds[index]
-        if at + kind.n > len(fields):
-            raise ValueError(
-                f"state['local_fields'] must have at least {at + kind.n} numbers, got {len(fields)}"
-            )
-        message = kind.type()
-        message.sender = node
-        for name, code, value in zip(kind.fields, kind.type_codes, fields[at : at + kind.n], strict=True):
-            if code == 2:
-                setattr(message, name, payloads.fetch(int(value)))
-            else:
-                setattr(message, name, float(value.view(np.float64)) if code else int(value))
-        at += kind.n
-        messages.append((time, number, node, kind, message))
-    return messages, entries["local_number"]

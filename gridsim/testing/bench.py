@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridcore.nodes.kinds import MessageKind
 from gridcore.nodes.message_core import NodeCore
-from gridcore.nodes.node_events import deferred_reason
 from gridcore.nodes.view import View
 from gridsim.engine.engine import Engine
 from gridsim.engine.transport import Transport
@@ -20,9 +18,7 @@ from gridsim.model.platform import Platform
 from gridsim.model.workload import Workload
 from gridsim.scheduling.contract import NodeForm, Run, Scheduler
 from gridsim.scheduling.nodes.adapter import Adapter
-from gridsim.scheduling.nodes.program import Message
-from gridsim.scheduling.nodes.python_core import Phase, PythonCore
-from gridsim.scheduling.nodes.python_mail import Letter
+from gridsim.scheduling.nodes.python_core import PythonCore
 from gridsim.scheduling.nodes.roles import nodes_of_roles
 from gridsim.scheduling.nodes.sent import Sent
 from gridsim.simulation.checks import check_nodes
@@ -135,8 +131,8 @@ class Bench:
         if workload is None:
             workload = Workload.of([0.0] * APPLICATIONS, TASKS, SPEED, [0] * APPLICATIONS, origin=0.0)
         self._applications = workload.realize(platform)
-        self._engine, self._form = Engine(), form
-        self._messages: dict[str, Message] = dict(getattr(scheduler, "messages", {}))
+        self._engine = Engine()
+        self._make = PythonCore if form == "python" else NodeCore
         self._node = node if role is None else _node_of(scheduler, role, node, machines)
         run = Run(
             engine=self._engine,
@@ -144,7 +140,7 @@ class Bench:
             speeds=platform.speeds,
             applications=self._applications,
             streams=Streams(seed),
-            nodes=form,
+            nodes="interpreted" if form == "python" else form,
             core=self._make_core,
         )
         self.sent: list[Sent] = []
@@ -169,11 +165,7 @@ class Bench:
             "release": np.full(len(self._applications), _NEVER),
             "until": "",
         }
-        if self._form != "python":
-            return NodeCore(*arguments, **options)
-        core = _LonePythonCore(*arguments, **options)
-        core.deferred_kinds = {name for name, kind in self._messages.items() if kind.deferred}
-        return core
+        return self._make(*arguments, **options)
 
     # -- events ----------------------------------------------------------------------------------------------
 
@@ -312,54 +304,6 @@ class Bench:
             for _, instant, name, fields in self._core.timers_of(self._node)
         ]
         return sorted(timers, key=lambda timer: timer.time)
-
-
-class _LonePythonCore(PythonCore):
-    """A core in Python in which only one node exists, as `NodeCore` with `only_node`."""
-
-    def __init__(self, *arguments: Any, only_node: int, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.only_node = only_node
-        self.deferred_kinds: set[str] = set()
-        self.sent: list[tuple[int, str, dict[str, Any]]] = []
-        self.received: list[tuple[MessageKind, Any]] = []
-        self._send_letters = self.mail.send
-        self.mail.send = self._divert  # type: ignore[method-assign]
-
-    def _divert(self, now: int, kind: MessageKind, letters: Sequence[Letter]) -> None:
-        """Record messages, and send only those of the node to itself."""
-        for letter in letters:
-            message = letter.message
-            if message.sender != self.only_node:
-                self.received.append((kind, message))
-                continue
-            fields = {name: getattr(message, name) for name in kind.fields}
-            self.sent.append((letter.to, kind.name, fields))
-            if letter.to == self.only_node:
-                self._send_letters(now, kind, [letter])
-
-    def receive(self, sender: int, kind: str, fields: dict[str, Any], now: int) -> None:
-        """Deliver a message to the node, from one that does not exist; as `NodeCore.receive`."""
-        self._reach(now)
-        self.phase, self.limit = Phase.DELIVERIES, now
-        declared = self.by_name.get(kind)
-        if declared is not None and declared.application_at >= 0 and "application" in fields:
-            self.hold(sender, fields["application"], fields.get("tasks", 0) if declared.moves_tasks else 0)
-        self.view(sender).send(self.only_node, kind, **fields)
-        self.flush()
-        arrived, message = self.received.pop()
-        if kind in self.deferred_kinds:
-            self.read_only_reason = deferred_reason(kind)
-        try:
-            self.events += 1
-            self._deliver(arrived, self.only_node, message)
-        finally:
-            self.read_only_reason = ""
-        self.flush()
-
-    def view_of(self, node: int, application: int = -1) -> Any:
-        """Return the view of `node`, and make `application` known to the node unless it is -1."""
-        return self.view(node) if application < 0 else super().view_of(node, application)
 
 
 def _node_of(scheduler: Scheduler, role: str, number: int, machines: int) -> int:

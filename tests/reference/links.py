@@ -272,6 +272,11 @@ class Links:
         known = [m for m in self._flight if m.kind == kind and m.end is not None]
         return sorted((m.end or 0, m.sequence) for m in known if not self._is_deferred[kind])
 
+    def is_deferred(self, kind: int) -> bool:
+        """Return whether a kind is deferred."""
+        self._check_kind(kind)
+        return self._is_deferred[kind]
+
     def next_delivery(self, kind: int) -> tuple[int, int]:
         """Return (instant, number) of the next known delivery of a kind."""
         return next(iter(self._deliveries(kind)), (NEVER, -1))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.testing import Bench, Sent
 
-FORMS = ("interpreted", "compiled")
+FORMS = ("python", "interpreted", "compiled")
 
 
 class Half(gs.NodeProgram):

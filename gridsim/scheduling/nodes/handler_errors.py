@@ -10,6 +10,7 @@ from gridcore.nodes.random_stream import RandomStream
 from gridcore.nodes.view import View
 from gridsim.scheduling.nodes.compilable import place_of, place_text
 from gridsim.scheduling.nodes.program import NodeProgram
+from gridsim.scheduling.nodes.python_view import PythonView
 
 __all__ = ["class_text", "handler_text", "location_note", "name_known_attributes"]
 
@@ -39,8 +40,9 @@ def name_known_attributes(error: AttributeError) -> None:
         subject, names = f"a request of the kind {owner.kind!r}", [*vars(owner)]
     elif isinstance(owner, NodeProgram):
         subject, names = type(owner).__name__, [*vars(owner), *(set(dir(owner)) - set(dir(NodeProgram)))]
-    elif isinstance(owner, (View, RandomStream)):
-        subject, names = f"the {'view' if isinstance(owner, View) else 'random stream'}", dir(owner)
+    elif isinstance(owner, (View, PythonView, RandomStream)):
+        subject = "the random stream" if isinstance(owner, RandomStream) else "the view"
+        names = dir(owner)
     else:
         return
     known = sorted({name for name in names if not name.startswith("_")})

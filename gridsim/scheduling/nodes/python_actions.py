@@ -22,12 +22,17 @@ from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.scheduling.nodes.python_board import BoardActions
 from gridsim.scheduling.nodes.python_mail import Letter, Mail
-from gridsim.scheduling.nodes.python_timers import LocalMail, Timers
+from gridsim.scheduling.nodes.python_timers import LocalMail, NodeTimer, Timers
+from gridsim.scheduling.nodes.timers import Timer
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
 
-__all__ = ["NodeRole", "PythonActions"]
+__all__ = ["NodeRole", "PythonActions", "fields_of"]
 
+#: Number of fields of the timer of a request before those of its message.
+_REQUEST_FIELDS = 3
+#: The requests of a node are counted from multiples of 2**_LIFE: from the next one after each failure.
+_LIFE = 24
 #: Durations of this many seconds or more count as `LATEST` ns.
 _LONGEST_DURATION = 2e9
 
@@ -60,7 +65,7 @@ class PythonActions(BoardActions):
     ----------
     now
         The simulated time, ns.
-    held_tasks
+    holdings
         For each node, application -> number of tasks that the node must place.  A node knows exactly the
         applications that it has here.
     outbox
@@ -76,7 +81,7 @@ class PythonActions(BoardActions):
         *,
         kinds: Iterable[tuple[Any, ...]],
         roles: Iterable[tuple[str, str, int, Iterable[str]]],
-        timers: Sequence[str],
+        timers: Iterable[tuple[Any, ...]],
         neighbours: NDArray[np.int64],
         nodes: int,
         application: Callable[[int], Any],
@@ -88,9 +93,9 @@ class PythonActions(BoardActions):
         observe: Callable[..., None] | None,
         at_once: bool,
         board: Board | None,
+        only_node: int,
     ) -> None:
         self.links, self.queues, self.nodes, self.neighbours = links, queues, nodes, neighbours
-        self.timer_names = tuple(timers)
         self.roles = _numbered_roles(roles)
         self.role_nodes = {role.name: role.nodes for role in self.roles if role.name}
         self.handlers = frozenset[str]().union(*(role.handlers for role in self.roles))  # of any node
@@ -98,16 +103,23 @@ class PythonActions(BoardActions):
         self.add_note, self.record_decision = add_note, record_decision
         self.convert, self.error_type, self.at_once = convert, error_type, at_once
         self.now = 0
+        self.only_node = only_node
+        self.sent: list[tuple[int, str, dict[str, Any]]] = []  # by the only node: (receiver, kind, fields)
+        self.received: list[Letter] = []  # by the only node
         self.kinds = [MessageKind(*kind) for kind in kinds]
         self.by_name = {kind.name: kind for kind in self.kinds}
         self.local = LocalMail([kind for kind in self.kinds if kind.number < 0], nodes)
         numbered = sorted((kind for kind in self.kinds if kind.number >= 0), key=lambda kind: kind.number)
         self.mail = Mail(links, numbered, observe)
         self.outbox: dict[str, list[Letter]] = {kind.name: [] for kind in numbered}
-        self.deferred_kind: MessageKind | None = None  # of the deferred message that is being handled
+        self.read_only_reason = ""  # why nodes cannot act now
+        self.is_observed = False  # whether a column of `Observe` reads nodes
+        self.recorder: Any = None  # of the handler call of a recorded node, which is being made
         self.applications: dict[int, Any] = {}
-        self.held_tasks: list[dict[int, int]] = [{} for _ in range(nodes)]
+        self.holdings: list[dict[int, int]] = [{} for _ in range(nodes)]
         self.streams: dict[int, RandomStream] = {}
+        self.timer_kinds = [Timer(*entry) for entry in timers]
+        self._number_requests()
         self.timers, self.turns = Timers(nodes), Timers(nodes)  # `turns` has the instants of `on_act`
         self.acting: dict[str, set[int]] = {"reorder": set(), "start": set(), "end": set(), "idle": set()}
         #: Machine -> application -> completed tasks that no node has read.
@@ -118,13 +130,14 @@ class PythonActions(BoardActions):
         return self.error_type(f"t = {self.now / NS} s: node {node} {text}")
 
     def check_may_act(self, node: int) -> None:
-        """Raise an error in handlers of deferred messages, whose time of call depends on unrelated events."""
-        if self.deferred_kind is not None:
-            raise self.error(
-                node,
-                f"acts in a handler of {self.deferred_kind.name!r}, but handlers of deferred messages may "
-                "only read and note; leave out deferred=True",
-            )
+        """Raise an error in handlers of deferred messages, and in columns of `Observe`."""
+        if self.read_only_reason:
+            raise self.error(node, f"acts in {self.read_only_reason}")
+
+    def check_may_note(self, node: int) -> None:
+        """Raise an error in columns of `Observe`."""
+        if self.is_observed:
+            self.check_may_act(node)
 
     def later_by(self, seconds: float) -> int:
         """Return the instant (ns) that is `seconds` >= 0 from now."""
@@ -169,27 +182,51 @@ class PythonActions(BoardActions):
 
     def hold(self, node: int, application: int, tasks: int = 0) -> None:
         """Make an application known to `node`, and add tasks of it that the node must place."""
-        held = self.held_tasks[node]
-        held[application] = held.get(application, 0) + tasks
+        holdings = self.holdings[node]
+        holdings[application] = holdings.get(application, 0) + tasks
 
     def check_known(self, node: int, application: int) -> None:
         """Raise an error if `node` does not know the application."""
-        if application not in self.held_tasks[node]:
-            raise self.error(node, f"does not know application {application}")
+        if application not in self.holdings[node]:
+            raise self.error(
+                node,
+                f"does not know application {application}; it knows those released here, and those in the "
+                "field application of its messages",
+            )
 
     def tasks_to_place(self, node: int, application: int) -> int:
         """Return the number of tasks of the application that `node` must place."""
-        return self.held_tasks[node].get(application, 0)
+        return self.holdings[node].get(application, 0)
 
     def place(self, node: int, application: int, tasks: int) -> None:
         """Subtract placed tasks from those that `node` must place."""
-        held = self.tasks_to_place(node, application)
-        if not 0 <= tasks <= held:
+        count = self.tasks_to_place(node, application)
+        if not 0 <= tasks <= count:
             raise self.error(
-                node, f"places {tasks} tasks of application {application}, but has {held} to place"
+                node,
+                f"places {tasks} tasks of application {application}, but has {count} to place; "
+                f"{self._holders(node, application)}",
             )
         if tasks:
-            self.held_tasks[node][application] = held - tasks
+            self.holdings[node][application] = count - tasks
+
+    def _holders(self, node: int, application: int) -> str:
+        """Return which node other than `node` must place tasks of the application, in words."""
+        for other in range(self.nodes):
+            if other != node and (tasks := self.tasks_to_place(other, application)):
+                return f"node {other} has {tasks} of its tasks to place"
+        return "no other node has any: each task is placed once, or moved to another node"
+
+    # -- the board --------------------------------------------------------------------------------------
+
+    def publish_number(self, row: int, column: int, value: float, falling: bool) -> None:
+        """Publish a number of a node or an application."""
+        board = self.board
+        assert board is not None
+        name = board.numbers[column]
+        about = {"application": row} if board.is_per_application else {}
+        self._record("publish", {**about, "value" if name == "values" else name: value})
+        super().publish_number(row, column, value, falling)
 
     # -- machines ---------------------------------------------------------------------------------------
 
@@ -213,7 +250,7 @@ class PythonActions(BoardActions):
         """Return the time (s) that `machine` needs for its running and waiting tasks."""
         return self.queues.work(machine, self.now)
 
-    def sample(self, machine: int, grid: SummaryGrid, release: int) -> NDArray[np.uint32]:
+    def availability_of(self, machine: int, grid: SummaryGrid, release: int) -> NDArray[np.uint32]:
         """Return how many more tasks `machine` could take of an application released at `release` ns."""
         if not self.now <= release <= LATEST:
             raise ValueError(f"release must be in {self.now}..{LATEST} ns, got {release}")
@@ -264,6 +301,7 @@ class PythonActions(BoardActions):
         machine = self.machine_of(node)
         self.queues.enqueue([machine], [application], [tasks], self.now)
         self.acting["reorder"].add(machine)
+        self._record("enqueue", {"application": application, "tasks": tasks})
 
     def take(self, node: int, application: int, tasks: int) -> int:
         """Withdraw up to `tasks` waiting tasks from the machine of `node`, which must place them."""
@@ -272,45 +310,113 @@ class PythonActions(BoardActions):
             raise self.error(
                 node, f"takes tasks of application {application}: tasks must be at least 0, got {tasks}"
             )
-        taken = self.queues.withdraw(machine, application, tasks, self.now)
-        if taken:
-            self.hold(node, application, taken)
+        count = self.queues.withdraw(machine, application, tasks, self.now)
+        if count:
+            self.hold(node, application, count)
             self.acting["reorder"].add(machine)
             if "on_idle" in self.handlers and not self.queues.is_busy([machine])[0]:
                 self.acting["idle"].add(machine)
-        return taken
+            self._record("take", {"application": application, "tasks": count})
+        return count
+
+    def _record(self, entry: str, fields: Mapping[str, float]) -> None:
+        """Report what a recorded node does."""
+        if self.recorder is not None:
+            self.recorder.add(entry, fields)
 
     # -- timers -----------------------------------------------------------------------------------------
 
-    def set_timer(self, node: int, name: str, seconds: float, value: float) -> None:
+    def timers_for(self, node: int) -> dict[str, int]:
+        """Return name -> number of the timers that `node` may set."""
+        role = self.role_number(node)
+        return {kind.name: k for k, kind in enumerate(self.timer_kinds) if kind.role in (-1, role)}
+
+    def set_timer(
+        self, node: int, name: str, seconds: float, value: float | None, fields: dict[str, float]
+    ) -> None:
         """Set a timer that fires `seconds` from now."""
-        self._check_timer(node, name, seconds, is_possible=0 <= seconds < inf)
-        self.timers.set(self.later_by(seconds), node, self.timer_names.index(name), value)
+        number, values = self._checked_timer(node, name, value, fields)
+        self._check_timer_time(node, number, seconds, is_possible=0 <= seconds < inf)
+        self.timers.set(self.later_by(seconds), node, number, values)
 
-    def set_timer_at(self, node: int, name: str, instant: int, value: float) -> None:
+    def set_timer_at(
+        self, node: int, name: str, instant: int, value: float | None, fields: dict[str, float]
+    ) -> None:
         """Set a timer that fires at `instant` ns."""
+        number, values = self._checked_timer(node, name, value, fields)
         seconds = (instant - self.now) / NS
-        self._check_timer(node, name, seconds, is_possible=self.now <= instant <= LATEST)
-        self.timers.set(instant, node, self.timer_names.index(name), value)
+        self._check_timer_time(node, number, seconds, is_possible=self.now <= instant <= LATEST)
+        self.timers.set(instant, node, number, values)
 
-    def _check_timer(self, node: int, name: str, seconds: float, *, is_possible: bool) -> None:
-        text = f"sets the timer {name!r}"
-        if name not in self.timer_names:
-            known = listed(self.timer_names, name)
-            raise self.error(node, f"{text}, which the scheduler does not declare; {known}")
-        if not self.handles(node, "on_timer"):
+    def _checked_timer(
+        self, node: int, name: str, value: float | None, fields: dict[str, float]
+    ) -> tuple[int, tuple[float, ...]]:
+        """Return the number of the timer `name`, and its fields."""
+        known = self.timers_for(node)
+        if name not in known:
+            raise self.error(
+                node,
+                f"sets the timer {name!r}, which has no handler and is not in the scheduler's timers; define "
+                f"on_{name} in {self.role_of(node).program}; {listed(known, name)}",
+            )
+        kind = self.timer_kinds[known[name]]
+        if kind.handler == "on_timer":
+            if fields:
+                raise self._timer_field_error(node, kind, "sets", fields)
+            value = 0.0 if value is None else value
+            return known[name], (self.convert(float, value, node, f"the value of the timer {name!r}"),)
+        fields = {**kind.defaults, **fields, **({} if value is None else {"value": value})}
+        if fields.keys() != kind.fields.keys():
+            raise self._timer_field_error(node, kind, "sets", fields)
+        return known[name], tuple(self._timer_fields(node, kind, fields).values())
+
+    def _timer_fields(self, node: int, kind: Timer, fields: Mapping[str, float]) -> dict[int, float]:
+        """Return fields of a timer by their position."""
+        return {
+            k: self.convert(declared, fields[name], node, f"{name} of the timer {kind.name!r}")
+            for k, (name, declared) in enumerate(kind.fields.items())
+            if name in fields
+        }
+
+    def _timer_field_error(
+        self, node: int, kind: Timer, action: str, fields: Mapping[str, float]
+    ) -> Exception:
+        """Return the error for fields that the timer does not have, or that are missing."""
+        text = f"{action} the timer {kind.name!r}"
+        for name in fields:
+            if kind.handler == "on_timer":
+                return self.error(
+                    node,
+                    f"{text} with {name!r}, but a timer that on_timer handles has only a value; define "
+                    f"on_{kind.name} for a timer with fields",
+                )
+            if name not in kind.fields:
+                return self.error(node, f"{text}, which has no field {name!r}; {listed(kind.fields, name)}")
+        missing = [name for name in kind.fields if name not in fields]
+        known = ", ".join(kind.fields)
+        return self.error(node, f"{text} without {', '.join(missing)}; its fields are {known}")
+
+    def _check_timer_time(self, node: int, number: int, seconds: float, *, is_possible: bool) -> None:
+        kind = self.timer_kinds[number]
+        text = f"sets the timer {kind.name!r}"
+        if kind.handler == "on_timer" and not self.handles(node, "on_timer"):
             raise self.error(node, f"{text}, which requires the method on_timer")
         if not is_possible:
             raise self.error(node, f"{text}: the time until then must be finite and >= 0 s, got {seconds!r}")
 
-    def cancel_timers(self, node: int, name: str) -> None:
-        """Cancel the timers `name` of `node`."""
-        if name not in self.timer_names:
-            known = listed(self.timer_names, name)
+    def cancel_timers(self, node: int, name: str, fields: dict[str, float]) -> None:
+        """Cancel the timers `name` of `node` that have the given `fields`."""
+        known = self.timers_for(node)
+        if name not in known:
             raise self.error(
-                node, f"cancels the timer {name!r}, which the scheduler does not declare; {known}"
+                node,
+                f"cancels the timer {name!r}, which has no handler and is not in the scheduler's timers; "
+                f"{listed(known, name)}",
             )
-        self.timers.cancel(node, self.timer_names.index(name))
+        kind = self.timer_kinds[known[name]]
+        if not fields.keys() <= kind.fields.keys():
+            raise self._timer_field_error(node, kind, "cancels", fields)
+        self.timers.cancel(node, known[name], self._timer_fields(node, kind, fields))
 
     def act_after(self, node: int, seconds: float) -> None:
         """Call `on_act` of `node` once, `seconds` from now."""
@@ -320,24 +426,136 @@ class PythonActions(BoardActions):
             raise self.error(node, f"calls act: seconds must be finite and >= 0, got {seconds!r}")
         self.turns.set(self.later_by(seconds), node)
 
+    # -- requests: a pending one is a timer with its number, its receiver, its kind, and its fields ---------
+
+    def _number_requests(self) -> None:
+        """Begin to count the requests of nodes, if there are kinds with answers."""
+        kinds = [kind for kind in self.mail.kinds if kind.answers]
+        self.request_timer = len(self.timer_kinds) if kinds else -1
+        self.request_counts = [0] * self.nodes if kinds else []
+        #: Number of a request -> its timer.
+        self.pending_requests: dict[int, NodeTimer] = {}
+        if kinds:
+            words = _REQUEST_FIELDS + max(kind.n - 1 for kind in kinds)
+            fields: dict[str, type] = {str(k): int for k in range(words)}
+            self.timer_kinds.append(Timer("timeout", "on_timeout", fields, {}, -2))
+
+    def request(self, node: int, to: int, name: str, seconds: float, fields: dict[str, Any]) -> int:
+        """Send a message that waits `seconds` for an answer; return its number.
+
+        The number is unique in the run.  It depends on the failures of the node, and its requests since then.
+        """
+        self._check_request(node, name, seconds)
+        kind, letter = self._letter(node, to, name, {"request": 0, **fields})
+        number = self.request_counts[node] * self.nodes + node + 1
+        self.request_counts[node] += 1
+        values = [getattr(letter.message, field) for field in kind.fields[:-1]]
+        timer = self.timers.set(
+            self.later_by(seconds), node, self.request_timer, (number, to, kind.number, *values)
+        )
+        self.pending_requests[number] = timer
+        letter.message.request = number
+        self._leave(kind, letter)
+        return number
+
+    def _check_request(self, node: int, name: str, seconds: float) -> None:
+        kind, text = self.by_name.get(name), f"requests {name!r}"
+        if kind is None:
+            raise self.error(
+                node, f"sends {name!r}, which is not a kind of message; {listed(self.by_name, name)}"
+            )
+        if not kind.answers:
+            raise self.error(node, f"{text}, which has no answer: declare it as Message(..., answer=...)")
+        if not self.handles(node, "on_timeout"):
+            program = self.role_of(node).program
+            raise self.error(node, f"{text}, which requires the method on_timeout in {program}")
+        if not 0 <= seconds < inf:
+            raise self.error(node, f"{text}: timeout must be finite and >= 0 s, got {seconds!r}")
+        if self.request_counts[node] >= LATEST // self.nodes:
+            raise self.error(node, f"{text}, but its machine has failed too often to number its requests")
+
+    def check_reply(self, node: int, request: str, name: str) -> None:
+        """Raise an error unless messages `name` answer requests of the kind `request`."""
+        answers = self.by_name[request].answers if request in self.by_name else ()
+        if name not in answers:
+            raise self.error(
+                node,
+                f"replies to {request!r} with {name!r}, which is not its answer; {listed(answers, name)}",
+            )
+
+    def end_request(self, node: int, number: int) -> bool:
+        """End the wait of `node` for an answer; return False if it does not wait for it any more."""
+        timer = self.pending_requests.get(number)
+        if timer is None or timer.node != node:
+            return False
+        del self.pending_requests[number]
+        return self.timers.fire(timer)
+
+    def forget_requests(self, node: int) -> None:
+        """Forget the requests of a node that fails, whose timers are cancelled next."""
+        for timer in self.timers.of(node):
+            if timer.name == self.request_timer:
+                del self.pending_requests[int(timer.fields[0])]
+        if self.request_counts:
+            # numbers that a late answer to an earlier life does not have
+            self.request_counts[node] = ((self.request_counts[node] >> _LIFE) + 1) << _LIFE
+
+    def _request_of(self, timer: NodeTimer) -> Any:
+        """Return the request of a timer, as `on_timeout` gets it."""
+        number, to, kind_number, *values = timer.fields
+        kind = self.mail.kinds[int(kind_number)]
+        request = kind.request_type()
+        request.number, request.to = number, to
+        for name, value in zip(kind.fields[:-1], values, strict=True):
+            setattr(request, name, value)
+        return request
+
     # -- messages ---------------------------------------------------------------------------------------
 
     def send(self, node: int, to: int, name: str, fields: dict[str, Any]) -> None:
         """Send a message: at the end of the wave, or at once."""
+        if name in self.by_name and self.by_name[name].request_at >= 0:
+            if self.by_name[name].answers and "request" in fields:
+                raise self.error(node, f"sends {name!r} with a number of a request; view.request numbers it")
+            fields = {"request": 0, **fields}
+        self._leave(*self._letter(node, to, name, fields))
+
+    def _letter(self, node: int, to: int, name: str, fields: dict[str, Any]) -> tuple[MessageKind, Letter]:
+        """Return a message that `node` sends, and its kind; its tasks are no longer those of `node`."""
         kind = self._declared_kind(node, to, name, fields, is_local=False)
         message = self._message(node, kind, fields)
         nbytes = kind.nbytes if kind.size is None else self._size_of(node, kind, message)
-        if kind.application_at >= 0 and message.application not in self.held_tasks[node]:
+        if kind.application_at >= 0 and message.application not in self.holdings[node]:
             raise self.error(
                 node, f"sends {name!r} with application {message.application}, which it does not know"
             )
         if kind.moves_tasks:
             self.place(node, message.application, message.tasks)
-        letter = Letter(to, message, nbytes)
+        return kind, Letter(to, message, nbytes)
+
+    def _leave(self, kind: MessageKind, letter: Letter) -> None:
+        """Send a message now, or at the end of the wave."""
         if kind.delay < 0 and not self.at_once:
-            self.outbox[name].append(letter)
-        else:
-            self.mail.send(self.now, kind, [letter])
+            self.outbox[kind.name].append(letter)
+            return
+        if self.recorder is not None:
+            self.recorder.sent(kind.name, letter.to, fields_of(letter.message), kind.delay)
+        self._send(kind, [letter])
+
+    def _send(self, kind: MessageKind, letters: list[Letter]) -> None:
+        """Send messages; if only one node exists, those between it and others are recorded instead."""
+        if self.only_node >= 0:
+            letters = [letter for letter in letters if not self._ends_here(kind, letter)]
+        if letters:
+            self.mail.send(self.now, kind, letters)
+
+    def _ends_here(self, kind: MessageKind, letter: Letter) -> bool:
+        """Record a message if only one node exists; return whether its receiver or sender does not exist."""
+        if letter.message.sender != self.only_node:
+            self.received.append(letter)
+            return True
+        self.sent.append((letter.to, kind.name, fields_of(letter.message)))
+        return letter.to != self.only_node
 
     def later(self, node: int, seconds: float, name: str, fields: dict[str, Any]) -> None:
         """Send a message of a local kind to `node` itself."""
@@ -385,7 +603,8 @@ class PythonActions(BoardActions):
 
     def _size_of(self, node: int, kind: MessageKind, message: Any) -> int:
         """Return the bytes of a message whose size depends on its fields."""
-        fields = {name: getattr(message, name) for name in kind.fields}
+        names = kind.fields[: kind.request_at] if kind.request_at >= 0 else kind.fields
+        fields = {name: getattr(message, name) for name in names}
         nbytes: int = self.convert(int, kind.size(**fields), node, f"the size of {kind.name!r} in bytes")
         if not 0 <= nbytes < 2**31:
             raise self.error(
@@ -393,6 +612,49 @@ class PythonActions(BoardActions):
             )
         self.links.transmission_time(nbytes)  # raises an error if it takes too long
         return nbytes
+
+    # -- what a node has, for records and errors -----------------------------------------------------------
+
+    def held_by(self, node: int) -> dict[int, int]:
+        """Return application -> tasks to place, for the applications that a node knows, ascending."""
+        return dict(sorted(self.holdings[node].items()))
+
+    def timers_of(self, node: int) -> list[tuple[int, int, str, dict[str, float]]]:
+        """Return (number, instant in ns, name, fields) of the timers of a node, in the order of setting."""
+        timers = []
+        for timer in self.timers.of(node):
+            kind = self.timer_kinds[timer.name]
+            if timer.name == self.request_timer:
+                request = vars(self._request_of(timer))
+                timers.append((timer.number, timer.time, kind.name, dict(request)))
+                continue
+            names = ["value"] if self.handles(node, "value") else []
+            names = names if kind.handler == "on_timer" else [*kind.fields]
+            fields = dict(zip(names, timer.fields, strict=False))
+            timers.append((timer.number, timer.time, kind.name, fields))
+        return timers
+
+    def acts_of(self, node: int) -> list[tuple[int, int]]:
+        """Return (number, instant in ns) of the pending calls of `on_act`, in the order of `View.act`."""
+        return [(timer.number, timer.time) for timer in self.turns.of(node)]
+
+    def local_messages_of(self, node: int) -> list[tuple[int, int, Any]]:
+        """Return (number, instant in ns, message) of the local messages of a node, by order of sending."""
+        return [(number, time, message) for time, number, _, _, message in self.local.of(node)]
+
+    def outbox_sizes(self) -> list[int]:
+        """Return the number of messages of each kind that wait for the end of the wave."""
+        return [len(letters) for letters in self.outbox.values()]
+
+    def sent_since(self, sizes: Sequence[int]) -> list[tuple[str, int, dict[str, Any]]]:
+        """Return (kind, receiver, fields) of the messages in the outbox beyond `sizes` of each kind."""
+        return [
+            (name, letter.to, fields_of(letter.message))
+            for size, (name, letters) in zip(sizes, self.outbox.items(), strict=True)
+            for letter in letters[size:]
+        ]
+
+    # -- the end of a wave ------------------------------------------------------------------------------
 
     @property
     def has_unsent(self) -> bool:
@@ -404,8 +666,7 @@ class PythonActions(BoardActions):
         for kind in self.mail.kinds:
             letters = sorted(self.outbox[kind.name], key=lambda letter: letter.message.sender)
             self.outbox[kind.name].clear()
-            if letters:
-                self.mail.send(self.now, kind, letters)
+            self._send(kind, letters)
 
 
 def _numbered_roles(roles: Iterable[tuple[str, str, int, Iterable[str]]]) -> list[NodeRole]:
@@ -415,3 +676,8 @@ def _numbered_roles(roles: Iterable[tuple[str, str, int, Iterable[str]]]) -> lis
         first = numbered[-1].nodes.stop if numbered else 0
         numbered.append(NodeRole(name, program, range(first, first + count), frozenset(handlers)))
     return numbered
+
+
+def fields_of(message: Any) -> dict[str, Any]:
+    """Return the fields of a message by name."""
+    return {name: value for name, value in vars(message).items() if name not in ("kind", "sender")}

@@ -21,34 +21,36 @@ returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gridcore.common.names import listed
 from gridcore.common.state import LATEST, NEVER, read, read_only
 from gridcore.network.links import Links
 from gridcore.nodes.board import Board
-from gridcore.nodes.kinds import MessageKind, Received
+from gridcore.nodes.kinds import MessageKind
+from gridcore.nodes.node_events import EVENT_NAMES, deferred_reason
 from gridcore.nodes.random_stream import RandomStream
 from gridcore.nodes.state import STATE, payload_entries
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.scheduling.nodes.python_actions import PythonActions
-from gridsim.scheduling.nodes.python_timers import Timer
+from gridsim.scheduling.nodes.python_timers import NodeTimer, from_word, to_word
 from gridsim.scheduling.nodes.python_view import PythonView
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
 
 __all__ = ["PythonCore"]
 
+_EVENTS: Any = EVENT_NAMES
 #: The core returns to the engine after this many events, for a checkpoint or a progress bar.
 STRIDE = 8192
-#: The engine checks for an endless loop once an instant has this many events: a constant, plus a number per
-#: node.
-MAX_INSTANT_EVENTS, MAX_INSTANT_EVENTS_PER_NODE = 2**16, 64
+#: The engine checks its limits once an instant has this many events: a constant, plus a number per node.
+MANY_EVENTS, MANY_EVENTS_PER_NODE = 2**16, 64
+#: An instant with more events is taken for an endless loop: a constant, plus a number per node and per task.
+MAX_EVENTS, MAX_EVENTS_PER_NODE, MAX_EVENTS_PER_TASK = 1_000_000, 100, 10
 
 
 class Phase(IntEnum):
@@ -57,7 +59,7 @@ class Phase(IntEnum):
     DELIVERIES = 0
     ACTS = 1
     RELEASES_AND_TIMERS = 2
-    NOTHING = 3
+    END = 3  # no event is due
 
 
 class PythonCore(PythonActions):
@@ -83,7 +85,7 @@ class PythonCore(PythonActions):
         programs: list[Any],
         roles: Iterable[tuple[str, str, int, Iterable[str]]],
         kinds: Iterable[tuple[Any, ...]],
-        timers: Sequence[str],
+        timers: Iterable[tuple[Any, ...]],
         neighbours: NDArray[np.int64],
         up: NDArray[np.bool_],
         release: Integers,
@@ -104,6 +106,8 @@ class PythonCore(PythonActions):
         until: str = "done",
         slots: Callable[[int], Any] | None = None,
         board: Board | None = None,
+        report_endless: Callable[..., Exception],
+        only_node: int = -1,
     ) -> None:
         super().__init__(
             links,
@@ -122,6 +126,7 @@ class PythonCore(PythonActions):
             observe=observe,
             at_once=at_once,
             board=board,
+            only_node=only_node,
         )
         self.programs, self.up, self.slots, self.report_lost = programs, up, slots, report_lost
         self.release, self.submitter, self.tasks = release.tolist(), submitter.tolist(), tasks.tolist()
@@ -131,9 +136,17 @@ class PythonCore(PythonActions):
         self.total, self.until = sum(self.tasks), until
         self.released = 0  # number of applications released so far
         self.events, self.finished, self.placed_at = 0, False, -1
-        self.limit, self.phase = NEVER, Phase.NOTHING  # the phase that was handled last
+        self.limit, self.phase = NEVER, Phase.END  # the phase that was handled last
         self.pause_at, self.needs_engine = STRIDE, False
         self.events_before = 0  # number of events before this instant
+        self.report_endless = report_endless
+        self.counts = dict.fromkeys(self._sorts(), 0)  # number of events by sort
+        self.latest = dict.fromkeys(self.counts, 0)  # the node that handled the latest one
+        self.stalled_at, self.stalled_counts = -1, self.counts  # counts when the clock stood still for long
+        self.sample_at = NEVER
+        self.sampler: Callable[[int], int] = _no_sampler
+        self.call_recorder: Any = None
+        self.is_recorded = np.zeros(self.nodes, np.bool_)
         self.handles_instant_messages = False
         self.begin(range(self.nodes))
 
@@ -147,13 +160,6 @@ class PythonCore(PythonActions):
         left yet: an event of the engine at that instant may belong to the same wave, after which `flush` must
         be called.
         """
-        try:
-            return self._advance(limit)
-        except AttributeError as error:
-            _explain(error, self.now)
-            raise
-
-    def _advance(self, limit: int) -> int:
         self.limit = limit
         if self.needs_engine:
             # return to the engine, which has an event at this instant and then checks its limits
@@ -166,6 +172,8 @@ class PythonCore(PythonActions):
             if self.finished:
                 return self.now
             at = self._next_instant()
+            if self.sample_at < min(at, self.limit) < NEVER:
+                self._run_sampler(min(at, self.limit))
             if at > self.limit or at == NEVER:
                 return NEVER
             if at > self.now:
@@ -197,15 +205,8 @@ class PythonCore(PythonActions):
         return self.phase is phase and (self.now >= self.limit or self._due_phase() is phase)
 
     def _has_to_pause(self) -> bool:
-        """Return whether the engine must have an event now; raise an error if the clock does not advance."""
-        events = self.events - self.events_before
-        max_events = MAX_INSTANT_EVENTS + MAX_INSTANT_EVENTS_PER_NODE * self.nodes
-        if events > 16 * (max_events + self.total):
-            raise self.error_type(
-                f"t = {self.now / NS} s: the simulated time does not advance: {events} events at this "
-                "instant, and more are due"
-            )
-        self.needs_engine = events > max_events
+        """Return whether the engine must have an event now."""
+        self._check_clock()
         if self.needs_engine or not self.has_unsent:
             self.pause_at = self.events + STRIDE
             return True
@@ -224,9 +225,10 @@ class PythonCore(PythonActions):
         self._reach(now)
         self.phase, self.limit = Phase.RELEASES_AND_TIMERS, now
 
-    def view_of(self, node: int, application: int) -> PythonView:
-        """Return the view of `node`, and make `application` known to the node."""
-        self.hold(node, application)
+    def view_of(self, node: int, application: int = -1) -> PythonView:
+        """Return the view of `node`, and make `application` known to the node unless it is -1."""
+        if application >= 0:
+            self.hold(node, application)
         return self.view(node)
 
     @property
@@ -239,7 +241,8 @@ class PythonCore(PythonActions):
         """Advance the clock to an event of the engine at `now` ns."""
         if not self.now <= now <= LATEST:
             raise ValueError(f"now must be in {self.now}..{LATEST} ns, got {now}")
-        self.now = now
+        if now > self.now:
+            self.now, self.events_before = now, self.events
 
     # -- events of the engine, and failures -------------------------------------------------------------
 
@@ -254,12 +257,50 @@ class PythonCore(PythonActions):
         """Release `tasks` tasks at `node` now, even if it is down; its messages are then lost."""
         self._give(node, application, tasks, "on_release")
 
+    def receive(self, sender: int, kind: str, fields: dict[str, Any], now: int) -> None:
+        """Deliver a message to `only_node` at `now` ns, from a node that does not exist.
+
+        If it is about an application, the sender knows it, and has the tasks that the message moves.
+
+        Raises
+        ------
+        ValueError
+            If there is no only node, or `sender` is that node.
+        """
+        if self.only_node < 0 or sender == self.only_node or not 0 <= sender < self.nodes:
+            raise ValueError(
+                f"sender must be in 0..{self.nodes - 1} and not {self.only_node}, the node, got {sender}"
+            )
+        self._reach(now)
+        self.phase, self.limit = Phase.DELIVERIES, now
+        declared = self.by_name.get(kind)
+        if declared is not None and declared.application_at >= 0:
+            tasks = fields.get("tasks", 0) if declared.moves_tasks else 0
+            self.hold(sender, fields.get("application", 0), tasks)
+        self.view(sender).send(self.only_node, kind, **fields)
+        self.flush()
+        message, number = self.received.pop().message, self.by_name[kind].number
+        if self.links.is_deferred(number):
+            self.read_only_reason = deferred_reason(kind)
+        try:
+            self._count(kind, self.only_node)
+            self._deliver(self.by_name[kind], self.only_node, message)
+        finally:
+            self.read_only_reason = ""
+        self.flush()
+
     def tick(self, nodes: ArrayLike, name: str, now: int) -> None:
         """Fire the timer `name` on each of `nodes`, at an event of the engine at `now` ns."""
         self.enter(now)
-        for node in np.asarray(nodes).tolist():
-            self.events += 1
-            self._fire(node, name, 0.0)
+        ticking = np.asarray(nodes).tolist()
+        if ticking:
+            self._count("on_timer", ticking[0], len(ticking))
+        for node in ticking:
+            number = self.timers_for(node).get(name, -1)
+            if number >= 0 and self.timer_kinds[number].handler != "on_timer":
+                self.call(node, self.timer_kinds[number].handler)
+            else:
+                self._call_on_timer(node, name, 0.0)
         self._continue_wave()
 
     def _continue_wave(self) -> None:
@@ -297,12 +338,15 @@ class PythonCore(PythonActions):
         pending_tasks = []
         for node, program in zip(np.asarray(nodes).tolist(), programs, strict=True):
             self.programs[node] = program
+            if self.is_recorded[node]:
+                self.call_recorder.failed(node)
+            self.forget_requests(node)
             self.timers.cancel_all(node)
             self.local.drop(node)
             if self.board is not None and not self.board.is_per_application:
                 self.board.fail(node, now)
-            pending_tasks += [(i, tasks) for i, tasks in self.held_tasks[node].items() if tasks]
-            self.held_tasks[node].clear()
+            pending_tasks += [(i, tasks) for i, tasks in self.holdings[node].items() if tasks]
+            self.holdings[node].clear()
         return pending_tasks
 
     def begin(self, nodes: Iterable[int]) -> None:
@@ -330,9 +374,9 @@ class PythonCore(PythonActions):
             return Phase.ACTS
         if self._release_is_due() or self.timers.first() <= self.now:
             return Phase.RELEASES_AND_TIMERS
-        if self.mail.next_direct(self.now, delayed=True) is not None:
+        if self.mail.next_direct(self.now, instant_only=False) is not None:
             return Phase.RELEASES_AND_TIMERS
-        return Phase.NOTHING
+        return Phase.END
 
     def _release_is_due(self) -> bool:
         return self.released < len(self.release) and self.release[self.released] <= self.now
@@ -348,8 +392,8 @@ class PythonCore(PythonActions):
         if "on_done" in self.handlers:
             ended = sorted(self.logged_completions(), key=lambda row: (row[1], row[0]))
             for machine, index, tasks in ended:
-                self.events += tasks
                 node = self.home[machine]
+                self._count("on_done", node, tasks)
                 for _ in range(tasks if self.handles(node, "on_done") else 0):
                     self.call(node, "on_done", self.application(index))
             self.flush()
@@ -359,11 +403,13 @@ class PythonCore(PythonActions):
     def _handle_wave(self) -> None:
         """Handle all messages that have arrived, and send the messages from their handlers."""
         for kind in self.mail.through_links:
-            for node, message in self.mail.take(kind, self.now):
-                self.events += 1
+            arrived = self.mail.take(kind, self.now)
+            if arrived:
+                self._count(kind.name, arrived[0][0], len(arrived))
+            for node, message in arrived:
                 self._deliver(kind, node, message)
         for _, _, node, kind, message in self.local.take(self.now):
-            self.events += 1
+            self._count(kind.name, node)
             self._handle_message(kind, node, message)
         self._handle_dropped()
         self.flush()
@@ -372,14 +418,21 @@ class PythonCore(PythonActions):
         """Handle the messages of deferred kinds that have arrived, by machine and time."""
         try:
             for kind, node, message in self.mail.drain(self.now):
-                self.events += 1
-                self.deferred_kind = kind
+                self._count(kind.name, node)
+                self.read_only_reason = deferred_reason(kind.name)
                 self._deliver(kind, node, message)
         finally:
-            self.deferred_kind = None
+            self.read_only_reason = ""
 
     def _deliver(self, kind: MessageKind, node: int, message: Any) -> None:
-        """Deliver a message to `node`, which then knows its application and must place its tasks."""
+        """Deliver a message to `node`, which then knows its application and must place its tasks.
+
+        A late answer is dropped, but not the tasks in it.
+        """
+        if kind.is_answer and message.request and not self.end_request(node, message.request):
+            if not kind.moves_tasks:
+                return
+            message.request = 0
         if kind.application_at >= 0:
             self.hold(node, message.application, message.tasks if kind.moves_tasks else 0)
         self._handle_message(kind, node, message)
@@ -399,8 +452,11 @@ class PythonCore(PythonActions):
 
     def _take_direct(self, kind: MessageKind) -> None:
         """Handle the first direct message of `kind`."""
-        self.events += 1
-        for node, message in self.mail.take_direct(kind):
+        arrived = self.mail.take_direct(kind)
+        if not arrived:
+            self.events += 1
+        for node, message in arrived:
+            self._count(kind.name, node)
             self._deliver(kind, node, message)
         self._handle_dropped()
 
@@ -408,15 +464,13 @@ class PythonCore(PythonActions):
         """Handle direct messages with a delay of 0, including new ones, in the order of sending."""
         if self.handles_instant_messages:
             return
-        limit = self.events + MAX_INSTANT_EVENTS + MAX_INSTANT_EVENTS_PER_NODE * self.nodes
+        limit = self.events + STRIDE
         self.handles_instant_messages = True
         try:
-            while (kind := self.mail.next_direct(self.now, delayed=False)) is not None:
+            while (kind := self.mail.next_direct(self.now, instant_only=True)) is not None:
                 if self.events > limit:
-                    raise self.error_type(
-                        f"t = {self.now / NS} s: nodes send messages with a delay of 0 endlessly, now of "
-                        f"kind {kind.name!r}"
-                    )
+                    limit += STRIDE
+                    self._check_clock()
                 self._take_direct(kind)
         finally:
             self.handles_instant_messages = False
@@ -431,13 +485,14 @@ class PythonCore(PythonActions):
             return
         members = sorted(self.acting[act])
         self.acting[act].clear()
-        self.events += len(members)
         if act == "reorder":
+            self.events += len(members)
             self.queues.reschedule(members, self.now)
             if self.placed_at < 0 and self.queues.enqueued >= self.total:
                 self.placed_at = self.now
                 self.finished = self.until == "placed"
             return
+        self._count(f"on_{act}", members[0] if act == "start" else self.home[members[0]], len(members))
         for member in members:
             node = member if act == "start" else self.home[member]
             is_due = self.up[node] and not (act == "idle" and self.queues.is_busy([member])[0])
@@ -447,7 +502,7 @@ class PythonCore(PythonActions):
     def _take_turns(self) -> None:
         """Call `on_act` of the nodes that requested it for this instant."""
         due = self.turns.due(self.now)
-        self.events += len(due)
+        self._count("on_act", due[0].node, len(due))
         for timer in due:
             self.turns.fire(timer)
         for node in dict.fromkeys(timer.node for timer in due):
@@ -459,23 +514,36 @@ class PythonCore(PythonActions):
     def _release_or_fire(self) -> None:
         """Handle direct messages and releases, or else timers."""
         is_direct = False
-        while (kind := self.mail.next_direct(self.now, delayed=True)) is not None:
+        while (kind := self.mail.next_direct(self.now, instant_only=False)) is not None:
             self._take_direct(kind)
             is_direct = True
         if self._release_is_due():
+            first = self.released
             while self._release_is_due():
-                index = self.released
                 self.released += 1
-                self.events += 1
+            node = self.release_nodes[self.submitter[first]]
+            self._count("on_release", node, self.released - first)
+            for index in range(first, self.released):
                 self._submit(index, self.tasks[index], "on_release")
             self._drain()
         elif not is_direct:
             for timer in self.timers.due(self.now):
-                self.events += 1
+                self._count(timer.name, timer.node)
                 if self.timers.fire(timer):
-                    self._fire(timer.node, self.timer_names[timer.name], timer.value)
+                    self._fire(timer)
 
-    def _fire(self, node: int, name: str, value: float) -> None:
+    def _fire(self, timer: NodeTimer) -> None:
+        """Call the handler of a timer."""
+        kind = self.timer_kinds[timer.name]
+        if timer.name == self.request_timer:
+            del self.pending_requests[int(timer.fields[0])]
+            self.call(timer.node, "on_timeout", self._request_of(timer))
+        elif kind.handler == "on_timer":
+            self._call_on_timer(timer.node, kind.name, timer.fields[0])
+        else:
+            self.call(timer.node, kind.handler, *timer.fields)
+
+    def _call_on_timer(self, node: int, name: str, value: float) -> None:
         if self.handles(node, "on_timer"):
             self.call(node, "on_timer", name, *([value] if self.handles(node, "value") else []))
 
@@ -514,14 +582,92 @@ class PythonCore(PythonActions):
 
     def call(self, node: int, handler: str, *arguments: Any) -> None:
         """Call a handler, and handle the messages that it sends with a delay of 0."""
-        getattr(self.programs[node], handler)(self.view(node), *arguments)
+        method = getattr(self.programs[node], handler)
+        if self.is_recorded[node]:
+            self.call_recorder.begin(node, handler, arguments)
+            self.recorder = self.call_recorder
+            method(self.view(node), *arguments)
+            self.recorder = None
+            self.call_recorder.end()
+        else:
+            method(self.view(node), *arguments)
         self._handle_instant_messages()
+
+    # -- counts of events -------------------------------------------------------------------------------
+
+    def _sorts(self) -> list[str | int]:
+        """Return the sorts of events: names of kinds of messages, of handlers, and numbers of timers."""
+        linked = [kind.name for kind in self.mail.kinds]
+        local = [kind.name for kind in self.local.kinds]
+        return [*linked, *_EVENTS, *local, *range(len(self.timer_kinds))]
+
+    def _count(self, sort: str | int, node: int, events: int = 1) -> None:
+        """Count events of one sort, the first of which is at `node`."""
+        self.events += events
+        self.counts[sort] += events
+        self.latest[sort] = node
+
+    def _described(self, sort: str | int) -> tuple[str, str, str]:
+        """Return (``"message"``, ``"timer"`` or ``"event"``; name; handler) of a sort of events."""
+        if isinstance(sort, int):
+            return "timer", self.timer_kinds[sort].name, self.timer_kinds[sort].handler
+        if sort in _EVENTS:
+            return "event", sort, sort
+        return "message", sort, self.by_name[sort].handlers[self.role_number(self.latest[sort])] or ""
+
+    def activity(self) -> list[tuple[str, str, str, int, int]]:
+        """Return what nodes have handled since this core was made, the most frequent first.
+
+        Each entry is (``"message"``, ``"timer"`` or ``"event"``; name; handler; number of events; a node).
+        """
+        frequent = sorted(filter(self.counts.get, self.counts), key=lambda sort: -self.counts[sort])
+        return [(*self._described(sort), self.counts[sort], self.latest[sort]) for sort in frequent]
+
+    def _check_clock(self) -> None:
+        """Raise an error if the clock has stood still for too many events."""
+        events = self.events - self.events_before
+        if events <= MANY_EVENTS + MANY_EVENTS_PER_NODE * self.nodes:
+            return
+        self.needs_engine = True
+        if self.stalled_at != self.now:
+            self.stalled_at, self.stalled_counts = self.now, dict(self.counts)
+        if events > MAX_EVENTS + MAX_EVENTS_PER_NODE * self.nodes + MAX_EVENTS_PER_TASK * self.total:
+            counts = {sort: count - self.stalled_counts[sort] for sort, count in self.counts.items()}
+            sort = max(counts, key=counts.__getitem__)
+            raise self.report_endless(events, counts[sort], *self._described(sort), self.latest[sort])
+
+    # -- observers --------------------------------------------------------------------------------------
+
+    def sample(self, first: int, sampler: Callable[[int], int]) -> None:
+        """Call `sampler` at `first` ns, when all events before that are handled, and then when it asks to.
+
+        It gets the instant, reads programs and views, and returns the instant (ns) of the next call.  It adds
+        no event, so that the run takes the same course without it; nodes cannot act meanwhile.
+        """
+        self.sample_at, self.sampler = first, sampler
+
+    def sample_rest(self) -> None:
+        """Call the sampler at its instants up to the present one, at the end of the run."""
+        self._run_sampler(self.now + 1)
+
+    def _run_sampler(self, end: int) -> None:
+        """Call the sampler at each of its instants before `end` ns."""
+        now = self.now
+        self.read_only_reason, self.is_observed = "a column of Observe, which may only read", True
+        while self.sample_at < end:
+            self.now = self.sample_at
+            self.sample_at = self.sampler(self.now)
+        self.now, self.read_only_reason, self.is_observed = now, "", False
+
+    def record_calls(self, recorder: Any, is_recorded: NDArray[np.bool_]) -> None:
+        """Report the handler calls of some nodes to a `gridsim.scheduling.nodes.diary.Recorder`."""
+        self.call_recorder, self.is_recorded = recorder, is_recorded
 
     # -- checkpoints ------------------------------------------------------------------------------------
 
     def held(self) -> Integers:
         """Return rows (node, application, tasks): the applications nodes know, and their tasks to place."""
-        rows = [(u, i, tasks) for u, held in enumerate(self.held_tasks) for i, tasks in held.items()]
+        rows = [(u, i, tasks) for u, of_node in enumerate(self.holdings) for i, tasks in of_node.items()]
         return np.array(sorted(rows), np.int64).reshape(-1, 3)
 
     def getstate(self) -> dict[str, Any]:
@@ -554,7 +700,9 @@ class PythonCore(PythonActions):
                 "turn_number": self.turns.number,
                 "completed": _table(completed, 3),
                 "timers": _table([(t.time, t.number, t.node, t.name) for t in timers], 4),
-                "values": np.array([t.value for t in timers], np.float64),
+                "values": np.array([self._value(t) for t in timers], np.float64),
+                "fields": np.array([word for t in timers for word in self._words(t)], np.int64),
+                "requests": np.array(self.request_counts, np.int64),
                 "held": self.held(),
                 **{act: np.array(sorted(members), np.int64) for act, members in self.acting.items()},
                 "random": _table(random, 2),
@@ -572,7 +720,8 @@ class PythonCore(PythonActions):
             nodes=self.nodes,
             machines=self.queues.machines,
             applications=len(self.submitter),
-            names=len(self.timer_names),
+            requesters=len(self.request_counts),
+            names=len(self.timer_kinds),
             phases=len(Phase),
             up_to_releases=len(self.release) + 1,
         )
@@ -580,15 +729,18 @@ class PythonCore(PythonActions):
         self.events_before, self.needs_engine, self.finished = self.events, False, False
         self.phase, self.released = Phase(entries["phase"]), entries["released"]
         self.mail.n_direct, self.placed_at = entries["directs"], entries["placed"] - 1
-        rows: Any = zip(entries["timers"].tolist(), entries["values"].tolist(), strict=True)
-        timers = [Timer._make([*numbers, value]) for numbers, value in rows]
-        turns = [Timer._make([*numbers, 0, 0.0]) for numbers in entries["turns"].tolist()]
-        self.timers.restore(sorted(timers, key=lambda timer: timer.number), entries["number"])
-        self.turns.restore(sorted(turns, key=lambda timer: timer.number), entries["turn_number"])
+        timers = self._restored_timers(entries)
+        self.timers.restore(timers, entries["number"])
+        self.request_counts = entries["requests"].tolist()
+        self.pending_requests = {
+            int(timer.fields[0]): timer for timer in self.timers.pending() if timer.name == self.request_timer
+        }
+        turns = [NodeTimer(time, number, node, 0, ()) for time, number, node in entries["turns"].tolist()]
+        self.turns.restore(turns, entries["turn_number"])
         self.unread_completions.clear()
         for machine, application, tasks in entries["completed"].tolist():
             self.unread_completions.setdefault(machine, {})[application] = tasks
-        self.held_tasks = [{} for _ in range(self.nodes)]
+        self.holdings = [{} for _ in range(self.nodes)]
         for node, application, tasks in entries["held"].tolist():
             self.hold(node, application, tasks)
         self.views.clear()
@@ -603,20 +755,58 @@ class PythonCore(PythonActions):
         if self.board is not None:
             self.board.setstate(state)
 
+    def _value(self, timer: NodeTimer) -> float:
+        """Return the value of a timer that `on_timer` handles, for a state; 0.0 for others."""
+        return timer.fields[0] if self.timer_kinds[timer.name].handler == "on_timer" else 0.0
+
+    def _words(self, timer: NodeTimer) -> list[int]:
+        """Return the fields of a timer that has its own handler, for a state."""
+        kinds = self.timer_kinds[timer.name].fields.values()
+        if timer.name != self.request_timer:
+            return [to_word(kind, value) for kind, value in zip(kinds, timer.fields, strict=False)]
+        types = [int, int, int, *self.mail.kinds[int(timer.fields[2])].types[:-1]]
+        words = [to_word(kind, value) for kind, value in zip(types, timer.fields, strict=True)]
+        return words + [0] * (len(kinds) - len(words))
+
+    def _restored_timers(self, entries: Mapping[str, Any]) -> list[NodeTimer]:
+        """Return the timers of a state; raise ValueError if it is invalid."""
+        kinds = [self.timer_kinds[name] for name in entries["timers"][:, 3]]
+        if (count := sum(len(kind.fields) for kind in kinds)) != len(entries["fields"]):
+            raise ValueError(f"state['fields'] must have {count} numbers, got {len(entries['fields'])}")
+        words, timers = iter(entries["fields"].tolist()), []
+        for kind, numbers, value in zip(
+            kinds, entries["timers"].tolist(), entries["values"].tolist(), strict=True
+        ):
+            time, number, node, name = numbers
+            fields: tuple[float, ...] = (value,)
+            if kind.handler != "on_timer":
+                fields = tuple(from_word(field, next(words)) for field in kind.fields.values())
+            if name == self.request_timer:
+                fields = self._restored_request(node, fields, entries)
+            timers.append(NodeTimer(time, number, node, name, fields))
+        return timers
+
+    def _restored_request(
+        self, node: int, words: tuple[float, ...], entries: Mapping[str, Any]
+    ) -> tuple[float, ...]:
+        """Return the fields of the timer of a request; raise ValueError if they are invalid."""
+        number, to, kind_number = map(int, words[:3])
+        counted, of_node = divmod(number - 1, self.nodes)
+        if number < 1 or of_node != node or counted >= entries["requests"][node]:
+            raise ValueError("state['fields'] must have the numbers of requests that its nodes have sent")
+        kinds = self.mail.kinds
+        is_request = 0 <= kind_number < len(kinds) and kinds[kind_number].answers
+        if not 0 <= to < self.nodes or not is_request:
+            raise ValueError("state['fields'] must have receivers and kinds of requests")
+        types = kinds[kind_number].types[:-1]
+        values = [from_word(kind, int(word)) for kind, word in zip(types, words[3:], strict=False)]
+        return number, to, kind_number, *values
+
 
 def _table(rows: Sequence[tuple[int, ...]], columns: int) -> Integers:
     return np.array(rows, np.int64).reshape(-1, columns)
 
 
-def _explain(error: AttributeError, now: int) -> None:
-    """Add the known attributes to the error of a handler that reads an unknown one of a view or a message."""
-    owner = error.obj
-    if isinstance(owner, PythonView):
-        subject = f"node {owner.node}: the view"
-        known = [name for name in dir(PythonView) if not name.startswith("_")]
-    elif isinstance(owner, Received):
-        subject, known = f"a message of the kind {owner.kind!r}", [*vars(owner)]
-    else:
-        return
-    text = f"t = {now / NS} s: {subject} has no {error.name!r}; {listed(known, error.name or '')}"
-    error.args, error.obj = (text,), None
+def _no_sampler(now: int) -> int:
+    """Return `NEVER`: there is no sampler."""
+    return NEVER

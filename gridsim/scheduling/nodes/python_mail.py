@@ -106,18 +106,18 @@ class Mail:
         """Return (receiver, message) of the messages of `kind` that have arrived, by receiver and order."""
         return [*self._unpack(kind, self.links.take(kind.number, now))]
 
-    def next_direct(self, now: int, *, delayed: bool) -> MessageKind | None:
+    def next_direct(self, now: int, *, instant_only: bool) -> MessageKind | None:
         """Return the kind of the first direct message that has arrived; None if there is none.
 
         Parameters
         ----------
-        delayed
-            Whether to include the kinds with a delay above 0.
+        instant_only
+            Whether to leave out the kinds with a delay above 0.
         """
         arrived = []
         for kind in self.direct:
             at, number = self.links.next_delivery(kind.number)
-            if at <= now and (delayed or kind.delay == 0):
+            if at <= now and not (instant_only and kind.delay > 0):
                 arrived.append((at, number, kind))
         return min(arrived)[2] if arrived else None  # the numbers differ, so that kinds are not compared
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from gridcore.common.state import NEVER
+import numpy as np
+
+from gridcore.common.state import NEVER, read
 from gridcore.nodes.kinds import MessageKind
 from gridcore.nodes.payloads import Payloads
-from gridcore.nodes.state import LocalMessage, local_entries, read_local
+from gridcore.nodes.state import LOCAL
 
-__all__ = ["LocalMail", "Timer", "Timers"]
+__all__ = ["LocalMail", "NodeTimer", "Timers", "from_word", "to_word"]
 
 
-class Timer(NamedTuple):
+class NodeTimer(NamedTuple):
     """A timer that is set.
 
     Parameters
@@ -25,18 +27,20 @@ class Timer(NamedTuple):
         Its position in the order of setting.
     name
         The number of its name, in the order of declaration.
+    fields
+        The arguments of its handler; of a timer that `NodeProgram.on_timer` handles, its value.
     """
 
     time: int
     number: int
     node: int
     name: int
-    value: float
+    fields: tuple[float, ...]
 
     @property
-    def key(self) -> tuple[int, int, float]:
+    def key(self) -> tuple[int, int, tuple[float, ...]]:
         """What distinguishes it from other timers of its node."""
-        return self.time, self.name, self.value
+        return self.time, self.name, self.fields
 
 
 class Timers:
@@ -44,29 +48,35 @@ class Timers:
 
     def __init__(self, nodes: int) -> None:
         self.number = 0  # number of timers set so far
-        self._set: list[dict[tuple[int, int, float], Timer]] = [{} for _ in range(nodes)]
-        self._queue: list[Timer] = []  # a heap; it may have cancelled timers
+        self._set: list[dict[tuple[int, int, tuple[float, ...]], NodeTimer]] = [{} for _ in range(nodes)]
+        self._queue: list[NodeTimer] = []  # a heap; it may have cancelled timers
 
-    def set(self, time: int, node: int, name: int = 0, value: float = 0.0) -> None:
-        """Set a timer, unless the node has the same one (name, instant and value) already."""
-        timer = Timer(time, self.number, node, name, value)
+    def set(self, time: int, node: int, name: int = 0, fields: tuple[float, ...] = ()) -> NodeTimer:
+        """Set a timer, unless the node has the same one (name, instant and fields) already; return it."""
+        timer = NodeTimer(time, self.number, node, name, fields)
         if timer.key not in self._set[node]:
             self.number += 1
             self._set[node][timer.key] = timer
             heappush(self._queue, timer)
+        return self._set[node][timer.key]
 
-    def cancel(self, node: int, name: int) -> None:
-        """Cancel the timers `name` of `node`."""
-        for timer in [timer for timer in self._set[node].values() if timer.name == name]:
-            del self._set[node][timer.key]
+    def cancel(self, node: int, name: int, fields: Mapping[int, float]) -> None:
+        """Cancel the timers `name` of `node` that have `fields`, by their position."""
+        for timer in self.of(node):
+            if timer.name == name and all(timer.fields[k] == value for k, value in fields.items()):
+                del self._set[node][timer.key]
 
     def cancel_all(self, node: int) -> None:
         """Cancel all timers of `node`."""
         self._set[node].clear()
 
-    def is_set(self, timer: Timer) -> bool:
+    def is_set(self, timer: NodeTimer) -> bool:
         """Return whether a timer has neither fired nor been cancelled."""
         return self._set[timer.node].get(timer.key) is timer
+
+    def of(self, node: int) -> list[NodeTimer]:
+        """Return the timers of `node`, in the order of setting."""
+        return list(self._set[node].values())
 
     def first(self) -> int:
         """Return when the next timer fires, ns; `NEVER` if there is none."""
@@ -74,7 +84,7 @@ class Timers:
             heappop(self._queue)
         return self._queue[0].time if self._queue else NEVER
 
-    def due(self, now: int) -> list[Timer]:
+    def due(self, now: int) -> list[NodeTimer]:
         """Return the timers that fire by `now` ns, by node, name and order of setting.
 
         They remain set until `fire`, so that one that fires first may still cancel another one.
@@ -84,25 +94,39 @@ class Timers:
             due.append(heappop(self._queue))
         return sorted(due, key=lambda timer: (timer.node, timer.name, timer.number))
 
-    def fire(self, timer: Timer) -> bool:
+    def fire(self, timer: NodeTimer) -> bool:
         """Remove a timer; return False if it has been cancelled."""
         is_set = self.is_set(timer)
         if is_set:
             del self._set[timer.node][timer.key]
         return is_set
 
-    def pending(self) -> list[Timer]:
+    def pending(self) -> list[NodeTimer]:
         """Return the timers that are set, in the order of setting."""
-        timers = [timer for of_node in self._set for timer in of_node.values()]
+        timers = [timer for node in range(len(self._set)) for timer in self.of(node)]
         return sorted(timers, key=lambda timer: timer.number)
 
-    def restore(self, timers: Sequence[Timer], number: int) -> None:
-        """Have the timers of a saved state, in the order of setting."""
+    def restore(self, timers: Sequence[NodeTimer], number: int) -> None:
+        """Have the timers of a saved state, and the number of timers set so far."""
         self.__init__(len(self._set))  # type: ignore[misc]
-        for timer in timers:
+        for timer in sorted(timers, key=lambda timer: timer.number):
             self.number = timer.number
-            self.set(timer.time, timer.node, timer.name, timer.value)
+            self.set(timer.time, timer.node, timer.name, timer.fields)
         self.number = number
+
+
+def to_word(kind: Any, value: float) -> int:
+    """Return a field of the type ``int`` or ``float`` as 64 bits of a state."""
+    return int(np.float64(value).view(np.int64)) if kind is float else int(value)
+
+
+def from_word(kind: Any, word: int) -> float:
+    """Return the field of the type ``int`` or ``float`` that has the 64 bits `word`."""
+    return float(np.int64(word).view(np.float64)) if kind is float else int(word)
+
+
+#: A local message: its instant (ns), its number in the order of sending, its node, its kind, and itself.
+LocalMessage: TypeAlias = tuple[int, int, int, MessageKind, Any]
 
 
 class LocalMail:
@@ -133,11 +157,48 @@ class LocalMail:
         """Drop the messages of a node that fails."""
         self._queue = sorted(entry for entry in self._queue if entry[2] != node)
 
+    def of(self, node: int) -> list[LocalMessage]:
+        """Return the messages under way to `node`, in the order of sending."""
+        return sorted((entry for entry in self._queue if entry[2] == node), key=lambda entry: entry[1])
+
     def entries(self, payloads: Payloads) -> tuple[dict[str, Any], list[Any]]:
-        """Return the entries of a state, and all arrays in messages, those of `payloads` first."""
-        return local_entries(self._queue, self.number, self.kinds, payloads.arrays)
+        """Return the entries of a state, and all arrays in messages, those of `payloads` first.
+
+        ``local`` has the columns time, number, node and number of the kind; ``local_fields`` has the fields
+        of all messages, 64 bits each; the field of an array is its number.
+        """
+        arrays, rows, words = list(payloads.arrays), [], []
+        for time, number, node, kind, message in sorted(self._queue, key=lambda entry: entry[1]):
+            rows.append((time, number, node, self.kinds.index(kind)))
+            for name, declared, code in zip(kind.fields, kind.types, kind.type_codes, strict=True):
+                value = getattr(message, name)
+                if code == 2:
+                    arrays.append(value)
+                    value = len(arrays) - 1
+                words.append(to_word(declared, value))
+        local = np.array(rows, np.int64).reshape(-1, 4)
+        words_array = np.array(words, np.int64)
+        return {"local": local, "local_fields": words_array, "local_number": self.number}, arrays
 
     def read(self, state: Any, payloads: Payloads) -> None:
-        """Have the messages of a saved state, whose arrays are in `payloads`."""
-        messages, self.number = read_local(state, self.kinds, self.nodes, payloads)
-        self._queue = sorted(messages)
+        """Have the messages of a saved state, whose arrays are removed from `payloads`.
+
+        Raises
+        ------
+        ValueError
+            If the entries are invalid.
+        """
+        entries = read(state, LOCAL, nodes=self.nodes, kinds=len(self.kinds))
+        words, self._queue, self.number = iter(entries["local_fields"].tolist()), [], entries["local_number"]
+        for time, number, node, index in entries["local"].tolist():
+            kind = self.kinds[index]
+            message = kind.type()
+            message.sender = node
+            for name, declared, code in zip(kind.fields, kind.types, kind.type_codes, strict=True):
+                word = next(words, None)
+                if word is None:
+                    count = len(entries["local_fields"])
+                    raise ValueError(f"state['local_fields'] must have all fields, got {count} numbers")
+                setattr(message, name, payloads.fetch(word) if code == 2 else from_word(declared, word))
+            self._queue.append((time, number, node, kind, message))
+        self._queue.sort()

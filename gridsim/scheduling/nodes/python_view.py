@@ -29,6 +29,18 @@ class PythonView:
         self._core, self._node, self._slots = core, node, slots
         self._neighbours: tuple[int, ...] | None = None
 
+    def __repr__(self) -> str:
+        core, node = self._core, self._node
+        running = self.tasks - self.waiting
+        parts = [f"machine {self.machine}", f"{self.waiting} waiting and {running} running tasks"]
+        holdings = [f"{tasks} of application {i}" for i, tasks in core.held_by(node).items() if tasks]
+        if holdings:
+            parts.append(f"tasks to place: {', '.join(holdings)}")
+        timers = [f"{name} at {instant / 1e9} s" for _, instant, name, _ in core.timers_of(node)]
+        if timers:
+            parts.append(f"timers: {', '.join(timers)}")
+        return f"<View of node {node}, t = {self.now} s: {'; '.join(parts)}>"
+
     # -- what a node sees -------------------------------------------------------------------------------
 
     @property
@@ -116,7 +128,7 @@ class PythonView:
 
     def sample(self, grid: SummaryGrid, release: int | None = None) -> NDArray[np.uint32]:
         """Return how many more tasks this machine could take: uint32[nS, nW, nA] on `grid`."""
-        return self._core.sample(self.machine, grid, self._core.now if release is None else release)
+        return self._core.availability_of(self.machine, grid, self._core.now if release is None else release)
 
     @property
     def board(self) -> PythonBoard:
@@ -125,7 +137,7 @@ class PythonView:
 
     def held(self, application: int) -> int:
         """Return the number of tasks of `application` that this node must still place."""
-        return self._core.tasks_to_place(self._node, self._converted(int, application, "application"))
+        return self._core.tasks_to_place(self._node, self._convert(int, application, "application"))
 
     def application(self, index: int) -> Any:
         """Return an application that this node knows."""
@@ -153,50 +165,61 @@ class PythonView:
         """Enqueue `tasks` tasks of `application` on this machine."""
         self._core.check_may_act(self._node)
         index = self._known_application(application)
-        self._core.enqueue(self._node, index, self._converted(int, tasks, "tasks"))
+        self._core.enqueue(self._node, index, self._convert(int, tasks, "tasks"))
 
     def take(self, application: int, tasks: int) -> int:
         """Withdraw up to `tasks` waiting tasks of `application` from the queue; return their number."""
         self._core.check_may_act(self._node)
         index = self._known_application(application)
-        return self._core.take(self._node, index, self._converted(int, tasks, "tasks"))
+        return self._core.take(self._node, index, self._convert(int, tasks, "tasks"))
 
     def send(self, to: int, kind: str, **fields: Any) -> None:
         """Send a message to node `to`."""
         self._core.check_may_act(self._node)
-        self._core.send(self._node, self._converted(int, to, "the receiver"), kind, fields)
+        self._core.send(self._node, self._convert(int, to, "the receiver"), kind, fields)
+
+    def request(self, to: int, kind: str, timeout: float, **fields: float) -> int:
+        """Send a message of a kind that has an ``answer``, wait for an answer, and return its number."""
+        self._core.check_may_act(self._node)
+        to = self._convert(int, to, "the receiver")
+        timeout = self._convert(float, timeout, f"the timeout of {kind!r}")
+        return self._core.request(self._node, to, kind, timeout, fields)
+
+    def reply(self, message: Any, kind: str, **fields: Any) -> None:
+        """Send an answer to the sender of `message`, a request that the node has received."""
+        self._core.check_reply(self._node, message.kind, kind)
+        self.send(message.sender, kind, request=message.request, **fields)
 
     def later(self, seconds: float, kind: str, **fields: Any) -> None:
         """Send a message of a local kind to this node; it arrives after `seconds`."""
         self._core.check_may_act(self._node)
         self._core.later(self._node, seconds, kind, fields)
 
-    def timer(self, seconds: float, name: str, value: float = 0.0) -> None:
-        """Call `NodeProgram.on_timer` with `name` after `seconds`, unless the machine fails before that."""
+    def timer(self, seconds: float, name: str, value: float | None = None, **fields: float) -> None:
+        """Call the handler of the timer `name` after `seconds`, unless the machine fails before that."""
         self._core.check_may_act(self._node)
-        seconds = self._converted(float, seconds, f"the timer {name!r}")
-        value = self._converted(float, value, f"the value of the timer {name!r}")
-        self._core.set_timer(self._node, name, seconds, value)
+        seconds = self._convert(float, seconds, f"the timer {name!r}")
+        self._core.set_timer(self._node, name, seconds, value, fields)
 
-    def at(self, instant: int, name: str, value: float = 0.0) -> None:
+    def at(self, instant: int, name: str, value: float | None = None, **fields: float) -> None:
         """Set a timer as `timer` does, for an exact instant in ns (`now_ns`)."""
         self._core.check_may_act(self._node)
-        instant = self._converted(int, instant, f"the instant of the timer {name!r}")
-        value = self._converted(float, value, f"the value of the timer {name!r}")
-        self._core.set_timer_at(self._node, name, instant, value)
+        instant = self._convert(int, instant, f"the instant of the timer {name!r}")
+        self._core.set_timer_at(self._node, name, instant, value, fields)
 
     def act(self, seconds: float = 0.0) -> None:
         """Call `NodeProgram.on_act` once after `seconds`."""
         self._core.check_may_act(self._node)
         self._core.act_after(self._node, float(seconds))
 
-    def cancel(self, name: str) -> None:
-        """Cancel all timers `name` of this node that have not fired."""
+    def cancel(self, name: str, **fields: float) -> None:
+        """Cancel the timers `name` of this node that have not fired, or only those with these `fields`."""
         self._core.check_may_act(self._node)
-        self._core.cancel_timers(self._node, name)
+        self._core.cancel_timers(self._node, name, fields)
 
     def note(self, table: str, **values: float) -> None:
         """Add a row to a table of the result."""
+        self._core.check_may_note(self._node)
         self._core.add_note(self._node, table, values)
 
     def decide(
@@ -213,18 +236,19 @@ class PythonView:
         age: float = math.nan,
     ) -> None:
         """Record a decision for `Result.why`, if decisions are recorded."""
+        self._core.check_may_note(self._node)
         columns: dict[str, float] = {"machine": machine, "task": task, "tasks": tasks, "among": among}
         columns |= {"saw": saw, "limit": limit, "age": age}
         self._core.record_decision(self._node, action, self._known_application(application), columns)
 
     # -- arguments --------------------------------------------------------------------------------------
 
-    def _converted(self, kind: Any, value: Any, name: str) -> Any:
-        """Return `value`, an argument called `name`, as an ``int`` or ``float``."""
+    def _convert(self, kind: Any, value: Any, name: str) -> Any:
+        """Convert `value`, an argument called `name`, to an ``int`` or ``float``."""
         return self._core.convert(kind, value, self._node, name)
 
     def _known_application(self, index: Any) -> int:
         """Return `index` as an integer; raise SchedulerError if this node does not know the application."""
-        number: int = self._converted(int, index, "application")
+        number: int = self._convert(int, index, "application")
         self._core.check_known(self._node, number)
         return number

@@ -19,11 +19,17 @@ from gridsim.support.state import unpack
 from gridsim.testing.resuming import snapshot
 from tests.scheduling.nodes.test_message_core import scenarios
 
-RECORDED: Any = ("schedule", "messages", "decisions")
+
+def _length_of_view(node: Any, view: Any) -> int:
+    return len(repr(view))
+
+
+RECORDED: Any = ("schedule", "messages", "decisions", "events")
+OBSERVE = gs.Observe(every=1.0, columns={"hints": "hints", "work": "view.work", "view": _length_of_view})
 
 
 def nbytes_of(values: Any, weight: float) -> int:
-    return int(8 * values.size + abs(weight))
+    return 8 * len(values.ravel()) + int(abs(weight))
 
 
 class Everything(gs.NodeProgram):
@@ -35,6 +41,7 @@ class Everything(gs.NodeProgram):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.kept: list[tuple[int, int, int]] = []  # application, tasks, hops
+        self.kept_requests: list[tuple[int, int]] = []  # sender, number
         self.known: set[int] = set()  # applications
         self.hints = 0
         self.left = 12  # actions without a cause
@@ -42,7 +49,7 @@ class Everything(gs.NodeProgram):
     def others(self, view: Any) -> int:
         """Return a random neighbour, or the node itself."""
         nodes = (*view.neighbours, view.node)
-        return nodes[int(view.random.integers(len(nodes)))]
+        return int(nodes[int(view.random.integers(len(nodes)))])
 
     def do(self, view: Any) -> None:
         self.left -= 1
@@ -55,8 +62,17 @@ class Everything(gs.NodeProgram):
         view.timer(float(view.random.integers(3)), "tick", float(view.random.integers(2)))
         view.at(view.now_ns + int(view.random.integers(2)) * 10**9, "tock")
 
+    def set_alarm(self, view: Any) -> None:
+        view.timer(float(view.random.integers(2)), "alarm", number=int(view.random.integers(2)))
+        view.at(view.now_ns, "alarm", number=1, weight=view.work)
+
+    def on_alarm(self, view: Any, number: int, weight: float = 0.5) -> None:
+        view.note("seen", node=number, board=weight, at=view.now)
+        self.do(view)
+
     def cancel(self, view: Any) -> None:
         view.cancel("tick")
+        view.cancel("alarm", number=int(view.random.integers(2)))
 
     def act_later(self, view: Any) -> None:
         view.act(float(view.random.integers(2)))
@@ -70,6 +86,27 @@ class Everything(gs.NodeProgram):
     def nudge(self, view: Any) -> None:
         view.send(self.others(view), "nudge", left=int(view.random.integers(3)))
 
+    def ask(self, view: Any) -> None:
+        number = view.request(
+            self.others(view), "ask", timeout=float(view.random.integers(1, 4)), job=self.left
+        )
+        view.note("seen", node=number, board=0.0, at=view.now)
+
+    def on_ask(self, view: Any, message: Any) -> None:
+        if message.job % 3 and message.request:
+            view.reply(message, "offer", price=view.work)
+        elif message.request:
+            self.kept_requests.append((message.sender, message.request))
+            view.timer(1.5, "offer")
+
+    def on_offer(self, view: Any, message: Any) -> None:
+        view.note("seen", node=message.request, board=message.price, at=view.now)
+        self.do(view)
+
+    def on_timeout(self, view: Any, request: Any) -> None:
+        view.note("seen", node=request.number, board=float(request.job), at=float(request.to))
+        self.do(view)
+
     def call(self, view: Any) -> None:
         view.send(self.others(view), "call", at=view.now_ns)
 
@@ -82,8 +119,12 @@ class Everything(gs.NodeProgram):
         view.send(self.others(view), "matrix", values=values, weight=float(view.random.integers(100)))
 
     def publish(self, view: Any) -> None:
-        view.publish(view.work, falling=bool(view.random.integers(2)))
-        view.note("seen", node=view.node, board=float(np.minimum(view.board.values, 1e9).sum()), at=view.now)
+        view.publish(
+            queue=view.waiting, work=view.work, falling=("work",) if view.random.random() < 0.5 else False
+        )
+        view.board.add(self.others(view), 1.5, "queue")
+        shown = float(np.minimum(view.board.work, 1e9).sum()) + min(view.board[view.node, "queue"], 1e9)
+        view.note("seen", node=view.board.least(1, "queue")[0], board=shown, at=view.now)
 
     def withdraw(self, view: Any) -> None:
         queued = [row for row in view.queued if row[0] in self.known]  # by this node, or by another one here
@@ -100,8 +141,8 @@ class Everything(gs.NodeProgram):
         view.note("seen", node=view.machine, board=min(view.minimum_stretch, 1e9), at=float(self.hints))
 
     actions = (
-        "set_timer", "cancel", "act_later", "tell", "hint", "nudge", "call", "think", "matrix", "publish",
-        "withdraw", "read",
+        "set_timer", "set_alarm", "cancel", "act_later", "tell", "hint", "nudge", "ask", "call", "think",
+        "matrix", "publish", "withdraw", "read",
     )  # fmt: skip
 
     def place(self, view: Any, application: int, tasks: int, hops: int) -> None:
@@ -148,8 +189,12 @@ class Everything(gs.NodeProgram):
     def on_think(self, view: Any, message: Any) -> None:
         view.send(self.others(view), "nudge", left=int(message.values.sum()) % 2)
 
-    def on_timer(self, view: Any, name: str, value: float) -> None:
-        if name == "place":
+    def on_timer(self, view: Any, name: str, value: float) -> None:  # type: ignore[override]
+        if name == "offer":
+            for sender, number in self.kept_requests:
+                view.send(sender, "offer", request=number, price=0.5)
+            self.kept_requests = []
+        elif name == "place":
             kept, self.kept = self.kept, []
             for application, tasks, hops in kept:
                 self.place(view, application, tasks, hops + 1)
@@ -196,10 +241,13 @@ class Scheduler(gs.BoardScheduler, frozen=True, kw_only=True):
         "hint": gs.Message(10, deferred=True, value=float),
         "nudge": gs.Message(0, delay=0.0, counted=False, left=int),
         "call": gs.Message(50, delay=1.0, at=int),
+        "ask": gs.Message(60, answer="offer", job=int),
+        "offer": gs.Message(80, price=float),
         "think": gs.Message(None, values=gs.array(int), weight=float),
         "matrix": gs.Message(nbytes_of, values=gs.array(float), weight=float),
     }
-    timers = ("tock", "tick", "place")
+    timers = ("tock", "tick", "place", "offer")
+    numbers = ("work", "queue")
     tables: ClassVar[dict[str, dict[str, type]]] = {"seen": {"node": int, "board": float, "at": float}}
     decision_words: ClassVar[Any] = {"keep": ("kept them, with {saw} s of work", "work", "s")}
     decision_verbs: ClassVar[Any] = {"keep": "keeps"}
@@ -247,7 +295,8 @@ def schedulers(draw: st.DrawFn, machines: int) -> gs.Scheduler:
         degree=min(machines, 3),
         detection=draw(st.sampled_from([0.0, 1.0])),
         age=draw(st.sampled_from([0.0, 1.5])),
-        refresh=draw(st.sampled_from(["continuous", "periodic", "individual"])),
+        refresh=draw(st.sampled_from(["continuous", "periodic", "individual", "decisions"])),
+        batch=2,
         error=draw(st.sampled_from([0.0, 0.3])),
         machines=machines,
     )
@@ -260,8 +309,7 @@ def runs(draw: st.DrawFn) -> tuple[gs.Scenario, gs.Scheduler]:
 
 
 def tables(result: gs.Result) -> dict[str, Any]:
-    names = ("message_log", "decisions", "seen", "schedule", "arrivals")
-    return {name: result.tables[name] for name in names}
+    return dict(result.tables)
 
 
 @given(runs())
@@ -270,9 +318,11 @@ def test_python_nodes_have_the_messages_and_digest_of_interpreted_ones(
 ) -> None:
     scenario, scheduler = run
     python, interpreted = (
-        gs.simulate(scenario, scheduler, nodes=nodes, record=RECORDED) for nodes in ("python", "interpreted")
+        gs.simulate(scenario, scheduler, nodes=nodes, record=RECORDED, observe=OBSERVE)
+        for nodes in ("python", "interpreted")
     )
     assert tables(python) == tables(interpreted)
+    assert len(python.tables["diary"]) > 0
     assert python.digest == interpreted.digest
     assert python.provenance["events"] == interpreted.provenance["events"]
     assert (python.provenance["nodes"], interpreted.provenance["nodes"]) == ("python", "interpreted")
@@ -335,14 +385,34 @@ def mistakes() -> dict[str, Callable[[Any, Any], Any]]:
         "value of a timer": lambda view, a: view.timer(1.0, "tick", "x"),
         "cancelled timer": lambda view, a: view.cancel("tik"),
         "time of an act": lambda view, a: view.act(-1.0),
-        "number on the board": lambda view, a: view.publish(float("nan")),
-        "board of applications": lambda view, a: view.publish(1.0, application=0),
+        "number on the board": lambda view, a: view.publish(work=float("nan")),
+        "unknown number": lambda view, a: view.publish(wrk=1.0),
+        "number without a name": lambda view, a: view.publish(1.0),
+        "board of applications": lambda view, a: view.publish(work=1.0, application=0),
+        "board as an array": lambda view, a: np.sum(view.board),
+        "board as a sequence": lambda view, a: list(view.board),
+        "attribute of the board": lambda view, a: view.board.wrk,
+        "least of an unknown number": lambda view, a: view.board.least(1, "wrk"),
+        "least of a negative count": lambda view, a: view.board.least(-1, "work"),
+        "addition for an unknown node": lambda view, a: view.board.add(9, 1.0, "work"),
+        "infinite addition": lambda view, a: view.board.add(0, float("inf"), "work"),
+        "missing field of a timer": lambda view, a: view.timer(1.0, "alarm"),
+        "unknown field of a timer": lambda view, a: view.timer(1.0, "alarm", numbr=1),
+        "type of a field of a timer": lambda view, a: view.timer(1.0, "alarm", number=1.5),
+        "field of a plain timer": lambda view, a: view.timer(1.0, "tick", number=1),
+        "time of a timer with fields": lambda view, a: view.timer(-1.0, "alarm", number=1),
+        "request without an answer": lambda view, a: view.request(0, "tell", timeout=1.0, value=1.0, left=1),
+        "unknown request": lambda view, a: view.request(0, "aks", timeout=1.0, job=1),
+        "time of a request": lambda view, a: view.request(0, "ask", timeout=-1.0, job=1),
+        "field of a request": lambda view, a: view.request(0, "ask", timeout=1.0, jb=1),
+        "number of a request": lambda view, a: view.send(0, "ask", request=3, job=1),
+        "cancelled field": lambda view, a: view.cancel("alarm", numbr=1),
         "table": lambda view, a: view.note("sen", node=1),
         "column": lambda view, a: view.note("seen", node=1, bord=1.0, at=1.0),
         "decision": lambda view, a: view.decide("kep", 0),
         "attribute of a view": lambda view, a: view.neighbors,
         "attribute of a message": lambda view, a: view.later(0.0, "think", values=[], weight=-1.0),
-        "setting an attribute": lambda view, a: setattr(view, "node", 3),
+        "setting an attribute": lambda view, a: setattr(view, "extra", 3),
         "release of a sample": lambda view, a: view.sample(GRID, release=-1),
     }
 
@@ -364,7 +434,7 @@ def test_mistakes_of_nodes_raise_the_same_errors_in_all_forms(mistake: str) -> N
     errors = []
     for nodes in ("python", "interpreted"):
         with pytest.raises((gs.SchedulerError, AttributeError, ValueError)) as caught:
-            gs.simulate(scenario, Mistakes(degree=1), nodes=nodes)  # type: ignore[arg-type]
+            gs.simulate(scenario, Mistakes(degree=1), nodes=nodes)
         text = str(caught.value).replace("PythonView", "gridcore.nodes.view.View")
         errors.append((type(caught.value), text))
     assert errors[0] == errors[1]
