@@ -531,7 +531,10 @@ cdef class NodeEvents(NodeActions):
         if row == NULL:
             row = <const long long*> (self.links.data + slot * self.links.stride)
         if kind.is_answer and row[2 + kind.request_at] and not self._end_request(row[0], row[2 + kind.request_at]):
-            return self._handle_dropped(slot)  # a late answer
+            # a late answer is dropped, but not the tasks in it
+            if not kind.moves_tasks:
+                return self._handle_dropped(slot)
+            (<long long*> row)[2 + kind.request_at] = 0
         if kind.application_at >= 0:
             holdings_give(&self.holdings, row[0], row[2 + kind.application_at],
                           row[2 + kind.tasks_at] if kind.moves_tasks else 0)

@@ -392,7 +392,7 @@ cdef class View:
 
         If an answer arrives within `timeout` s, its handler is called, and ``message.request`` has the number, which is
         at least 1 and unique in the run.  If not, ``on_timeout(view, request)`` is called, and later answers are
-        dropped; tasks in them count as lost in a failure.  A node that fails forgets its requests.
+        dropped; those that move tasks arrive with a ``request`` of 0.  A node that fails forgets its requests.
 
         Raises
         ------

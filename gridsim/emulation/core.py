@@ -605,9 +605,9 @@ class EmulatedCore(BoardActions):
         if outside and self.counting:
             self.links.got(kind.number)
         if kind.is_answer and message.request and self.requests[node].pop(message.request, None) is None:
-            if kind.moves:  # a late answer
-                self.task_lost(message.application, message._tasks, node)
-            return
+            if not kind.moves:  # a late answer is dropped, but not the tasks in it
+                return
+            message.request = 0
         if kind.about:
             self._hold(node, message.application, message._tasks)
         handler = kind.handlers[self.role_of(node)]

@@ -427,11 +427,12 @@ class PythonCore(PythonActions):
     def _deliver(self, kind: MessageKind, node: int, message: Any) -> None:
         """Deliver a message to `node`, which then knows its application and must place its tasks.
 
-        A late answer is dropped.
+        A late answer is dropped, but not the tasks in it.
         """
         if kind.is_answer and message.request and not self.end_request(node, message.request):
-            self._report_dropped(kind, node, message)
-            return
+            if not kind.moves_tasks:
+                return
+            message.request = 0
         if kind.application_at >= 0:
             self.hold(node, message.application, message.tasks if kind.moves_tasks else 0)
         self._handle_message(kind, node, message)

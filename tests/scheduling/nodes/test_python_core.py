@@ -49,7 +49,7 @@ class Everything(gs.NodeProgram):
     def others(self, view: Any) -> int:
         """Return a random neighbour, or the node itself."""
         nodes = (*view.neighbours, view.node)
-        return nodes[int(view.random.integers(len(nodes)))]
+        return int(nodes[int(view.random.integers(len(nodes)))])
 
     def do(self, view: Any) -> None:
         self.left -= 1
