@@ -191,7 +191,9 @@ def test_an_attribute_of_another_role_is_nan() -> None:
     sample = {name: column[table["time"] == 25.0].tolist() for name, column in table.items()}
     assert sample["turn"][:4] == [2.0, 1.0, 6.0, 3.0] and np.isnan(sample["turn"][4:]).all()
     assert sample["waiting"][2:4] == [0.0, 0.0] and np.isnan(sample["waiting"][:2]).all()
-    with pytest.raises(gs.ScenarioError, match="must be an attribute of Worker, got 'turn'; known: parameters$"):
+    with pytest.raises(
+        gs.ScenarioError, match="must be an attribute of Worker, got 'turn'; known: parameters$"
+    ):
         gs.simulate(
             test_roles.scenario(),
             test_roles.Office(),
