@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -155,6 +155,24 @@ def test_unsupported_emulations_are_rejected(
 ) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
         emulate(alike() if scheduler.rigid else bags(), scheduler, **how)
+
+
+class Waiting(gs.NodeProgram):
+    """A node that handles the events of several machines."""
+
+    def on_idle(self, view: Any) -> None: ...
+
+
+class Distant(gs.NodeScheduler, frozen=True, kw_only=True):
+    name = "distant"
+    roles: ClassVar[dict[str, gs.Role]] = {"waiting": gs.Role(Waiting, count=2, releases=True)}
+
+
+def test_events_of_other_machines_are_not_emulated() -> None:
+    with pytest.raises(
+        gs.ScenarioError, match="distant does .*: node 1 on machine 4 handles the events of machine 1"
+    ):
+        emulate(bags(), Distant())
 
 
 def setup(**further: Any) -> Setup:

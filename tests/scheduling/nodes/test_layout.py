@@ -103,6 +103,11 @@ def test_programs_and_home_nodes_must_match_the_layout() -> None:
             r"layout.machine_of must be whole numbers in one dimension, got float64\[3\]",
         ),
         (([0, 1, 2], [0, 1, 2], [0, 1]), "layout.level_of must have an entry for each of 3 nodes, got 2"),
+        (
+            ([0, 1, 2], [0, 1, 2], [0, 0, 0], [0, 1]),
+            "layout.releases must have an entry for each of 3 machines, got 2",
+        ),
+        (([0, 1, 2], [0, 1, 2], [0, 0, 0], [0, 1, 3]), r"layout.releases\[2\] must be in 0..2, got 3"),
         (([0, 1, 2], [0, 1, 2], [0, 1, 64]), r"layout.level_of\[2\] must be in 0..63, got 64"),
     ],
 )

@@ -185,6 +185,7 @@ class _Asking(Desk):
         view.role("clerks")
 
 
+@pytest.mark.parametrize("nodes", ["interpreted", "compiled"])
 @pytest.mark.parametrize(
     ("role", "program", "message"),
     [
@@ -199,10 +200,14 @@ class _Asking(Desk):
             r"t = 0.0 s: tasks were submitted at node 0, a desk, but _Silent .* does not define on_rel",
         ),
         ("worker", _Setting, r"node 4 sets the timer 'deal', which requires the method on_timer"),
-        ("desk", _Asking, r"node 0 uses the role 'clerks', .* not declare; did you mean clerk\?"),
     ],
 )
-def test_a_role_without_the_handler_is_named(role: str, program: type[gs.NodeProgram], message: str) -> None:
+def test_a_role_without_the_handler_is_named(
+    role: str, program: type[gs.NodeProgram], message: str, nodes: Any
+) -> None:
+    if nodes == "compiled":
+        pytest.importorskip("numba", reason="needs the extra jit")
+
     class Wrong(Office, frozen=True, kw_only=True):
         roles: ClassVar[dict[str, gs.Role]] = {
             name: gs.Role(program if name == role else old.program, **_options(old))
@@ -210,6 +215,17 @@ def test_a_role_without_the_handler_is_named(role: str, program: type[gs.NodePro
         }
 
     with pytest.raises(gs.SchedulerError, match=message):
+        gs.simulate(scenario(), Wrong(), nodes=nodes)
+
+
+def test_the_name_of_a_role_must_be_declared() -> None:
+    class Wrong(Office, frozen=True, kw_only=True):
+        roles: ClassVar[dict[str, gs.Role]] = {
+            **Office.roles,
+            "desk": gs.Role(_Asking, count=1, server=True, releases=True),
+        }
+
+    with pytest.raises(gs.SchedulerError, match=r"node 0 uses the role 'clerks', .*; did you mean clerk\?"):
         gs.simulate(scenario(), Wrong())
 
 
