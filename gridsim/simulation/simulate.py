@@ -27,10 +27,8 @@ from gridsim.results.schema import check_columns, check_rows
 from gridsim.results.table import Table, frozen
 from gridsim.scheduling.contract import NodeForm, Policy, ProcessShare, Run, Scheduler
 from gridsim.scheduling.description import describe
-from gridsim.scheduling.nodes.declarations import Declarations
 from gridsim.scheduling.nodes.diary import DIARY_LIMIT, Recorder
 from gridsim.scheduling.nodes.observe import Observations, Observe, checked_nodes
-from gridsim.scheduling.nodes.python_core import PythonCore
 from gridsim.scheduling.registry import scheduler_of
 from gridsim.simulation.checks import (
     check_contract,
@@ -467,6 +465,8 @@ class Simulation(Stateful):
         form, forms = self.options.nodes, self.scheduler.node_forms
         if form == "python":
             return "interpreted"
+        from gridsim.scheduling.nodes.declarations import Declarations
+
         is_watched = self.observations is not None or self.recorder is not None
         if (
             form is None
@@ -493,7 +493,11 @@ class Simulation(Stateful):
 
     def kernel_factories(self) -> dict[str, Any]:
         """Return the factories that replace the kernels of node programs, as arguments of `Run`."""
-        return {"core": PythonCore} if self.options.nodes == "python" else {}
+        if self.options.nodes != "python":
+            return {}
+        from gridsim.scheduling.nodes.python_core import PythonCore
+
+        return {"core": PythonCore}
 
     def _check_events(self) -> None:
         """Raise SchedulerError once more events have been handled than `Options.events_limit`."""

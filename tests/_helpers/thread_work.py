@@ -274,5 +274,5 @@ CALLS: dict[str, Callable[[], Any]] = {
 #: Kernels that require others, and a run that uses them.
 WITHIN = {
     "Links": "FairTree", "SummaryTree": "FairTree", "FairTreeProtocol": "FairTree", "DgsProtocol": "DgsAsap",
-    "JobWalks": "Rjss", "NodeCore": "Search", "View": "Search",
+    "JobWalks": "Rjss", "NodeCore": "Search", "View": "Search", "BoardView": "Search",
 }  # fmt: skip

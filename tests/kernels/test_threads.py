@@ -18,14 +18,15 @@ from tests._helpers import thread_work as work
 
 THREADS = 8
 # except classes without a mutable state
-STATELESS = ("SummaryGrid", "RandomStream", "View", "EarliestEnds")
+STATELESS = ("SummaryGrid", "RandomStream", "View", "BoardView", "EarliestEnds")
 CLASSES = [
     name for name in gridcore.__all__ if isinstance(getattr(gridcore, name), type) and name not in STATELESS
 ]
-# : Methods that handlers of nodes call while the core runs.
+# Methods that handlers and observers of nodes call while the core runs.
 WITHIN_HANDLERS = (
     "wake", "work_of", "waiting_at", "tasks_at", "stop", "view_of", "give", "machine_of", "available",
-    "room",
+    "room", "activity", "failed_call", "held_by", "timers_of", "acts_of", "local_messages_of", "outbox_sizes",
+    "sent_since", "sample", "sample_rest", "record_calls", "view", "machine", "transmission_time", "is_deferred", "held",
 )  # fmt: skip
 IN_USE = "this object is in use by another call; make one call at a time, from one thread"
 
@@ -196,6 +197,7 @@ def arguments(method: str, parameters: list[inspect.Parameter]) -> tuple[list[An
     """Return arguments of the declared types, with arbitrary values."""
     given: dict[str, Any] = {
         "records": np.zeros((1, 1), np.uint8), "views": np.zeros((1, 1), np.int32),
+        "record": np.zeros((1, 1), np.uint8), "fields": {},
     }  # fmt: skip
     if method == "bind":
         given |= {"jobs": {}, "nodes": {}}

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, MutableSequence
 from types import MappingProxyType, MethodType
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
 from gridcore.common.names import listed
-from gridcore.nodes.message_core import NodeCore
 from gridsim.errors import SchedulerError
 from gridsim.scheduling.contract import Run
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import NodeProgram, as_number
 from gridsim.support.clock import NS
+
+
+if TYPE_CHECKING:
+    from gridcore.nodes.message_core import NodeCore
 
 
 class DecidingPolicy(Protocol):

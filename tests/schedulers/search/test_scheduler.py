@@ -28,7 +28,7 @@ INF = math.inf
 def line(monkeypatch: pytest.MonkeyPatch) -> None:
     """Link the machines in a line 0 - 1 - 2 - 3: before the hellos, machine u knows only u + 1."""
 
-    def neighbours(machines: int, degree: int, stream: Any) -> Any:
+    def neighbours(machines: int, degree: int, stream: Any, among: Any = None) -> Any:
         return np.array([[min(u + 1, machines - 1)] for u in range(machines)])
 
     monkeypatch.setattr(local_adapter, "random_neighbours", neighbours)
