@@ -16,7 +16,6 @@ from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import NodeProgram, as_number
 from gridsim.support.clock import NS
 
-
 if TYPE_CHECKING:
     from gridcore.nodes.message_core import NodeCore
 
