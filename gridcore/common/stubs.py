@@ -84,8 +84,7 @@ CONSTANT = re.compile(r"(?m)^([A-Z_]+(?:, [A-Z_]+)*) = (.*)$")
 
 #: The special methods that a stub has, if the source states their results.
 SPECIAL_METHODS = tuple(
-    f"__{name}__"
-    for name in ("getattr", "getitem", "setitem", "delitem", "len", "contains", "iter")
+    f"__{name}__" for name in ("getattr", "getitem", "setitem", "delitem", "len", "contains", "iter")
 )
 
 

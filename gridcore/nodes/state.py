@@ -117,4 +117,3 @@ def read_payloads(state: Any) -> tuple[list[NDArray[Any] | None], list[int]]:
     if at != len(contents):
         raise ValueError(f"state['contents'] must have {at} numbers, got {len(contents)}")
     return payloads, [number for number, array in enumerate(payloads) if array is None]
-
