@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable
 from types import MappingProxyType, MethodType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -28,8 +28,7 @@ class DecidingPolicy(Protocol):
     parameters: Any
     layout: Layout
 
-    @property
-    def nodes(self) -> MutableSequence[NodeProgram]: ...
+    def program_of(self, node: int) -> Any: ...
     @property
     def now(self) -> int: ...
 
@@ -73,7 +72,8 @@ class Truth:
         It has the methods and attributes of the node.  Arrays are read-only; lists, dicts and sets are
         immutable copies.  Setting an attribute raises AttributeError.
         """
-        return cast(NodeProgram, _ReadOnlyNode(self._policy.nodes[int(self._policy.layout.home[machine])]))
+        node = self._policy.program_of(int(self._policy.layout.home[machine]))
+        return cast(NodeProgram, _ReadOnlyNode(node))
 
 
 class _ReadOnlyNode:

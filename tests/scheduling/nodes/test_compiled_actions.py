@@ -35,6 +35,7 @@ class Acting(gs.NodeProgram):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.steps = self.heard = self.ended = 0
+        self.levels = gs.Fifo(level=int)
         self.value = 0.0
 
     @property
@@ -102,6 +103,7 @@ class Acting(gs.NodeProgram):
 
     def on_report(self, view: Any, message: Any) -> None:
         self.heard += message.level
+        self.levels.push(message.level)
 
     def on_timer(self, view: Any, name: str, value: float = 0.0) -> None:
         if name == "beat":
@@ -158,6 +160,11 @@ class Last(Extended):
         self.value += self.level
 
 
+def state_of(truth: Any, node: int, machine: int) -> float:
+    program = truth.memory(machine)
+    return float(sum(program.levels) + program.level + program.value)
+
+
 class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "acting"
     policy: ClassVar[type[gs.NodeProgram]] = Acting
@@ -178,6 +185,7 @@ class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         "acts": {"node": int, "machine": int, "at": int, "value": float}
     }
     decision_words: ClassVar[Any] = {"ran": ("queued {tasks} tasks", "smallest stretch", "s/Mflop")}
+    truths: ClassVar[Any] = {"ran": state_of}
     has_pairs: bool = False
     has_server: bool = False
 
