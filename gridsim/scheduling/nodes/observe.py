@@ -293,9 +293,9 @@ def _reader(column: Column) -> Callable[[Any, Any], Any]:
     get = operator.attrgetter(path)
     element = int(index[:-1]) if index else None
 
-    def read(program: Any, view: Any) -> Any:
+    def read(*owners: Any) -> Any:  # without a parameter `view`, it is no handler in tracebacks
         try:
-            value = get(view if is_of_view else program)
+            value = get(owners[is_of_view])
         except AttributeError:  # nodes of other classes, or an attribute that no handler has assigned yet
             return None
         return value if element is None else value[element]

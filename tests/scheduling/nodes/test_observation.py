@@ -133,7 +133,7 @@ def test_watched_runs_take_the_course_of_others(
 
     Here.at_once = at_once
     scheduler = Here(age=0.75, refresh=refresh, error=0.5)
-    columns = [f"view.{name}" for name in ("work", "waiting", "queued", "minimum_stretch", "board")]
+    columns = [f"view.{name}" for name in ("work", "waiting", "queued", "minimum_stretch", "board.values")]
     observe = gs.Observe(
         every=every, columns=[*columns, "heard", "level", "seen", "parameters.age"], nodes=nodes
     )
