@@ -189,6 +189,8 @@ def check_scheduler(
         left_out["failures"] = "not requested"
     if not hash_seeds:
         left_out["hash seed"] = "not requested"
+    elif isinstance(scheduler, Scheduler):
+        _check_importable(scheduler)
     with ExitStack() as stack:
         interpreters = [stack.enter_context(interpreter(s)) for s in INTERPRETERS if hash_seeds]
         trial = _ConformanceTrial(interpreters, has_checkpoint_state(policy), can_fail, coverage)

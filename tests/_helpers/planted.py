@@ -238,7 +238,7 @@ class _ForeseesFailures(_Planted):
         honest, engine = super().targets(submitter, application), self.run.engine
         if not self.run.faults:
             return honest
-        coming = engine._handlers[engine._rank["fault"]].__self__._next()  # type: ignore[attr-defined]
+        coming = engine._handlers[engine._rank["fault"]].__self__._next_time()  # type: ignore[attr-defined]
         soon = coming is not None and coming < engine.now + 60 * 10**9
         return honest[:1] if soon else honest
 

@@ -12,6 +12,7 @@ import gridsim as gs
 from gridsim.testing import differential
 from gridsim.testing.other_interpreters import CAN_FORK, interpreter
 
+import_module("gridsim.testing.differential_check")  # which tests change by its name
 HELPERS = Path(__file__).parents[1] / "_helpers"
 
 

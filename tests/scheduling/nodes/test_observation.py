@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.testing.resuming import resume_difference
-from tests.scheduling.nodes import test_compiled, test_compiled_arrays, test_containers, test_roles
+from tests.scheduling.nodes import test_containers, test_roles
 from tests.scheduling.nodes.test_message_core import scenarios
 
 PERIODS = st.sampled_from([0.25, 0.3, 1.0, 1.5, 4.0])
@@ -155,10 +156,15 @@ def test_watched_runs_take_the_course_of_others(
 
 #: Schedulers that compile, with columns of their nodes.
 COMPILED: list[tuple[gs.Scheduler, list[str]]] = [
-    (test_compiled.Scheduler(degree=2), ["heard", "mean", "load[1]", "holds", "busy", "seen", "factor"]),
-    (test_compiled_arrays.Scheduler(degree=2, rounds=2), ["mass[3]", "weight", "table", "rounds"]),
-    (test_containers.Scheduler(degree=2), ["pending", "offers", "debts", "known", "sum"]),
+    (test_containers.Scheduler(degree=2), ["pending", "offers", "debts", "known", "sum"])
 ]
+if find_spec("numba") is not None:  # these modules are skipped without it
+    from tests.scheduling.nodes import test_compiled, test_compiled_arrays
+
+    COMPILED += [
+        (test_compiled.Scheduler(degree=2), ["heard", "mean", "load[1]", "holds", "busy", "seen", "factor"]),
+        (test_compiled_arrays.Scheduler(degree=2, rounds=2), ["mass[3]", "weight", "table", "rounds"]),
+    ]
 
 
 @settings(max_examples=30)
