@@ -12,6 +12,7 @@ import textwrap
 import types
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from gridcore.common.names import closest
@@ -21,6 +22,10 @@ from gridsim.scheduling.nodes.program import NodeProgram
 from gridsim.scheduling.nodes.super_calls import has_super, recompiled, replace_super
 
 __all__ = ["NotCompiled", "compilable_function", "compile_error", "place_number", "place_of", "place_text"]
+
+
+#: Parsing raises SystemError in Python 3.11 if two threads do it at once.
+_PARSING = Lock()
 
 
 class NotCompiled(Exception):
@@ -154,7 +159,8 @@ def place_of(definition: Any) -> str:
         code = getattr(definition, "__code__", None)
         if code is not None:
             return f"{code.co_filename}:{code.co_firstlineno}: "
-        return f"{inspect.getsourcefile(definition)}:{inspect.getsourcelines(definition)[1]}: "
+        with _PARSING:
+            return f"{inspect.getsourcefile(definition)}:{inspect.getsourcelines(definition)[1]}: "
     except (OSError, TypeError):
         return ""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from types import FrameType, TracebackType
 
 from gridcore.common.names import listed
@@ -15,6 +16,7 @@ from gridsim.scheduling.nodes.python_view import PythonView
 __all__ = ["class_text", "handler_text", "location_note", "name_known_attributes"]
 
 
+@lru_cache(1024)  # finding the line parses the file, which takes long, compared with a small run
 def class_text(cls: type) -> str:
     """Return the name of a class, with its file and line in parentheses if these are known."""
     place = place_of(cls).rstrip(": ")
