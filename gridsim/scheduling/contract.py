@@ -31,8 +31,6 @@ from gridsim.support.state import Stateful
 
 if TYPE_CHECKING:
     from gridcore.queues.task_queues import TaskQueues
-    from gridsim.scheduling.nodes.diary import Recorder
-    from gridsim.scheduling.nodes.observe import Observations
 
 
 #: Priority of the timer that makes machines fail.  All other events of the instant come first, except timers
@@ -197,11 +195,11 @@ class Run:
     bandwidth: Floats | None = None
     core: Callable[..., Any] | None = None
     queues: Callable[..., Any] | None = None
-    observations: Observations | None = None
-    recorder: Recorder | None = None
+    observations: Any = None
+    recorder: Any = None
 
     @property
-    def watchers(self) -> list[Observations | Recorder]:
+    def watchers(self) -> list[Any]:
         """The observation and the diary of nodes, if there are any."""
         return [watcher for watcher in (self.observations, self.recorder) if watcher is not None]
 

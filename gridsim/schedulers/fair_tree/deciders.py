@@ -139,8 +139,7 @@ class MemberDecider(TreeDecider):
 
     def note(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
         """See `Decider`; `node` is the machine, on which one of its nodes decides."""
-        nodes: Any = self.grid.nodes
-        self.member = nodes[node]
+        self.member = self.grid.program_of(node)
         super().note(self.member.speaking, action, application, columns)
 
     def machine_of(self, node: int, by: int) -> int:

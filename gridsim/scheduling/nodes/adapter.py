@@ -260,7 +260,7 @@ class Adapter(CorePolicy):
             self.queues,
             programs=programs,
             roles=[
-                (name, class_text(policies[0]), len(self.roles.get(name, programs)), handlers[name])
+                (name, class_text(policies[0]), len(self.roles.get(name, programs)), handlers[name])  # type: ignore[arg-type]
                 for name, policies in classes.items()
             ],
             kinds=[
