@@ -266,7 +266,7 @@ cdef class Links(Transit):
         """Return (instant ns, number) of the next known delivery of `kind`; (`NEVER`, -1) if there is none.
 
         It is that of the first message of `take` or `take_first`, which may be a lost one.  Deliveries are known up
-        to the instant to which `advance` has run; those of deferred kinds are not told.
+        to the instant to which `advance` has run; those of deferred kinds are not included.
         """
         cdef _Guard access = guard(&self.in_call)
         cdef const Event* first
