@@ -12,7 +12,7 @@ import gridsim as gs
 from gridsim.testing import differential
 from gridsim.testing.other_interpreters import CAN_FORK, interpreter
 
-import_module("gridsim.testing.differential_check")  # which tests change by its name
+DIFFERENTIAL_CHECK = import_module("gridsim.testing.differential_check")
 HELPERS = Path(__file__).parents[1] / "_helpers"
 
 
@@ -61,7 +61,7 @@ def test_interpreters_start_once_and_only_if_time_is_left(
         started.append(hash_seed)
         return interpreter(hash_seed)
 
-    monkeypatch.setattr("gridsim.testing.differential_check.interpreter", count_starts)
+    monkeypatch.setattr(DIFFERENTIAL_CHECK, "interpreter", count_starts)
     schedulers = ["fcfs-pull", "fcfs", gs.Fcfs()]
     report_without_time = differential(schedulers, runs=3, minutes=1e-12, folder=tmp_path)
     assert "nothing was compared" in str(report_without_time)
@@ -80,7 +80,7 @@ def test_difference_that_does_not_recur_is_called_nondeterministic(
     different = iter(
         [None, None, "rows", "rows"]
     )  # of the run again, the runs cut at 1 and at 3, and a repetition
-    monkeypatch.setattr("gridsim.testing.differential_check._difference", lambda *_: next(different, None))
+    monkeypatch.setattr(DIFFERENTIAL_CHECK, "_difference", lambda *_: next(different, None))
     (error,) = differential(["fcfs"], runs=1, processes=False, folder=tmp_path).differences
     assert error.law == "again" and error.args[0].startswith("nondeterministic: ")
 
