@@ -118,6 +118,8 @@ cdef class NodeActions:
             raise self._board_error(node, f"node must be in 0..{self.board.nodes - 1}, got {row}")
         if not fabs(delta) < INFINITY:
             raise self._board_error(node, f"delta must be finite, got {delta!r}")
+        if self.open_call is not None:
+            self.open_call.add("add", {"node": row, "delta": delta}, self.board.numbers[column])
         return self.board._change(row, column, delta, self.now, is_last)
 
     cdef object _board_error(self, Py_ssize_t node, reason):

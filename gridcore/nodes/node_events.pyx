@@ -245,10 +245,6 @@ cdef class NodeEvents(NodeActions):
         """
         self.recorder, self.is_recorded = recorder, np.array(is_recorded, np.bool_).view(np.uint8)
 
-    def view(self, Py_ssize_t node) -> View:
-        """Return the view of a node."""
-        return self._view(self._checked_node(node))
-
     cdef int _run_sampler(self, long long end) except -1:
         """Call the sampler at each of its instants before `end` ns, when all events before `end` were handled."""
         cdef long long now = self.now

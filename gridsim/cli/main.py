@@ -24,6 +24,7 @@ from typing import Any
 import click
 
 from gridsim.cli.commands.compare import compare
+from gridsim.cli.commands.diary import diary
 from gridsim.cli.commands.emulate import emulate_command
 from gridsim.cli.commands.export import export
 from gridsim.cli.commands.init import init
@@ -41,6 +42,7 @@ from gridsim.cli.commands.validate import validate
 from gridsim.cli.commands.why import why
 from gridsim.cli.output import output_file, print_text, progress_of, show_result
 from gridsim.cli.quantities import INT, SECONDS
+from gridsim.cli.result_args import parse_nodes
 from gridsim.cli.scenario_flags import complete_schedulers, prepare, records, run_options
 from gridsim.cli.signals import Termination, install_handlers, mark_ended, mark_running
 from gridsim.cli.user_traceback import user_traceback
@@ -222,7 +224,23 @@ def cli(ctx: click.Context, verbosity: int) -> None:
         ctx.call_on_close(lambda: logger.removeHandler(handler))
 
 
-@cli.command()
+class _RunCommand(click.Command):
+    """The command `run`, in which ``--record events`` stands for ``--events``, and so on."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; ``--record`` takes no others, so that a scenario may follow it."""
+        flags = {kind: f"--{kind}" for kind in ("decisions", "messages", "events")} | {"schedule": "--record"}
+        expanded: list[str] = []
+        for argument in args:
+            option, _, value = argument.partition("=")
+            if expanded and expanded[-1] == "--record" and argument in flags:
+                expanded[-1] = flags[argument]
+            else:
+                expanded.append(flags[value] if option == "--record" and value in flags else argument)
+        return super().parse_args(ctx, expanded)
+
+
+@cli.command(cls=_RunCommand)
 @run_options
 @click.option(
     "--scheduler",
@@ -257,6 +275,22 @@ def cli(ctx: click.Context, verbosity: int) -> None:
 @click.option(
     "--messages-limit", type=INT, metavar="N", help="Maximum number of recorded messages.  [1000000]"
 )
+@click.option(
+    "--events",
+    is_flag=True,
+    help="Also save the handler calls of nodes, for gridsim diary; --record events does the same.",
+)
+@click.option("--record-nodes", metavar="A,B,C", help="Nodes for --events.  [all]")
+@click.option("--diary-limit", type=INT, metavar="N", help="Maximum number of recorded events.  [100000]")
+@click.option(
+    "--observe",
+    "columns",
+    multiple=True,
+    metavar="[NAME=]ATTRIBUTE,...",
+    help="Sample attributes of nodes, such as mean or view.work, into the table observed; repeatable.",
+)
+@click.option("--observe-every", type=SECONDS, help="Simulated time between samples, for --observe.")
+@click.option("--observe-nodes", metavar="A,B,C", help="Nodes to sample.  [all]")
 def run(name: str, checkpoint: str | None, checkpoint_every: float | None, **flags: Any) -> None:
     """Run one scheduler on a scenario; flags override the scenario file or, without a file, the defaults."""
     from gridsim.simulation.simulate import CHECKPOINT_EVERY, simulate
@@ -276,6 +310,7 @@ def run(name: str, checkpoint: str | None, checkpoint_every: float | None, **fla
         time_limit=flags["time_limit"],
         record=records(flags, out, flags["report"], checkpoint),
         **_limits(flags),
+        **_watched_nodes(flags),
         checkpoint=checkpoint,
         checkpoint_every=CHECKPOINT_EVERY if checkpoint_every is None else checkpoint_every,
     )
@@ -292,17 +327,43 @@ def run(name: str, checkpoint: str | None, checkpoint_every: float | None, **fla
 
 
 def _limits(flags: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `simulate` that limit the numbers of recorded decisions and messages."""
+    """Return the arguments of `simulate` that limit what is recorded: decisions, messages and events."""
     limits = {}
-    for kind in ("decisions", "messages"):
-        if (limit := flags[f"{kind}_limit"]) is not None:
+    for kind, name in (("decisions", "decisions"), ("messages", "messages"), ("events", "diary")):
+        if (limit := flags[f"{name}_limit"]) is not None:
             if not flags[kind]:
-                raise ScenarioError(f"--{kind}-limit requires --{kind}")
-            limits[f"{kind}_limit"] = limit
+                raise ScenarioError(f"--{name}-limit requires --{kind}")
+            limits[f"{name}_limit"] = limit
     return limits
 
 
+def _watched_nodes(flags: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments `record_nodes` and `observe` of `simulate`."""
+    arguments: dict[str, Any] = {}
+    if flags["record_nodes"] is not None:
+        if not flags["events"]:
+            raise ScenarioError("--record-nodes requires --events")
+        arguments["record_nodes"] = parse_nodes("--record-nodes", flags["record_nodes"])
+    paths = [path.strip() for text in flags["columns"] for path in text.split(",")]
+    for flag in ("observe_every", "observe_nodes"):
+        if flags[flag] is not None and not paths:
+            raise ScenarioError(f"--{flag.replace('_', '-')} requires --observe")
+    if paths:
+        if flags["observe_every"] is None:
+            raise ScenarioError("--observe requires --observe-every")
+        from gridsim.scheduling.nodes.observe import Observe
+
+        nodes = flags["observe_nodes"]
+        arguments["observe"] = Observe(
+            every=flags["observe_every"],
+            columns=paths,
+            nodes=None if nodes is None else parse_nodes("--observe-nodes", nodes),
+        )
+    return arguments
+
+
 cli.add_command(compare)
+cli.add_command(diary)
 cli.add_command(sweep)
 cli.add_command(emulate_command, "emulate")
 cli.add_command(export)

@@ -130,9 +130,13 @@ def show_result(
         write_report(comparison, report, files=None if out is None else {name: out})
     if as_json:
         answer = {**result.summary(bound), "provenance": result.provenance, "units": UNITS}
+        if "observed" in result.tables:
+            answer["observed"] = {name: column.tolist() for name, column in result.observed.items()}
         click.echo(to_json({"name": name, **answer, "file": out, "report": report}))
         return
     print_text(result.format(name, bound, width=terminal_width(), verbose=verbose))
+    if "observed" in result.tables:
+        print_text(repr(result.observed))
     if out is not None:
         click.echo(f"saved         {out}")
     if report is not None:

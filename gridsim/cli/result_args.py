@@ -98,3 +98,11 @@ def parse_machines(value: str) -> slice | list[int]:
         return [INT.convert(part, None, None) for part in value.split(",")]
     except (ValueError, click.BadParameter):
         raise ScenarioError(f"--machines must be FIRST:END or numbers A,B,C, got {value!r}") from None
+
+
+def parse_nodes(flag: str, value: str) -> list[int]:
+    """Parse the numbers ``A,B,C`` of nodes, the value of `flag`."""
+    try:
+        return [INT.convert(part, None, None) for part in value.split(",")]
+    except click.BadParameter:
+        raise ScenarioError(f"{flag} must be numbers A,B,C, got {value!r}") from None

@@ -186,7 +186,7 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def records(flags: Flags, *destinations: str | None) -> Record:
-    """Return the argument `record` of `simulate` for the flags --record, --decisions and --messages.
+    """Return the argument `record` of `simulate` for --record, --decisions, --messages and --events.
 
     Parameters
     ----------
@@ -202,8 +202,9 @@ def records(flags: Flags, *destinations: str | None) -> Record:
         "record": "schedule",
         "decisions": "decisions",
         "messages": "messages",
+        "events": "events",
     }
-    selected = [flag for flag in recordings if flags[flag]]
+    selected = [flag for flag in recordings if flags.get(flag)]
     if selected and all(destination is None for destination in destinations):
         raise ScenarioError(f"--{selected[0]} requires --out")
     return tuple(recordings[flag] for flag in selected)

@@ -10,6 +10,7 @@ All functions raise ImportError without matplotlib, and ScenarioError for data t
 
 from gridsim.plots.gantt import gantt
 from gridsim.plots.runs import distribution, series
+from gridsim.plots.sequences import sequence
 from gridsim.plots.studies import bars, boxes, comparison, intervals, lines, scaling, swept, waterfall
 from gridsim.plots.style import COLOURS, FORMATS, MAP, MARKERS, figure, legend, save, shared_legend, use_style
 from gridsim.plots.trees import traffic, tree
@@ -30,6 +31,7 @@ __all__ = [
     "lines",
     "save",
     "scaling",
+    "sequence",
     "series",
     "shared_legend",
     "swept",

@@ -26,6 +26,7 @@ _SENTENCES = {
     "enqueue": "enqueues {text}",
     "take": "withdraws {text} from its queue",
     "publish": "publishes {text}",
+    "add": "adds to {name} of the board{fields}",
     "note": "adds a row to {name}: {text}",
     "decide": "decides {name}: {text}",
     "attribute": "{name}: {text}",

@@ -280,7 +280,7 @@ class Result(Metrics):
         Parameters
         ----------
         kind
-            ``"distribution"``, ``"series"``, ``"gantt"``, ``"traffic"`` or ``"tree"``.
+            ``"distribution"``, ``"series"``, ``"gantt"``, ``"sequence"``, ``"traffic"`` or ``"tree"``.
         options
             Further arguments of the function of `gridsim.plots` with the name `kind`.
 

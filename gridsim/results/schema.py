@@ -347,8 +347,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _mandatory("call", "int", "", "number of the call among those recorded, from 0; -1 for a failure"),
         _mandatory("handler", "text", "", "method that was called, such as `on_release`"),
         _mandatory("entry", "text", "", "the call itself, `call`, or what it did: `send`, `later`, `timer`, "
-                   "`cancel`, `act`, `enqueue`, `take`, `publish`, `note`, `decide`, `attribute`; or `fail`, "
-                   "a failure of the machine"),
+                   "`cancel`, `act`, `enqueue`, `take`, `publish`, `add`, `note`, `decide`, `attribute`; "
+                   "or `fail`, a failure of the machine"),
         _mandatory("name", "text", "", "kind of message, timer, table, action or attribute"),
         _mandatory("peer", "int", "node", "sender of a message that the handler got, or receiver of a "
                    "message that it sent; else -1"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gridsim.errors import ScenarioError
 from gridsim.plots.gantt import gantt, gantt_height
 from gridsim.plots.runs import distribution, line_chart_size, series
+from gridsim.plots.sequences import sequence
 from gridsim.plots.studies import ReplicationData, SweepData, comparison, row_chart_height, swept, waterfall
 from gridsim.plots.style import escape_math, figure, label_width
 from gridsim.plots.trees import traffic, tree
@@ -27,7 +28,12 @@ if TYPE_CHECKING:
 PANELS = 6
 #: Charts of results: those that show several results together, and those that show one result each.
 TOGETHER: dict[str, Callable[..., Axes]] = {"distribution": distribution, "series": series}
-APART: dict[str, Callable[..., Axes]] = {"gantt": gantt, "traffic": traffic, "tree": tree}
+APART: dict[str, Callable[..., Axes]] = {
+    "gantt": gantt,
+    "sequence": sequence,
+    "traffic": traffic,
+    "tree": tree,
+}
 
 
 def of_replicates(found: ReplicationData, headline: bool = True) -> Figure:
@@ -103,7 +109,7 @@ def of_results(kind: str, results: Mapping[str, Result], **how: Any) -> Figure:
         return made
     if len(results) > PANELS:
         raise ScenarioError(f"a figure has at most {PANELS} panels, {len(results)} results need as many")
-    height = 3.6
+    height = 6.0 if kind == "sequence" else 3.6
     if kind == "gantt":
         sizes = [len(chosen_machines(how.get("machines"), len(each.machines))) for each in results.values()]
         height = gantt_height(max(sizes))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 
 from gridsim.cli.output import check_distinct
-from gridsim.cli.result_args import guard_display, named_files, parse_machines
+from gridsim.cli.quantities import SECONDS
+from gridsim.cli.result_args import guard_display, named_files, parse_machines, parse_nodes
 from gridsim.cli.study_flags import check_figure, save_figure
 from gridsim.errors import ScenarioError
 
@@ -18,8 +20,11 @@ _KIND_OF_FLAG = {
     "machines": "gantt",
     "unit": "traffic",
     "column": "tree",
+    "nodes": "sequence",
+    "start": "sequence",
+    "end": "sequence",
 }
-_KINDS = ("gantt", "distribution", "series", "traffic", "tree")
+_KINDS = ("gantt", "distribution", "series", "sequence", "traffic", "tree")
 
 
 @click.command()
@@ -37,14 +42,18 @@ _KINDS = ("gantt", "distribution", "series", "traffic", "tree")
 @click.option("--machines", metavar="FIRST:END|A,B,C", help="gantt: machines to draw.  [all]")
 @click.option("--unit", metavar="NAME", help="traffic: unit, bytes or messages.  [bytes]")
 @click.option("--column", metavar="NAME", help="tree: column of the table of machines.  [utilization]")
+@click.option("--nodes", metavar="A,B,C", help="sequence: nodes to draw.  [all recorded ones]")
+@click.option("--start", type=SECONDS, help="sequence: start of the part to draw.  [0]")
+@click.option("--end", type=SECONDS, help="sequence: end of the part to draw.  [the end of the run]")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
-def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags: str | None) -> None:
+def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags: Any) -> None:
     """Draw a chart of saved results (files, or folders of files).
 
     Kinds: gantt, a Gantt chart of the machines; distribution, of a metric of applications; series, a quantity
-    over time; traffic, messages sent by each level of the tree; tree, the tree itself.  Several results share
-    one chart of the kinds distribution and series, and have a chart each of the other kinds.  gantt, and
-    series of busy machines, require results with a schedule (run --record).
+    over time; sequence, the messages and timers of nodes; traffic, messages sent by each level of the tree;
+    tree, the tree itself.  Several results share one chart of the kinds distribution and series, and have a
+    chart each of the other kinds.  gantt, and series of busy machines, require results with a schedule (run
+    --record), and sequence requires diaries of nodes (run --record events).
     """
     from gridsim.results.result import Result
     from gridsim.studies.figures import of_results
@@ -55,7 +64,8 @@ def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags:
         if value is not None:
             if _KIND_OF_FLAG[flag] != kind:
                 raise ScenarioError(f"--{flag} requires --kind {_KIND_OF_FLAG[flag]}, got --kind {kind}")
-            options[flag] = parse_machines(value) if flag == "machines" else value
+            parse = {"machines": parse_machines, "nodes": partial(parse_nodes, "--nodes")}.get(flag)
+            options[flag] = value if parse is None else parse(value)
     files = named_files(paths)
     check_figure(figure)
     check_distinct([("PATH", file) for file in files.values()], [("--figure", figure)])

@@ -46,8 +46,8 @@ class Observe:
     columns
         Name -> the path of an attribute: of the program, as ``"mean"``, or of its view, as ``"view.work"``;
         an element of an array, as ``"load[2]"``.  A container, list or array shows its length.  A function of
-        the program and the view, which must not change them, returns a number.  A list of paths names each
-        column by the last part of its path.
+        the program and the view, which must not change them, returns a number.  In a list of paths,
+        each is ``"NAME=PATH"``, or ``"PATH"`` for a column with the name of its last part.
     nodes
         The nodes to observe, by number; all by default.
 
@@ -107,27 +107,29 @@ class Observe:
 
 def _checked_columns(columns: Any) -> dict[str, Column]:
     if isinstance(columns, Iterable) and not isinstance(columns, (str, Mapping)):
-        columns = {_last_name(path) if isinstance(path, str) else "": path for path in columns}
+        columns = dict(_named_path(path) if isinstance(path, str) else ("", path) for path in columns)
     if not isinstance(columns, Mapping) or not columns:
         raise ScenarioError(
             "observe.columns must be a dict, name -> attribute, or a list of attributes, got "
             f"{short_repr(columns)}"
         )
     for name, column in columns.items():
-        if not isinstance(name, str) or not name.isidentifier() or name in ("time", "node"):
-            raise ScenarioError(
-                f"observe.columns must have names other than time and node, got {short_repr(name)}"
-            )
         if not callable(column) and not (isinstance(column, str) and _PATH.fullmatch(column)):
             raise ScenarioError(
                 f"observe.columns[{name!r}] must be an attribute such as 'mean', 'view.work' or 'load[2]', "
                 f"or a function, got {short_repr(column)}"
             )
+        if not isinstance(name, str) or not name.isidentifier() or name in ("time", "node"):
+            raise ScenarioError(
+                f"observe.columns must have names other than time and node, got {short_repr(name)}"
+            )
     return dict(columns)
 
 
-def _last_name(path: str) -> str:
-    return path.rpartition(".")[2].partition("[")[0]
+def _named_path(text: str) -> tuple[str, str]:
+    """Return the name and the path of a column, ``NAME=PATH``, or ``PATH``, whose last part is the name."""
+    name, separator, path = text.partition("=")
+    return (name, path) if separator else (text.rpartition(".")[2].partition("[")[0], text)
 
 
 def checked_nodes(path: str, nodes: Any) -> tuple[int, ...] | None:
@@ -217,7 +219,7 @@ class Observations:
         """Take the sample of the instant `now` ns; return the instant of the next one."""
         adapter, nodes = self._adapter, self.nodes[self._adapter.up[self.nodes]]
         numbers = nodes.tolist()
-        views = map(adapter.core.view, numbers) if self.observe.reads_views else repeat(None)
+        views = map(adapter.core.view_of, numbers) if self.observe.reads_views else repeat(None)
         programs = map(adapter.program_of, numbers) if self.observe.reads_programs else repeat(None)
         rows = [
             [self._value(k, now, *owners) for k in range(len(self._readers))]

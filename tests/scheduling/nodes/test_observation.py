@@ -34,7 +34,7 @@ class Busy(gs.NodeProgram):
         return others[int(view.random.integers(len(others)))]
 
     def _act(self, view: Any) -> None:
-        draw, to = int(view.random.integers(9)), self._any(view)
+        draw, to = int(view.random.integers(10)), self._any(view)
         if draw == 0:
             view.send(to, "values", numbers=[view.work, float(view.waiting)], hops=1)
         elif draw == 1:
@@ -48,12 +48,14 @@ class Busy(gs.NodeProgram):
         elif draw == 5:
             view.timer(float(view.random.integers(2)), "tick", view.random.random())
         elif draw == 6:
-            view.publish(view.work, falling=True)
+            view.publish(work=view.work, queue=view.waiting, falling=("work",))
         elif draw == 7 and view.queued:
             application, tasks = view.queued[0]
             if taken := view.take(application, int(view.random.integers(tasks + 1))):
                 view.send(to, "share", application=application, tasks=taken)
         elif draw == 8:
+            view.board.add(view.board.least(1, "work")[0], 1.0, "queue")
+        elif draw == 9:
             view.send(to, "late", number=len(self.heard))
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -80,7 +82,7 @@ class Busy(gs.NodeProgram):
 
     def on_message(self, view: Any, message: Any) -> None:
         self.seen[message.sender] = self.seen.get(message.sender, 0) + 1
-        view.note("shown", value=float(view.board[view.node]))
+        view.note("shown", value=view.board[view.node, "work"] + view.board.queue[0])
 
     def on_act(self, view: Any) -> None:
         self._act(view)
@@ -94,11 +96,12 @@ class Busy(gs.NodeProgram):
         self._act(view)
 
     def on_idle(self, view: Any) -> None:
-        view.publish(0.0)
+        view.publish(work=0.0)
 
 
 class Busily(gs.BoardScheduler, frozen=True, kw_only=True):
     policy = Busy
+    numbers = ("work", "queue")
     messages: ClassVar[dict[str, gs.Message]] = {
         "values": gs.Message(lambda numbers, hops: 8 * len(numbers), numbers=gs.array(float), hops=int),
         "quick": gs.Message(10, delay=0.25),
@@ -122,7 +125,7 @@ class Busily(gs.BoardScheduler, frozen=True, kw_only=True):
     scenario=scenarios(),
     at_once=st.booleans(),
     every=PERIODS,
-    refresh=st.sampled_from(["continuous", "periodic", "individual"]),
+    refresh=st.sampled_from(["continuous", "periodic", "individual", "decisions"]),
     cohort_limit=st.sampled_from([None, 1]),
     nodes=st.sampled_from([None, [0]]),
 )
@@ -134,10 +137,10 @@ def test_watched_runs_take_the_course_of_others(
 
     Here.at_once = at_once
     scheduler = Here(age=0.75, refresh=refresh, error=0.5)
-    columns = [f"view.{name}" for name in ("work", "waiting", "queued", "minimum_stretch", "board.values")]
-    observe = gs.Observe(
-        every=every, columns=[*columns, "heard", "level", "seen", "parameters.age"], nodes=nodes
-    )
+    columns: dict[str, Any] = {name: f"view.{name}" for name in ("work", "queued", "minimum_stretch")}
+    columns |= {name: name for name in ("heard", "level", "seen")}
+    columns |= {"shown": "view.board.work[0]", "least": lambda program, view: view.board.least(1, "queue")[0]}
+    observe = gs.Observe(every=every, columns=columns, nodes=nodes)
     plain = gs.simulate(scenario, scheduler, record="all")
     watched = gs.simulate(
         scenario,
@@ -156,7 +159,8 @@ def test_watched_runs_take_the_course_of_others(
 
 #: Schedulers that compile, with columns of their nodes.
 COMPILED: list[tuple[gs.Scheduler, list[str]]] = [
-    (test_containers.Scheduler(degree=2), ["pending", "offers", "debts", "known", "sum"])
+    (test_containers.Scheduler(degree=2), ["pending", "offers", "debts", "known", "sum"]),
+    (test_roles.Office(), ["turn", "waiting"]),  # each of which only some roles have
 ]
 if find_spec("numba") is not None:  # these modules are skipped without it
     from tests.scheduling.nodes import test_compiled, test_compiled_arrays
@@ -179,7 +183,7 @@ def test_both_forms_give_the_same_samples_and_diaries(
 ) -> None:
     pytest.importorskip("numba", reason="needs the extra jit")
     program, columns = scheduler
-    observe = gs.Observe(every=every, columns=[*columns, "view.work", "view.queued"], nodes=nodes)
+    observe = gs.Observe(every=every, columns=[*columns, "view.work", "view.queued"])
     recordings = ["events", "decisions"] if program.decision_words else ["events"]
     options: Any = {"observe": observe, "record": recordings, "record_nodes": nodes, "nodes": "compiled"}
     plain = gs.simulate(scenario, program)
@@ -191,7 +195,7 @@ def test_both_forms_give_the_same_samples_and_diaries(
 
 
 def test_an_attribute_of_another_role_is_nan() -> None:
-    """Nodes 0 and 1 are desks, which queue no applications; 2 and 3 are clerks, and the others workers."""
+    """Nodes 0 and 1 are desks, which queue no applications, 2 and 3 clerks, and the others workers."""
     observe = gs.Observe(every=5.0, columns=["turn", "waiting"])
     table = gs.simulate(test_roles.scenario(), test_roles.Office(), observe=observe).observed
     sample = {name: column[table["time"] == 25.0].tolist() for name, column in table.items()}
@@ -334,7 +338,7 @@ def test_the_error_of_a_column_names_time_and_node() -> None:
         ({"columns": ["count"], "every": 1e-10}, "observe.every must be at least 1 ns, got 1e-10"),
         ({"columns": []}, "observe.columns must be a dict"),
         ({"columns": {"time": "count"}}, "must have names other than time and node, got 'time'"),
-        ({"columns": ["count + 1"]}, "must have names"),
+        ({"columns": ["count", len]}, "must have names other than time and node, got ''"),
         ({"columns": {"x": "count + 1"}}, r"observe.columns\['x'\] must be an attribute such as"),
     ],
 )
