@@ -224,23 +224,7 @@ def cli(ctx: click.Context, verbosity: int) -> None:
         ctx.call_on_close(lambda: logger.removeHandler(handler))
 
 
-class _RunCommand(click.Command):
-    """The command `run`, in which ``--record events`` stands for ``--events``, and so on."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; ``--record`` takes no others, so that a scenario may follow it."""
-        flags = {kind: f"--{kind}" for kind in ("decisions", "messages", "events")} | {"schedule": "--record"}
-        expanded: list[str] = []
-        for argument in args:
-            option, _, value = argument.partition("=")
-            if expanded and expanded[-1] == "--record" and argument in flags:
-                expanded[-1] = flags[argument]
-            else:
-                expanded.append(flags[value] if option == "--record" and value in flags else argument)
-        return super().parse_args(ctx, expanded)
-
-
-@cli.command(cls=_RunCommand)
+@cli.command()
 @run_options
 @click.option(
     "--scheduler",
@@ -278,7 +262,7 @@ class _RunCommand(click.Command):
 @click.option(
     "--events",
     is_flag=True,
-    help="Also save the handler calls of nodes, for gridsim diary; --record events does the same.",
+    help="Also save the handler calls of nodes, for gridsim diary.",
 )
 @click.option("--record-nodes", metavar="A,B,C", help="Nodes for --events.  [all]")
 @click.option("--diary-limit", type=INT, metavar="N", help="Maximum number of recorded events.  [100000]")

@@ -57,7 +57,7 @@ def sequence(
         `MAX_MESSAGES` messages.
     """
     if "diary" not in result.tables:
-        raise ScenarioError('a sequence diagram requires a run with record="events" (--record events)')
+        raise ScenarioError('a sequence diagram requires a run with record="events" (run --events)')
     start, end = real("start", start, unit="s"), real("end", end, unit="s", finite=False)
     diary = result.tables["diary"]
     recorded_nodes = result.provenance.get("diary", {}).get("nodes") or np.unique(diary["node"]).tolist()
@@ -105,7 +105,7 @@ def sequence(
 
 
 def _draw_message(
-    axes: Axes, row: dict[str, Any], place: dict[int, int], factor: float, text: str, **style: str
+    axes: Axes, row: dict[str, Any], place: dict[int, int], factor: float, text: str, **style: Any
 ) -> None:
     """Draw the arrow of a message, with a text in the middle."""
     x, y = float(place[row["node"]]), row["time"] / factor

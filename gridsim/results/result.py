@@ -470,7 +470,7 @@ class Result(Metrics):
             If the node was not recorded, or a time is no number.
         """
         if "diary" not in self.tables:
-            raise GridSimError('diary requires a run with record="events" (--record events)')
+            raise GridSimError('diary requires a run with record="events" (run --events)')
         node, nodes = integer("node", node), self._provenance.get("diary", {}).get("nodes")
         if nodes is not None and node not in nodes:
             raise ScenarioError(

@@ -53,12 +53,10 @@ def test_attributes_of_nodes_are_observed(run: Any) -> None:
 
 
 def test_events_of_nodes_are_recorded(run: Any, tmp_path: Path) -> None:
-    for flags in (("--record", "events"), ("--record=events",), ("--events",)):
-        done = run(*flags, "--record-nodes", "0,1", "--diary-limit", 1000, "--out", "run.npz")
-        assert done.exit_code == 0, done.output
-        result = gs.Result.load("run.npz")
-        assert result.provenance["diary"]["nodes"] == [0, 1] and result.provenance["diary"]["limit"] == 1000
-        assert "schedule" not in result.tables
+    done = run("--events", "--record-nodes", "0,1", "--diary-limit", 1000, "--out", "run.npz")
+    assert done.exit_code == 0, done.output
+    result = gs.Result.load("run.npz")
+    assert result.provenance["diary"]["nodes"] == [0, 1] and result.provenance["diary"]["limit"] == 1000
     node = int(result.tables["diary"]["node"][0])
     done = CliRunner().invoke(cli, ["diary", "run.npz", str(node), "--start", "0.1", "--end", "2 min"])
     assert done.stdout == result.diary(node, 0.1, 120.0).format() + "\n"
@@ -67,14 +65,6 @@ def test_events_of_nodes_are_recorded(run: Any, tmp_path: Path) -> None:
     flags = ["--kind", "sequence", "--figure", "chart.png", "--nodes", "1,0", "--end", "60"]
     done = CliRunner().invoke(cli, ["plot", "run.npz", *flags])
     assert done.exit_code == 0 and (tmp_path / "chart.png").stat().st_size > 1000
-
-
-def test_a_scenario_may_follow_the_flag_for_the_schedule(run: Any, tmp_path: Path) -> None:
-    scenario = gs.Scenario(gs.Platform.equal(2), gs.Workload.of([0.0], 2, 1000.0))
-    scenario.save(tmp_path / "events.toml")
-    shell = CliRunner()
-    done = shell.invoke(cli, ["run", "--out", "run.npz", "--scheduler", "fcfs", "--record", "events.toml"])
-    assert done.exit_code == 0 and len(gs.Result.load("run.npz").tables["schedule"]) == 2, done.output
 
 
 @pytest.mark.parametrize(

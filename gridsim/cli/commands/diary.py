@@ -18,7 +18,7 @@ from gridsim.cli.quantities import INT, SECONDS
 def diary(file: str, node: int, start: float, end: float, as_json: bool) -> None:
     """Show what the handlers of a node got, sent, set, queued and changed.
 
-    RESULT must contain the diary of the node (run --record events).
+    RESULT must contain the diary of the node (run --events).
     """
     from gridsim.cli.output import print_text
     from gridsim.cli.result_args import guard_display

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -53,19 +54,22 @@ def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags:
     over time; sequence, the messages and timers of nodes; traffic, messages sent by each level of the tree;
     tree, the tree itself.  Several results share one chart of the kinds distribution and series, and have a
     chart each of the other kinds.  gantt, and series of busy machines, require results with a schedule (run
-    --record), and sequence requires diaries of nodes (run --record events).
+    --record), and sequence requires diaries of nodes (run --events).
     """
     from gridsim.results.result import Result
     from gridsim.studies.figures import of_results
     from gridsim.support.text import to_json
 
+    parsers: dict[str, Callable[[str], Any]] = {
+        "machines": parse_machines,
+        "nodes": partial(parse_nodes, "--nodes"),
+    }
     options: dict[str, Any] = {}
     for flag, value in flags.items():
         if value is not None:
             if _KIND_OF_FLAG[flag] != kind:
                 raise ScenarioError(f"--{flag} requires --kind {_KIND_OF_FLAG[flag]}, got --kind {kind}")
-            parse = {"machines": parse_machines, "nodes": partial(parse_nodes, "--nodes")}.get(flag)
-            options[flag] = value if parse is None else parse(value)
+            options[flag] = parsers[flag](value) if flag in parsers else value
     files = named_files(paths)
     check_figure(figure)
     check_distinct([("PATH", file) for file in files.values()], [("--figure", figure)])
