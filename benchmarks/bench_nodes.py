@@ -3,9 +3,11 @@
 ``python benchmarks/bench_nodes.py`` prints a table: medians over rounds, in each of which all run one after
 another, each in a process of its own.  ``--nodes``, ``--rounds``, ``--programs`` and ``--how`` choose.
 
-Two programs.  *tokens*: each node sends a token to its first neighbour, and whoever gets one passes it on.
+Four programs.  *tokens*: each node sends a token to its first neighbour, and whoever gets one passes it on.
 *choices*: of two random machines the one with less work gets each share of an application (power of two
 choices), by probes, answers and shares, with task queues; in SimPy a queue is one number, ours is a real one.
+*gossip*: push-sum, a node sends half of its sum and of its weight to a random neighbour every second.
+*pigeon*: ``examples/pigeon.py`` at a load of 0.8, with queues of any length at the masters.
 
 Three networks: delays that differ (30 to 70 ms), FIFO interfaces, and equal delays.  SimPy (4.1) twice: with
 callbacks of timeouts, and with a process and a store a node.
@@ -20,7 +22,9 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,9 +33,12 @@ import gridsim as gs
 
 #: s; bytes/s; Mflop; Mflop/s.
 LATENCY, JITTER, BANDWIDTH, SIZE = 0.05, 0.02, 125_000.0, 65_536.0
-NBYTES = {"token": 80, "probe": 80, "answer": 80, "share": 170}
+NBYTES = {"token": 80, "probe": 80, "answer": 80, "share": 170, "half": 80, "task": 170, "free": 64}
 NETWORKS = ("differing", "fifo", "equal")
 DEGREE, GAP, SHARES = 8, 10.0, 64
+#: Of Pigeon: workers of a group, those reserved for short tasks, distributors, and the load.
+GROUP, RESERVED, DISTRIBUTORS, LOAD = 25, 1, 4, 0.8
+PROGRAMS = ("tokens", "choices", "gossip", "pigeon")
 
 # -- ours --------------------------------------------------------------------------------------------------
 
@@ -97,6 +104,49 @@ class Choices(gs.NodeScheduler, frozen=True, kw_only=True):
     }
 
 
+class GossipNode(gs.NodeProgram):
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.sum, self.weight = 0.0, 1.0
+
+    def on_start(self, view: Any) -> None:
+        self.sum = float(view.node)
+        view.timer(view.random.random(), "round")
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+
+    def on_timer(self, view: Any, name: str) -> None:
+        self.sum, self.weight = self.sum / 2.0, self.weight / 2.0
+        neighbours = view.neighbours
+        to = neighbours[view.random.integers(len(neighbours))]
+        view.send(to, "half", sum=self.sum, weight=self.weight)
+        view.timer(1.0, "round")
+
+    def on_half(self, view: Any, message: Any) -> None:
+        self.sum, self.weight = self.sum + message.sum, self.weight + message.weight
+
+
+class Gossip(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = GossipNode
+    timers: ClassVar[tuple[str, ...]] = ("round",)
+    messages: ClassVar[dict[str, gs.Message]] = {"half": gs.Message(NBYTES["half"], sum=float, weight=float)}
+
+
+def pigeon() -> gs.NodeScheduler:
+    """Return Pigeon, of the examples."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+    from pigeon import Pigeon
+
+    return Pigeon(size=GROUP, reserved=RESERVED)
+
+
+def pigeon_submissions(nodes: int, messages: int) -> list[tuple[float, int]]:
+    """When applications of `SHARES` tasks are released, and where: at a load of `LOAD`, machines in turn."""
+    gap = SHARES * SIZE / (LOAD * nodes * 2000.0)
+    return [(gap * k, k % nodes) for k in range(max(1, int(messages / (2.6 * SHARES))))]
+
+
 def submissions(nodes: int, messages: int) -> list[tuple[float, int]]:
     """When applications of `SHARES` tasks are released, and where: every `GAP` s at each `SHARES`-th node."""
     rounds = max(1, messages // (5 * nodes))
@@ -105,12 +155,17 @@ def submissions(nodes: int, messages: int) -> list[tuple[float, int]]:
 
 def ours(program: str, nodes: int, network: str, messages: int, form: str) -> tuple[float, int]:
     """Return s of a processor and messages, with all that a run of the library has around it."""
-    if program == "tokens":
-        scheduler: gs.NodeScheduler = Tokens(hops=max(1, messages // nodes), degree=DEGREE)
-        workload = gs.Workload.of(release=[1e6], tasks=[1], task_size=[SIZE], submitter=[0])
+    scheduler: gs.NodeScheduler
+    if program in ("tokens", "gossip"):
+        rounds = max(1, messages // nodes)
+        scheduler = Tokens(hops=rounds, degree=DEGREE) if program == "tokens" else Gossip(degree=DEGREE)
+        end = 1e6 if program == "tokens" else float(rounds)
+        workload = gs.Workload.of(release=[end], tasks=[1], task_size=[SIZE], submitter=[0], origin=0.0)
     else:
-        scheduler = Choices(degree=1)
-        release, submitter = zip(*submissions(nodes, messages), strict=True)
+        scheduler, submitted = Choices(degree=1), submissions
+        if program == "pigeon":
+            scheduler, submitted = pigeon(), pigeon_submissions
+        release, submitter = zip(*submitted(nodes, messages), strict=True)
         workload = gs.Workload.of(
             release=release,
             tasks=[SHARES] * len(release),
@@ -144,7 +199,9 @@ def by_simpy(design: str, program: str, nodes: int, network: str, messages: int)
     begin = time.process_time()
     env = simpy.Environment()
     length = {kind: nbytes / BANDWIDTH for kind, nbytes in NBYTES.items()}
-    up, down, sent = [0.0] * nodes, [0.0] * nodes, 0
+    masters = -(-nodes // GROUP)
+    ends = nodes + masters + DISTRIBUTORS  # workers, masters and distributors
+    up, down, sent, limit = [0.0] * ends, [0.0] * ends, 0, float("inf")
     act: Callable[[int, int, str, Any], None]
 
     if design == "callbacks":
@@ -153,7 +210,7 @@ def by_simpy(design: str, program: str, nodes: int, network: str, messages: int)
             act(*event._value)
 
     else:
-        stores = [simpy.Store(env) for _ in range(nodes)]
+        stores = [simpy.Store(env) for _ in range(ends)]
 
         def arrive(event: Any) -> None:
             stores[event._value[0]].put(event._value)
@@ -188,6 +245,60 @@ def by_simpy(design: str, program: str, nodes: int, network: str, messages: int)
 
         for node in range(nodes):
             send(node, neighbours[node][0], "token", max(1, messages // nodes))
+    elif program == "gossip":
+        neighbours = [draw.sample(range(nodes), DEGREE) for _ in range(nodes)]
+        total, weight, limit = [float(node) for node in range(nodes)], [1.0] * nodes, float(messages // nodes)
+
+        def act(node: int, sender: int, kind: str, what: Any) -> None:
+            total[node] += what[0]
+            weight[node] += what[1]
+
+        def halve(event: Any) -> None:
+            node = event._value
+            total[node] /= 2.0
+            weight[node] /= 2.0
+            to = neighbours[node][draw.randrange(DEGREE)]
+            send(node, to, "half", (total[node], weight[node]))
+            env.timeout(1.0, node).callbacks.append(halve)
+
+        for node in range(nodes):
+            env.timeout(draw.random(), node).callbacks.append(halve)
+    elif program == "pigeon":
+        speed = [float(draw.randrange(1000, 3001, 200)) for _ in range(nodes)]
+        waiting_of: list[deque[int]] = [deque() for _ in range(masters)]
+        groups = [range(k * GROUP, min(nodes, (k + 1) * GROUP)) for k in range(masters)]
+        reserved = [dict.fromkeys(group[:RESERVED]) for group in groups]
+        idle = [dict.fromkeys(group[RESERVED:]) for group in groups]
+        turn = [0] * DISTRIBUTORS
+
+        def act(node: int, sender: int, kind: str, what: Any) -> None:
+            if kind == "task":
+                env.timeout(SIZE / speed[node], node).callbacks.append(end_task)
+                return
+            k = node - nodes
+            if kind == "share":
+                waiting_of[k].extend([what[0]] * what[1])
+            else:
+                (reserved if sender - groups[k][0] < RESERVED else idle)[k][sender] = None
+            while waiting_of[k] and (idle[k] or reserved[k]):
+                chosen = idle[k] or reserved[k]
+                worker = next(iter(chosen))
+                del chosen[worker]
+                send(node, worker, "task", waiting_of[k].popleft())
+
+        def end_task(event: Any) -> None:
+            send(event._value, nodes + event._value // GROUP, "free", None)
+
+        def distribute(event: Any) -> None:
+            application, k = event._value
+            for n in range(min(SHARES, masters)):
+                share = SHARES // masters + (n < SHARES % masters)
+                to = nodes + (turn[k] + n) % masters
+                send(nodes + masters + k, to, "share", (application, share))
+            turn[k] = (turn[k] + SHARES) % masters
+
+        for number, (at, node) in enumerate(pigeon_submissions(nodes, messages)):
+            env.timeout(at, (number, node % DISTRIBUTORS)).callbacks.append(distribute)
     else:
         speed = [float(draw.randrange(1000, 3001, 200)) for _ in range(nodes)]
         free, waiting = [0.0] * nodes, [dict[int, Any]() for _ in range(nodes)]
@@ -223,9 +334,9 @@ def by_simpy(design: str, program: str, nodes: int, network: str, messages: int)
         for at, node in submissions(nodes, messages):
             env.timeout(at, node).callbacks.append(release)
     if design == "processes":
-        for node in range(nodes):
+        for node in range(ends):
             env.process(life(node))
-    env.run()
+    env.run(None if limit == float("inf") else limit)
     return time.process_time() - begin, sent
 
 
@@ -252,9 +363,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--nodes", type=int, nargs="+", default=[1_000, 10_000, 100_000])
-    parser.add_argument("--programs", nargs="+", default=["tokens", "choices"], choices=["tokens", "choices"])
+    parser.add_argument("--programs", nargs="+", default=PROGRAMS, choices=PROGRAMS)
     parser.add_argument("--messages", type=int, default=1_000_000, help="about as many a run")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--networks", nargs="+", default=NETWORKS, choices=NETWORKS)
     parser.add_argument("--how", nargs="+", default=HOW, choices=HOW)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -265,7 +377,7 @@ def main() -> None:
     print("                          ", *(f"{how:>18}" for how in given.how))
     for program in given.programs:
         for nodes in given.nodes:
-            for network in NETWORKS:
+            for network in given.networks:
                 found: dict[str, list[float]] = {how: [] for how in given.how}
                 for _ in range(given.rounds):
                     for how in given.how:
