@@ -371,5 +371,5 @@ def test_errors_of_programs_name_the_line(form: str) -> None:
 
 def test_the_bench_does_not_require_hypothesis() -> None:
     code = "import sys; sys.modules['hypothesis'] = None; from gridsim.testing import Bench; print(Bench)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert "Bench" in done.stdout
