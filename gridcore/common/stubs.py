@@ -84,8 +84,10 @@ CONSTANT = re.compile(r"(?m)^([A-Z_]+(?:, [A-Z_]+)*) = (.*)$")
 
 #: The special methods that a stub has, if the source states their results.
 SPECIAL_METHODS = tuple(
-    f"__{name}__" for name in ("getattr", "getitem", "setitem", "delitem", "len", "contains", "iter")
+    f"__{name}__" for name in ("array", "getattr", "getitem", "setitem", "delitem", "len", "contains", "iter")
 )
+#: Those whose parameters are by position only, since they are slots of the type.
+SLOTS = tuple(f"__{name}__" for name in ("getitem", "setitem", "delitem", "contains"))
 
 
 def functions(text: str, indent: str = "") -> Iterator[tuple[str, str, list[Parameter], str]]:
@@ -121,6 +123,8 @@ def definition(kind: str, name: str, arguments: list[Parameter], result: str) ->
             default = "..."
         typed = entry.name if entry.name in ("self", "cls", "*") else f"{entry.name}: {entry.type}"
         texts.append(f"{typed} = {default}" if default else typed)
+    if name in SLOTS:
+        texts.append("/")
     return f"{kind}def {name}({', '.join(texts)}) -> {result}: ..."
 
 
@@ -149,6 +153,8 @@ def constant(name: str, value: str) -> str:
         return f"{name}: np.dtype[Any]"
     if value.startswith("{"):
         return f"{name}: dict[str, int]"
+    if value.startswith("["):
+        return f"{name}: list[str]"
     return f"{name}: tuple[str, ...]" if value.startswith(("(", "tuple(")) else f"{name}: int"
 
 
