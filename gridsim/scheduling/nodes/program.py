@@ -180,13 +180,16 @@ class Message:
             raise ScenarioError(
                 "a message with nbytes=None does not support delay: View.later sets the time of arrival"
             )
+        reserved = ("node", "sender", "kind", "self", "seconds" if nbytes is None else "to")
         for name, kind in fields.items():
-            is_supported = kind in (int, float) or isinstance(kind, ArrayField)
-            reserved = ("node", "sender", "kind", "self", "seconds" if nbytes is None else "to")
-            if not is_supported or name in reserved or name.startswith("_") or not name.isidentifier():
+            if name in reserved or name.startswith("_") or not name.isidentifier():
                 raise ScenarioError(
-                    f"message field {name!r} must be int, float or an array, and have a name that begins "
-                    f"with a letter and is none of {', '.join(reserved)}; got {kind!r}"
+                    f"the name of a message field must begin with a letter and must not be "
+                    f"{', '.join(reserved[:-1])} or {reserved[-1]}, got {name!r}"
+                )
+            if kind not in (int, float) and not isinstance(kind, ArrayField):
+                raise ScenarioError(
+                    f"message field {name!r} must be int, float or gs.array(...), got {kind!r}"
                 )
         if fields.get("application", int) is not int:
             raise ScenarioError(f"message field 'application' must be int, got {fields['application']!r}")
@@ -276,6 +279,10 @@ def kinds_of(messages: Mapping[str, Message]) -> Mapping[str, Message]:
         if "request" in kind.fields:
             raise ScenarioError(
                 f"message {name!r} must not have a field 'request', which requests and answers get"
+            )
+        if name in answers and "message" in kind.fields:
+            raise ScenarioError(
+                f"message {name!r} must not have a field 'message', which is an argument of View.reply"
             )
         kinds[name] = copy(kind)
         kinds[name].fields, kinds[name].is_answer = {**kind.fields, "request": int}, name in answers

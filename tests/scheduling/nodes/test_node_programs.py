@@ -376,11 +376,11 @@ def test_numpy_numbers_and_extreme_values_arrive_unchanged(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: gs.Message(10, sender=int), "message field 'sender' must be"),
+        (lambda: gs.Message(10, sender=int), "the name of a message field must .* got 'sender'"),
         *(
             (
                 lambda name=name, nbytes=nbytes: gs.Message(nbytes, **{name: int}),
-                f"{name!r} .* begins with a letter",
+                f"begin with a letter .* got {name!r}",
             )
             for name, nbytes in (("_due", 10), ("to", 10), ("self", 10), ("1a", 10), ("seconds", None))
         ),

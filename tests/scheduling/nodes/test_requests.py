@@ -248,6 +248,7 @@ OFFER = gs.Message(60, price=float)
         ({"ask": ASK, "offer": gs.Message(None)}, "must not be local or deferred"),
         ({"ask": ASK, "offer": ASK}, "must not be local or deferred, or have an answer itself"),
         ({"ask": ASK, "offer": gs.Message(60, request=int)}, "'offer' must not have a field 'request'"),
+        ({"ask": ASK, "offer": gs.Message(60, message=int)}, "'offer' must not have a field 'message'"),
     ],
 )
 def test_wrong_answers_are_named(messages: Any, text: str) -> None:
