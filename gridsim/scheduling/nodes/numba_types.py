@@ -723,7 +723,7 @@ class _NodeAttributes(templates.AttributeTemplate):
         if attribute in (NodeProgram.on_release, NodeProgram.on_message):
             raise NotCompiled(f"{method_text(attr)}: no class of the program has this method")
         if isinstance(attribute, _CONSTANTS):
-            return types.literal(attribute) if isinstance(attribute, int) else _constant_type(attr, attribute)
+            return _constant_type(attr, attribute)
         if not inspect.isfunction(attribute):
             methods = [
                 name for name, _ in inspect.getmembers(program.policy, inspect.isfunction) if name[:2] != "__"
@@ -804,7 +804,7 @@ def _node_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: st
     if isinstance(attribute, property):
         sig = program.call_type(context.typing_context, attr, (type_,), {})
         return _call_method(context, builder, program, attr, sig, [value])
-    kind = types.literal(attribute) if isinstance(attribute, int) else _constant_type(attr, attribute)
+    kind = _constant_type(attr, attribute)
     return context.get_constant_generic(builder, kind, attribute)
 
 
@@ -814,7 +814,7 @@ _CONSTANTS = (bool, int, float, str, tuple)
 
 def _constant_type(attr: str, value: Any) -> Any:
     try:
-        return typeof(value)
+        return types.literal(value) if isinstance(value, (int, str)) else typeof(value)
     except ValueError:
         raise NotCompiled(
             f"self.{attr} must be a number, a string or a tuple of these, as a class variable, got {value!r}"
