@@ -34,8 +34,8 @@ from gridcore.nodes.view import View
 from gridsim.model.applications import Application
 from gridsim.scheduling.nodes.compilable import NotCompiled, compilable_function
 from gridsim.scheduling.nodes.program import ArrayField, NodeProgram
+from gridsim.scheduling.nodes.rewrites import method_text, split_base_name
 from gridsim.scheduling.nodes.slots import MachineSlots
-from gridsim.scheduling.nodes.super_calls import method_text, split_base_name
 from gridsim.scheduling.nodes.timers import Timer
 
 __all__ = [
@@ -163,7 +163,7 @@ class Program:
     def member(self, name: str) -> Any:
         """Return a method, property or class variable; None if there is none.
 
-        A `name` from `gridsim.scheduling.nodes.super_calls.base_name` is that of a base class.
+        A `name` from `gridsim.scheduling.nodes.rewrites.base_name` is that of a base class.
         """
         name, start = split_base_name(name)
         bases = self.policy.__mro__[start:]
@@ -177,8 +177,8 @@ class Program:
     def jit(self, function: Any) -> Any:
         """Return `function` as one that Numba compiles when it is called."""
         if function not in self.functions:
-            source = compilable_function(function, self.policy)
-            self.functions[function] = njit(boundscheck=True, pipeline_class=self.pipeline)(source)
+            jit = njit(boundscheck=True, pipeline_class=self.pipeline)
+            self.functions[function] = jit(compilable_function(function, self.policy, jit))
         return self.functions[function]
 
     def call_type(self, context: Any, name: str, args: Any, kws: Any) -> Any:
