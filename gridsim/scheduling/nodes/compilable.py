@@ -147,9 +147,7 @@ def _problems(node: ast.AST, names: dict[str, Any], own_names: set[str]) -> Iter
         case ast.Attribute(value=ast.Name(id=name), attr=attr) if name not in own_names:
             if isinstance(value := names.get(name), type) and issubclass(value, NodeProgram):
                 yield f"{name}.{attr} cannot be compiled, as {name} is a class of nodes; write self.{attr}"
-        case ast.Name(id=name) if (
-            name not in own_names and name not in names and not hasattr(builtins, name)
-        ):
+        case ast.Name(id=name) if name not in own_names and name not in names and not hasattr(builtins, name):
             yield f"the name {name} is not defined; {closest([*own_names, *names], name)}".rstrip("; ")
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _CONTAINERS:
             yield f"a {name} must be an attribute that __init__ sets, which clear() empties"

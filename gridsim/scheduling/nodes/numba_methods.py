@@ -129,7 +129,8 @@ def _number(path: str, kind: type, type_: Any) -> Any:
     """Return the type that a number of `kind` is passed as; raise NotCompiled if `type_` does not fit."""
     if isinstance(type_, types.Optional):
         raise NotCompiled(
-            f"{path} must be a number, got a value that may be None; use a number such as -1 for None"
+            f"{path} must be a number, got a value that may be None; use a number such as -1 for None, or "
+            "int(...) or float(...) where it is not None"
         )
     if kind is int and not isinstance(type_, (types.Integer, types.Boolean)):
         hint = "; int(...) makes one" if isinstance(type_, types.Float) else ""

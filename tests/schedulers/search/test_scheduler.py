@@ -366,9 +366,7 @@ def test_all_forms_have_equal_results(machine_code: None, name: str, failing: bo
     assert python.digest == interpreted.digest == compiled.digest
     assert python.tables == interpreted.tables == compiled.tables
     assert len(compiled.tables["decisions"]) > 100
-    assert (
-        resume_difference(scenario, VARIED[name], compiled, record="decisions", nodes="compiled") is None
-    )
+    assert resume_difference(scenario, VARIED[name], compiled, record="decisions", nodes="compiled") is None
 
 
 @ALL

@@ -1,4 +1,4 @@
-"""Calls in `try` statements of compiled nodes: they get their arguments by name, and their errors are caught."""
+"""Calls in `try` statements of compiled nodes: arguments by name, and errors that are caught."""
 
 from __future__ import annotations
 
