@@ -14,6 +14,7 @@ from numba import types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.core.typing import signature, templates
+from numba.cpython import listobj
 from numba.extending import intrinsic, lower_builtin, overload_method
 from numba.np import arrayobj
 from numba.np.numpy_support import as_dtype
@@ -145,19 +146,26 @@ def _field(path: str, kind: Any, type_: Any) -> Any:
     if not isinstance(kind, ArrayField):
         return _number(path, kind, type_)
     dtype = getattr(type_, "dtype", None)
-    if not isinstance(type_, types.Buffer):
-        hint = "; np.array(...) makes one" if isinstance(type_, (types.List, types.BaseTuple)) else ""
+    if not isinstance(type_, (types.Buffer, types.List)):
+        hint = "; np.array(...) makes one" if isinstance(type_, types.BaseTuple) else ""
         raise NotCompiled(f"{path} must be {kind}, got {type_text(type_)}{hint}")
-    if type_.ndim != kind.ndim or not isinstance(dtype, (types.Integer, types.Float)):
+    if getattr(type_, "ndim", 1) != kind.ndim or not isinstance(dtype, (types.Integer, types.Float)):
         raise NotCompiled(f"{path} must be {kind}, got {type_text(type_)}")
     if as_dtype(dtype) not in ARRAY_TYPES or (kind.dtype.kind in "iu" and isinstance(dtype, types.Float)):
         target = "int64" if kind.dtype.kind in "iu" else "float64"
-        raise NotCompiled(f"{path} must be {kind}, got {type_text(type_)}; .astype(np.{target}) makes one")
+        call = "np.array(...).astype" if isinstance(type_, types.List) else ".astype"
+        raise NotCompiled(f"{path} must be {kind}, got {type_text(type_)}; {call}(np.{target}) makes one")
     return type_
 
 
 def _strided(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    """Return a pointer to the description of an array, `Strided` of gridcore.nodes.payloads."""
+    """Return a pointer to the description of an array or a list, `Strided` of gridcore.nodes.payloads."""
+    if isinstance(type_, types.List):
+        entries, one = listobj.ListInstance(context, builder, type_, value), ir.Constant(I64, 1)
+        data = builder.ptrtoint(entries._gep(ir.Constant(I64, 0)), I64)
+        dtype, size = ARRAY_TYPES.index(as_dtype(type_.dtype)), as_dtype(type_.dtype).itemsize
+        words = [data, ir.Constant(I64, dtype), one, entries.size, one, ir.Constant(I64, size), one]
+        return _filled_row(context, builder, words)
     array = arrayobj.make_array(type_)(context, builder, value)
     one = ir.Constant(I64, 1)
     shape, strides = (
