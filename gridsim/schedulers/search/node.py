@@ -170,7 +170,7 @@ class SearchNode(NodeProgram, ABC):
         view.note("hosts", application=application, client=view.node, host=host, needed=since, found=view.now)
         if not self.waiting:
             self.end(view)
-        return application
+        return int(application)
 
     def begin(self, view: View) -> None:
         """Begin a new search."""

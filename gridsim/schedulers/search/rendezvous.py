@@ -49,18 +49,18 @@ class RendezvousNode(FloodNode):
         self.points[view.node] = 0
         self.start_flood(view, round(view.now * 1e6), self.parameters.scope)
 
-    def nearest_point(self, unasked: bool = False) -> int:
+    def nearest_point(self, excludes_asked: bool = False) -> int:
         """Return the nearest point that is not silent; -1 if there is none.
 
         Parameters
         ----------
-        unasked
+        excludes_asked
             Whether to exclude the points that were asked in this search.
         """
         nearest, fewest = -1, 0
         for point in self.points:
             hops = self.points[point]
-            is_excluded = point in self.silent_points or (unasked and point in self.asked_points)
+            is_excluded = point in self.silent_points or (excludes_asked and point in self.asked_points)
             if not is_excluded and (nearest < 0 or (hops, point) < (fewest, nearest)):
                 nearest, fewest = point, hops
         return nearest
@@ -116,7 +116,7 @@ class RendezvousNode(FloodNode):
             self.pending_lookup = -1
         if self.ask_for_points(view):
             return float(2 * self.parameters.hop_time)
-        point = self.nearest_point(unasked=True)
+        point = self.nearest_point(excludes_asked=True)
         if point < 0:
             return NO_MACHINE_LEFT
         self.asked_points.add(point)

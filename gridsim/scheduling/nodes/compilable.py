@@ -97,10 +97,10 @@ def compilable_function(function: Any, policy: type, jit: Callable[[Any], Any]) 
     if has_super(function):
         replace_super(function, policy, tree)
     _check_source(function, tree)
-    called = calls_by_position(function, tree)
-    if not (called or has_super(function)):
+    callees = calls_by_position(function, tree)
+    if not (callees or has_super(function)):
         return function
-    return with_source(function, policy, tree, called, jit)
+    return with_source(function, policy, tree, callees, jit)
 
 
 def _check_source(function: Any, tree: ast.Module) -> None:

@@ -23,12 +23,12 @@ from numba.np import arrayobj
 from gridcore.fair_tree import summaries
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.scheduling.nodes.compilable import NotCompiled
-from gridsim.scheduling.nodes.numba_methods import (
-    _bind_arguments,
-    _filled_row,
-    _method,
-    _number,
-    _parameter_list,
+from gridsim.scheduling.nodes.numba_calls import (
+    bind_arguments,
+    define_method,
+    filled_row,
+    number_type,
+    parameter_list,
 )
 from gridsim.scheduling.nodes.numba_types import (
     APPLICATIONS,
@@ -118,12 +118,12 @@ def _new_array(context: Any, builder: Any, type_: Any, shape: Any) -> Any:
 # -- the view ------------------------------------------------------------------------------------------------
 
 
-@_method(ViewType, "sample")
+@define_method(ViewType, "sample")
 class _Sample:
     @staticmethod
     def infer(view: Any, args: Any, kws: Any) -> Any:
         names = ("grid", "release")
-        arguments = _bind_arguments("view.sample", names, args, kws, optional=("release",))
+        arguments = bind_arguments("view.sample", names, args, kws, optional=("release",))
         grid = arguments["grid"]
         if not isinstance(grid, SummaryGridType):
             raise NotCompiled(
@@ -133,8 +133,8 @@ class _Sample:
         release = arguments.get("release", types.int64)
         if isinstance(release, types.NoneType):
             release = types.int64
-        argument_types = [grid, _number("the release of view.sample", int, release)]
-        return types.Array(_CELLS, 3, "C"), argument_types, _parameter_list(names, {"release": -(2**63)})
+        argument_types = [grid, number_type("the release of view.sample", int, release)]
+        return types.Array(_CELLS, 3, "C"), argument_types, parameter_list(names, {"release": -(2**63)})
 
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
@@ -148,16 +148,16 @@ class _Sample:
 
 
 def _slot_method(name: str, names: tuple[str, ...], is_reserved: int) -> None:
-    @_method(SlotsType, name)
+    @define_method(SlotsType, name)
     class _SlotMethod:
         @staticmethod
         def infer(slots: Any, args: Any, kws: Any) -> Any:
-            arguments = _bind_arguments(f"view.slots.{name}", names, args, kws)
+            arguments = bind_arguments(f"view.slots.{name}", names, args, kws)
             argument_types = [
-                _number(f"{argument} of view.slots.{name}", int, type_)
+                number_type(f"{argument} of view.slots.{name}", int, type_)
                 for argument, type_ in arguments.items()
             ]
-            return types.boolean, argument_types, _parameter_list(names)
+            return types.boolean, argument_types, parameter_list(names)
 
         @staticmethod
         def lower(context: Any, builder: Any, slots: Any, value: Any, types_: Any, args: Any) -> Any:
@@ -179,16 +179,16 @@ _slot_method("reserve", ("application", "attempt", "start", "slots"), 1)
 _slot_method("release", ("application", "attempt", "start", "since"), 0)
 
 
-@_method(SlotsType, "extend")
+@define_method(SlotsType, "extend")
 class _Extend:
     @staticmethod
     def infer(slots: Any, args: Any, kws: Any) -> Any:
         names = ("application", "attempt", "start", "end")
-        arguments = _bind_arguments("view.slots.extend", names, args, kws)
+        arguments = bind_arguments("view.slots.extend", names, args, kws)
         argument_types = [
-            _number(f"{name} of view.slots.extend", int, type_) for name, type_ in arguments.items()
+            number_type(f"{name} of view.slots.extend", int, type_) for name, type_ in arguments.items()
         ]
-        return types.Optional(APPLICATIONS), argument_types, _parameter_list(names)
+        return types.Optional(APPLICATIONS), argument_types, parameter_list(names)
 
     @staticmethod
     def lower(context: Any, builder: Any, slots: Any, value: Any, types_: Any, args: Any) -> Any:
@@ -213,7 +213,7 @@ class _Extend:
 
 
 def _kernel(function: Any, names: tuple[str, ...], defaults: dict[str, Any]) -> Callable[[Any], Any]:
-    """Return a decorator that registers a function; the decorated class is as for `_method`."""
+    """Return a decorator that registers a function; the decorated class is as for `define_method`."""
 
     def register(definition: Any) -> Any:
         path = function.__name__
@@ -224,8 +224,8 @@ def _kernel(function: Any, names: tuple[str, ...], defaults: dict[str, Any]) -> 
             prefer_literal = True
 
             def generic(self, args: Any, kws: Any) -> Any:
-                arguments = _bind_arguments(path, names, args, kws, optional=defaults)
-                parameters = _parameter_list(names, defaults)
+                arguments = bind_arguments(path, names, args, kws, optional=defaults)
+                parameters = parameter_list(names, defaults)
                 types_ = [arguments.get(name, types.none) for name in names]
                 result, argument_types = definition.infer(*types_)
                 return signature(result, *argument_types).replace(pysig=inspect.Signature(parameters))
@@ -284,7 +284,7 @@ class _Split:
     @staticmethod
     def infer(available: Any, n_tasks: Any) -> Any:
         _check_vector("available of split", types.int64, available)
-        argument_types = [available, _number("n_tasks of split", int, n_tasks)]
+        argument_types = [available, number_type("n_tasks of split", int, n_tasks)]
         return types.Array(types.int64, 1, "C"), argument_types
 
     @staticmethod
@@ -301,7 +301,7 @@ class _LowestStretch:
     @staticmethod
     def infer(totals: Any, n_tasks: Any) -> Any:
         _check_vector("totals of lowest_stretch", types.int64, totals)
-        argument_types = [totals, _number("n_tasks of lowest_stretch", int, n_tasks)]
+        argument_types = [totals, number_type("n_tasks of lowest_stretch", int, n_tasks)]
         return types.Optional(types.int64), argument_types
 
     @staticmethod
@@ -346,7 +346,7 @@ class _Lookup:
         argument_types = [
             type_
             if isinstance(type_, types.NoneType) and name in _BOUNDS
-            else _number(f"{name} of lookup", int if name == "leaves" else float, type_)
+            else number_type(f"{name} of lookup", int if name == "leaves" else float, type_)
             for name, type_ in zip(names, numbers, strict=True)
         ]
         return types.int64, [summary, grid, *argument_types]
@@ -390,11 +390,11 @@ class _Debit:
             if isinstance(type_, types.Array):
                 _check_vector(path, dtype, type_)
             elif not (name == "age" and isinstance(type_, types.NoneType)):
-                type_ = _number(path, int if dtype == types.int64 else float, type_)
+                type_ = number_type(path, int if dtype == types.int64 else float, type_)
             argument_types.append(type_)
         if not isinstance(rule, types.NoneType) and _text(rule) not in _RULES:
             raise NotCompiled(f"rule of debit must be one of the literals {_RULES}, got {type_text(rule)}")
-        argument_types.insert(-1, _number("leaves of debit", int, leaves))
+        argument_types.insert(-1, number_type("leaves of debit", int, leaves))
         return types.Array(_CELLS, 3, "C"), [summary, grid, *argument_types, rule]
 
     @staticmethod
@@ -415,7 +415,7 @@ class _Debit:
         result = _new_array(context, builder, sig.return_type, shape)
         is_printed = ir.Constant(I64, int(_text(sig.args[8]) == "printed"))
         pointer = _grid_pointer(builder, sig.args[1].grid)
-        row = _filled_row(context, builder, words)
+        row = filled_row(context, builder, words)
         _call_kernel(
             context, builder, "gridcore_debit", I32, cells.data, pointer, row, leaves, is_printed, result.data
         )

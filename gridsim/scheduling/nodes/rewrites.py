@@ -156,7 +156,7 @@ def local_names(code: types.CodeType) -> set[str]:
 
 
 def with_source(
-    function: Any, policy: type, tree: ast.Module, called: list[ast.FunctionDef], jit: Callable[[Any], Any]
+    function: Any, policy: type, tree: ast.Module, callees: list[ast.FunctionDef], jit: Callable[[Any], Any]
 ) -> Any:
     """Return `function` with the code of `tree`, its changed source.
 
@@ -164,7 +164,7 @@ def with_source(
     ----------
     policy
         The class whose method it is, or which uses it.
-    called
+    callees
         Further functions that `tree` calls.
     jit
         Function that makes one of them a function that Numba compiles when it is called.
@@ -175,11 +175,11 @@ def with_source(
     # private names depend on the class, and free variables on an outer function
     owner = next((cls.__name__ for cls in policy.__mro__ if function in _functions_of(cls)), policy.__name__)
     outer: Any = ast.parse(f"def outer({', '.join(cells.keys() - {'__class__'})}):\n class {owner}: pass")
-    outer.body[0].body[0].body = [definition, *called]
+    outer.body[0].body[0].body = [definition, *callees]
     module = compile(outer, function.__code__.co_filename, "exec", dont_inherit=True)
     body = _code_in(_code_in(module, "outer"), owner)
     names = {**function.__globals__}
-    for each in called:
+    for each in callees:
         names[each.name] = jit(types.FunctionType(_code_in(body, each.name), names, each.name))
     code = _code_in(body, definition.name)
     closure = tuple(cells[name] for name in code.co_freevars)
@@ -192,7 +192,8 @@ def _functions_of(cls: type) -> list[Any]:
 
 def _code_in(code: types.CodeType, name: str) -> types.CodeType:
     """Return the code of the function or class `name` that is defined in `code`."""
-    return next(each for each in code.co_consts if getattr(each, "co_name", "") == name)
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    return next(each for each in inner if each.co_name == name)
 
 
 def _free_variables(function: Any) -> dict[str, Any]:

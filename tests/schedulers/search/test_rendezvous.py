@@ -45,7 +45,7 @@ def test_nearest_point_has_the_fewest_hops() -> None:
     assert points_of(node) == {5: 3, 6: 2, 7: 2}
     nearest = []
     for _ in range(4):
-        nearest.append(node.nearest_point(unasked=True))
+        nearest.append(node.nearest_point(excludes_asked=True))
         node.asked_points.add(nearest[-1])
     assert nearest == [6, 7, 5, -1] and node.nearest_point() == 6
 
