@@ -258,16 +258,21 @@ def lowest_stretch(totals: ArrayLike, n_tasks: int) -> int | None:
     decrease. Time O(n) for the check and O(log n) for the search.
     """
     cdef const unsigned long long[::1] total = as_counts(totals, "totals")
-    cdef Py_ssize_t lo = 0, hi = total.shape[0] - 1, mid, i
+    at = find_stretch(&total[0] if total.shape[0] else NULL, total.shape[0], as_index(n_tasks, "n_tasks"))
+    return None if at == total.shape[0] else at
+
+
+cdef long long find_stretch(const unsigned long long* total, Py_ssize_t n, object n_tasks) except -1:
+    """Return the result of `lowest_stretch`, `n` for None."""
+    cdef Py_ssize_t lo = 0, hi = n - 1, mid, i
     cdef unsigned long long n_wanted
-    n_tasks = as_index(n_tasks, "n_tasks")
     if n_tasks < 0:
         raise ValueError(f"n_tasks must be >= 0, got {n_tasks}")
     for i in range(1, hi + 1):
         if total[i] < total[i - 1]:
             raise ValueError(f"totals must not decrease, got totals[{i}] = {total[i]} after {total[i - 1]}")
     if hi < 0 or n_tasks > total[hi]:
-        return None
+        return n
     n_wanted = n_tasks
     while lo < hi:
         mid = (lo + hi) >> 1
@@ -526,14 +531,25 @@ def debit(summary: ArrayLike, grid: SummaryGrid, *, tasks: ArrayLike, task_size:
     """
     cells = as_summary(summary, grid)
     cdef const unsigned int[:, :, ::1] values = cells
-    cdef _Debts debts = _Debts(tasks, task_size, leaves)
-    cdef const double[::1] w = doubles(np.atleast_1d(np.asarray(size)), "size")
-    cdef const double[::1] s = doubles(np.atleast_1d(np.asarray(stretch)), "stretch")
     cdef const double[::1] axis_s = grid.stretch
     cdef const double[::1] axis_w = grid.size
     cdef const double[::1] axis_a = grid.task_size
-    cdef Py_ssize_t i, j, k, b
-    cdef Py_ssize_t ns = axis_s.shape[0], nw = axis_w.shape[0], na = axis_a.shape[0]
+    cdef Grid g
+    g.n_stretch, g.n_size, g.n_task_size = axis_s.shape[0], axis_w.shape[0], axis_a.shape[0]
+    g.stretch, g.size, g.task_size = &axis_s[0], &axis_w[0], &axis_a[0]
+    result = np.empty(grid.shape, dtype=np.uint32)
+    cdef unsigned int[:, :, ::1] out = result        # OUT
+    write_debit(&values[0, 0, 0], &g, tasks, task_size, size, stretch, leaves, age, rule, &out[0, 0, 0])
+    return result
+
+
+cdef int write_debit(const unsigned int* values, const Grid* g, object tasks, object task_size, object size, object stretch,
+                     object leaves, object age, str rule, unsigned int* out) except -1:
+    """Write the result of `debit` to `out`."""
+    cdef _Debts debts = _Debts(tasks, task_size, leaves)
+    cdef const double[::1] w = doubles(np.atleast_1d(np.asarray(size)), "size")
+    cdef const double[::1] s = doubles(np.atleast_1d(np.asarray(stretch)), "stretch")
+    cdef Py_ssize_t i, k, b, at, ns = g.n_stretch, na = g.n_task_size
     check_lengths(debts.n, w.shape[0], "tasks", "size")
     check_lengths(debts.n, s.shape[0], "tasks", "stretch")
     cdef const double[::1] ages = np.zeros(debts.n) if age is None else doubles(np.atleast_1d(np.asarray(age)), "age")
@@ -544,28 +560,24 @@ def debit(summary: ArrayLike, grid: SummaryGrid, *, tasks: ArrayLike, task_size:
     cdef bint takes_closure = rule == "subtree"
     if not takes_closure and rule != "printed":
         raise ValueError(f"rule must be 'subtree' or 'printed', got {rule!r}")
-    result = np.empty(grid.shape, dtype=np.uint32)
-    cdef unsigned int[:, :, ::1] out = result        # OUT
     cdef unsigned int[::1] drops = np.empty(na, dtype=np.uint32)
     cdef double[::1] limits = np.full(ns, np.inf)
     for k in range(na):
-        drops[k] = debts.capped_drop(axis_a[k]) if takes_closure else debts.printed_drop(axis_a[k])
-    cdef Grid g
-    g.n_stretch, g.n_size, g.n_task_size = ns, nw, na
-    g.stretch, g.size, g.task_size = &axis_s[0], &axis_w[0], &axis_a[0]
+        drops[k] = debts.capped_drop(g.task_size[k]) if takes_closure else debts.printed_drop(g.task_size[k])
     with nogil:
         if takes_closure:
             for i in range(ns):
                 for b in range(debts.n):
-                    if debts.tasks[b] > 0 and axis_s[i] < s[b] and w[b] - ages[b] / axis_s[i] < limits[i]:
-                        limits[i] = w[b] - ages[b] / axis_s[i]
-            debit_cells(&values[0, 0, 0], &out[0, 0, 0], &g, &drops[0], &limits[0])
+                    if (debts.tasks[b] > 0 and g.stretch[i] < s[b]
+                            and w[b] - ages[b] / g.stretch[i] < limits[i]):
+                        limits[i] = w[b] - ages[b] / g.stretch[i]
+            debit_cells(values, out, g, &drops[0], &limits[0])
         else:
-            for i in range(ns):
-                for j in range(nw):
-                    for k in range(na):
-                        out[i, j, k] = values[i, j, k] - drops[k] if values[i, j, k] > drops[k] else 0
-    return result
+            for i in range(ns * g.n_size):
+                for k in range(na):
+                    at = i * na + k
+                    out[at] = values[at] - drops[k] if values[at] > drops[k] else 0
+    return 0
 
 
 # --- calls of compiled handlers --------------------------------------------------------------------
@@ -581,18 +593,51 @@ cdef int aggregate_rows(const unsigned int* rows, long long children, long long 
     return 0
 
 
-cdef int split_tasks(const long long* available, long long n, long long n_tasks, long long* share) except -1:
-    """Write the result of `split` to `share`, which is zero."""
+cdef int check_counts(const long long* values, long long n, str name) except -1:
     cdef Py_ssize_t k
     for k in range(n):
-        if available[k] < 0:
-            raise ValueError(f"available[{k}] must be >= 0, got {available[k]}")
+        if values[k] < 0:
+            raise ValueError(f"{name}[{k}] must be >= 0, got {values[k]}")
+    return 0
+
+
+cdef long long stretch_of_tasks(const long long* totals, long long n, long long n_tasks) except -1:
+    """Return the result of `lowest_stretch`, `n` for None."""
+    check_counts(totals, n, "totals")
+    return find_stretch(<const unsigned long long*> totals, n, n_tasks)
+
+
+cdef struct Vector:
+    const void* values
+    long long n                         # -1: the argument is left out
+
+
+cdef object whole_numbers(Vector vector):
+    return np.array(<const long long[:vector.n]> vector.values) if vector.n else np.empty(0, np.int64)
+
+
+cdef object numbers(Vector vector):
+    return np.array(<const double[:vector.n]> vector.values) if vector.n else np.empty(0)
+
+
+cdef int debit_dispatches(const unsigned int* values, const Grid* g, const Vector* of, long long leaves,
+                          long long is_printed, unsigned int* out) except -1:
+    """Write the result of `debit`; `of` has the tasks, task sizes, sizes, stretches and ages of the dispatches."""
+    return write_debit(values, g, whole_numbers(of[0]), numbers(of[1]), numbers(of[2]), numbers(of[3]), leaves,
+                       None if of[4].n < 0 else numbers(of[4]), "printed" if is_printed else "subtree", out)
+
+
+cdef int split_tasks(const long long* available, long long n, long long n_tasks, long long* share) except -1:
+    """Write the result of `split` to `share`, which is zero."""
+    check_counts(available, n, "available")
     return divide(<const unsigned long long*> available, n, n_tasks, share)
 
 
 #: Name -> address of a C function that compiled handlers call by this name.
 KERNELS = {
     "gridcore_aggregate": <size_t> &aggregate_rows,
+    "gridcore_debit": <size_t> &debit_dispatches,
     "gridcore_lookup": <size_t> &find,
     "gridcore_split": <size_t> &split_tasks,
+    "gridcore_stretch": <size_t> &stretch_of_tasks,
 }

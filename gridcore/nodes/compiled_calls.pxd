@@ -58,6 +58,7 @@ cdef struct Context:
     Contents* (*store)(PyObject*, long long, long long, long long, long long*, const Strided*) except NULL
     int (*sample)(PyObject*, long long, const Grid*, long long, unsigned int*) except -1
     int (*slots)(PyObject*, long long, long long, long long, long long, long long, long long) except -1
+    int (*extend_slots)(PyObject*, long long, long long, long long, long long, long long, Head*) except -1
     # containers, `gridcore.nodes.rows`
     long long* (*queue_push)(Head*, long long) except NULL
     int (*queue_pop)(Head*, long long*, long long) except -1

@@ -31,7 +31,7 @@ CONTEXT = (
     "waiting", "work", "minimum_stretch", "timer", "timer_at", "timer_fields", "timer_fields_at", "cancel", "act",
     "check_known", "draw", "integer", "integers", "permute", "held", "take", "queued", "completed", "note",
     "decide", "publish", "check_board", "board", "board_number", "board_least", "board_add", "tasks_at", "store",
-    "sample", "slots", "queue_push", "queue_pop", "queue_at", "heap_push", "heap_pop", "heap_at", "map_find",
+    "sample", "slots", "extend_slots", "queue_push", "queue_pop", "queue_at", "heap_push", "heap_pop", "heap_at", "map_find",
     "map_get", "map_put", "map_discard", "map_remove", "map_at", "map_next", "map_pop", "rows_clear",
     "iteration_error",
 )
@@ -63,7 +63,7 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     c.publish, c.check_board, c.board, c.board_number = publish_number, check_board, read_board, read_number
     c.board_least, c.board_add, c.tasks_at = find_least, add_to_number, count_tasks
     c.completed, c.store = completed_tasks, store_array
-    c.sample, c.slots = sample_cells, change_slots
+    c.sample, c.slots, c.extend_slots = sample_cells, change_slots, extend_reservation
     c.queue_push, c.queue_pop, c.queue_at = queue_push, queue_pop, queue_at
     c.heap_push, c.heap_pop, c.heap_at = heap_push, heap_pop, heap_at
     c.map_find, c.map_get, c.map_put, c.map_discard, c.map_remove = map_find, map_get, map_put, map_discard, map_remove
@@ -368,6 +368,23 @@ cdef int change_slots(PyObject* core, long long node, long long is_reserved, lon
     cdef NodeActions c = <NodeActions> core
     slots = None if c.slots is None else c.slots(node)
     return (slots.reserve if is_reserved else slots.release)(application, attempt, start, number)
+
+
+cdef int extend_reservation(PyObject* core, long long node, long long application, long long attempt, long long start,
+                            long long end, Head* released) except -1:
+    """Call `extend` of the node's `View.slots`, and append its result to the queue `released`; return 0 for None."""
+    cdef NodeActions c = <NodeActions> core
+    cdef long long* row
+    slots = None if c.slots is None else c.slots(node)
+    reservations = slots.extend(application, attempt, start, end)
+    try:
+        for other, of_attempt in reservations or ():
+            row = queue_push(released, 2)
+            row[0], row[1] = other, of_attempt
+    except BaseException:
+        rows_clear(released)
+        raise
+    return reservations is not None
 
 
 cdef int add_note(PyObject* core, long long node, long long table, const long long* row) except -1:

@@ -32,8 +32,18 @@ def test_interpreted_nodes_require_a_node_program(name: str) -> None:
 
 def test_compiled_nodes_require_a_program_that_can_be_compiled() -> None:
     pytest.importorskip("numba", reason="needs the extra jit")
-    with pytest.raises(gs.CompileError, match="SearchNode: self.waiting"):
-        gs.simulate(SCENARIO, make_scheduler("expanding-ring"), nodes="compiled")
+
+    class Remembering(gs.NodeProgram):
+        def __init__(self, parameters: Any) -> None:
+            super().__init__(parameters)
+            self.seen: dict[int, float] = {}
+
+    class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+        name = "remembering"
+        policy = Remembering
+
+    with pytest.raises(gs.CompileError, match="Remembering: self.seen must be an int"):
+        gs.simulate(SCENARIO, Scheduler(), nodes="compiled")
 
 
 @pytest.mark.parametrize("nodes", ["fast", 3, True, ["interpreted"]])

@@ -7,8 +7,9 @@ system" (CCGrid 2004).  The methods differ in how a client asks for hosts (`Sear
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
+from gridcore.nodes.containers import IntMap, IntSet
 from gridsim.model.applications import Application
 from gridsim.results.decisions import DecisionTexts
 from gridsim.scheduling.nodes.ground_truth import Truth, TruthOf
@@ -74,6 +75,10 @@ TRUTHS: dict[str, TruthOf] = {"asked": available_hosts, "paused": available_host
 #: Longest pause of a client that finds no host, as a multiple of `retry`.
 MAX_BACKOFF = 16.0
 NO_CLIENT = -1
+#: Result of `SearchNode.ask` instead of a time.
+NO_MACHINE_LEFT = -1.0
+#: States of a client; it is idle if no task needs a host.
+IDLE, SEARCHING, PAUSING = range(3)
 
 
 class SearchNode(NodeProgram, ABC):
@@ -98,22 +103,24 @@ class SearchNode(NodeProgram, ABC):
         super().__init__(parameters)
         # whether it runs a task, the client to which it is promised, the time of its last offer (s)
         self.busy, self.promise_client, self.last_offer = False, NO_CLIENT, 0.0
-        self.waiting: list[list[Any]] = []  # application, tasks, and time (s) since which they need a host
-        self.state = ""  # "searching", "pausing", or empty if no task needs a host
+        # the tasks that need a host: entries number first_entry to before end_entry, oldest first, with the
+        # time (s) since which they need it; and their number
+        self.waiting = IntMap(application=int, tasks=int, since=float)
+        self.first_entry = self.end_entry = self.unassigned_tasks = 0
+        self.state = IDLE
         self.round_number = 0  # number of the newest round
         self.pause = parameters.retry
         # of the present search: start (s), hosts needed, hosts found, rounds, offers in this round
         self.began, self.hosts_wanted, self.hosts_found, self.rounds, self.new_offers = 0.0, 0, 0, 0, 0
-        self.neighbours: dict[int, None] = {}
-        self.flood_numbers: dict[int, int] = {}  # origin -> number of its newest flood
+        self.neighbours = IntSet()
 
     # -- methods of subclasses ------------------------------------------------------------------------------
 
     @abstractmethod
-    def ask(self, view: View) -> float | None:
+    def ask(self, view: View) -> float:
         """Ask machines in this round (``self.rounds``, from 0), and return the time to wait for offers, s.
 
-        The result is None if there is no machine left to ask.
+        The result is `NO_MACHINE_LEFT` if there is no machine left to ask.
         """
 
     def on_free(self, view: View) -> None:
@@ -125,25 +132,22 @@ class SearchNode(NodeProgram, ABC):
     # -- the client -----------------------------------------------------------------------------------------
 
     def on_start(self, view: View) -> None:
-        self.neighbours = dict.fromkeys(view.neighbours)
         for neighbour in view.neighbours:
+            self.neighbours.add(neighbour)
             view.send(neighbour, "hello")
         view.timer(self.parameters.hop_time, "join")
 
     def on_release(self, view: View, application: Application, tasks: int) -> None:
-        self.add_tasks([application.number, tasks, view.now], len(self.waiting), view)
+        self.waiting[self.end_entry] = application.number, tasks, view.now
+        self.end_entry += 1
+        self.find_hosts(view, tasks)
 
-    def add_tasks(self, entry: list[Any], index: int, view: View) -> None:
-        """Insert an entry into the list of tasks, and begin a search unless one is in progress."""
-        self.waiting.insert(index, entry)
+    def find_hosts(self, view: View, tasks: int) -> None:
+        """Find hosts for `tasks` tasks that have been added: begin a search unless one is in progress."""
+        self.unassigned_tasks += tasks
         self.use_own_machine(view)
-        if self.waiting and not self.state:
+        if self.waiting and self.state == IDLE:
             self.begin(view)
-
-    @property
-    def unassigned_tasks(self) -> int:
-        """The number of tasks that need a host."""
-        return sum(tasks for _, tasks, _ in self.waiting)
 
     def use_own_machine(self, view: View) -> None:
         """Run the oldest task on this machine if it is free."""
@@ -156,18 +160,21 @@ class SearchNode(NodeProgram, ABC):
 
     def assign_task(self, view: View, host: int) -> int:
         """Remove the oldest task from the list for `host`, and return its application."""
-        entry = self.waiting[0]
-        entry[1] -= 1
-        if not entry[1]:
-            del self.waiting[0]
-        view.note("hosts", application=entry[0], client=view.node, host=host, needed=entry[2], found=view.now)
+        application, tasks, since = self.waiting[self.first_entry]
+        if tasks > 1:
+            self.waiting[self.first_entry] = application, tasks - 1, since
+        else:
+            del self.waiting[self.first_entry]
+            self.first_entry += 1
+        self.unassigned_tasks -= 1
+        view.note("hosts", application=application, client=view.node, host=host, needed=since, found=view.now)
         if not self.waiting:
             self.end(view)
-        return int(entry[0])
+        return int(application)
 
     def begin(self, view: View) -> None:
         """Begin a new search."""
-        self.state, self.began, self.hosts_wanted = "searching", view.now, self.unassigned_tasks
+        self.state, self.began, self.hosts_wanted = SEARCHING, view.now, self.unassigned_tasks
         self.hosts_found = self.rounds = self.new_offers = 0
         self.begin_round(view)
 
@@ -176,23 +183,27 @@ class SearchNode(NodeProgram, ABC):
         # from the time, so that it is the newest number even if a failed client has lost the earlier ones
         self.round_number = max(self.round_number + 1, round(view.now * 1e6))
         wait = self.ask(view)
-        for application, tasks, _ in self.waiting:
-            action = "paused" if wait is None else "asked"
-            view.decide(action, application, tasks=tasks, saw=self.hosts_found, limit=self.hosts_wanted)
-        if wait is not None:
+        hosts, limit = self.hosts_found, self.hosts_wanted
+        for k in range(self.first_entry, self.end_entry):
+            application, tasks, _ = self.waiting[k]
+            if wait < 0:
+                view.decide("paused", application, tasks=tasks, saw=hosts, limit=limit)
+            else:
+                view.decide("asked", application, tasks=tasks, saw=hosts, limit=limit)
+        if wait >= 0:
             self.rounds, self.new_offers = self.rounds + 1, 0
             view.timer(wait, "round")
             return
         self.end(view)
         if self.hosts_found:
             self.pause = self.parameters.retry
-        self.state = "pausing"
-        view.timer(self.pause * float(view.random.uniform(0.5, 1.5)), "retry")
+        self.state = PAUSING
+        view.timer(self.pause * view.random.uniform(0.5, 1.5), "retry")
         self.pause = min(2.0 * self.pause, MAX_BACKOFF * self.parameters.retry)
 
     def end(self, view: View) -> None:
         """End the search or the pause."""
-        if self.state == "searching":
+        if self.state == SEARCHING:
             view.cancel("round")
             view.note(
                 "searches",
@@ -203,11 +214,11 @@ class SearchNode(NodeProgram, ABC):
                 began=self.began,
                 ended=view.now,
             )
-        elif self.state == "pausing":
+        elif self.state == PAUSING:
             view.cancel("retry")
         if not self.waiting:
             self.pause = self.parameters.retry
-        self.state = ""
+        self.state = IDLE
 
     def on_offer(self, view: View, message: Any) -> None:
         """Send the oldest task to the host of an offer, or dismiss the host; late offers count as well."""
@@ -261,12 +272,14 @@ class SearchNode(NodeProgram, ABC):
 
     def on_hello(self, view: View, message: Any) -> None:
         """Add the machine that has joined to the neighbours."""
-        self.neighbours[message.sender] = None
+        self.neighbours.add(message.sender)
 
     def on_back(self, view: View, message: Any) -> None:
         """Search for another host for a returned task, which becomes the oldest task."""
         view.decide("came-back", message.application, machine=message.sender, tasks=message.tasks)
-        self.add_tasks([message.application, message.tasks, view.now], 0, view)
+        self.first_entry -= 1
+        self.waiting[self.first_entry] = message.application, message.tasks, view.now
+        self.find_hosts(view, message.tasks)
 
     def on_dismiss(self, view: View, message: Any) -> None:
         """End the promise of this machine if it was made to the sender."""
@@ -289,35 +302,52 @@ class SearchNode(NodeProgram, ABC):
         self.busy = False
         self.become_free(view)
 
-    # -- floods ---------------------------------------------------------------------------------------------
 
-    def flood(self, view: View, kind: str, hops: int, origin: int, number: int, sender: int) -> None:
+class FloodNode(SearchNode):
+    """A node that floods messages of one kind: each node that gets one sends it to its neighbours.
+
+    The kind has the fields ``origin``, ``number`` and ``hops``.
+    """
+
+    flood_kind: ClassVar[str]
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.flood_numbers = IntMap(number=int)  # of the newest flood of each origin
+
+    def start_flood(self, view: View, number: int, hops: int) -> None:
+        """Send a flood over at most `hops` hops."""
+        self.flood(view, view.node, number, hops, view.node)
+
+    def flood(self, view: View, origin: int, number: int, hops: int, sender: int) -> None:
         """Send a flood to all neighbours except its sender and its origin, with `hops` hops left."""
         self.flood_numbers[origin] = number
         for neighbour in self.neighbours:
             if neighbour != sender and neighbour != origin:
-                view.send(neighbour, kind, origin=origin, number=number, hops=hops - 1)
+                view.send(neighbour, self.flood_kind, origin=origin, number=number, hops=hops - 1)
 
     def forward_new_flood(self, view: View, message: Any) -> bool:
         """Forward a flood that arrives for the first time, and return whether it is new."""
         origin, number, hops = message.origin, message.number, message.hops
-        self.neighbours[message.sender] = None
+        self.neighbours.add(message.sender)
         if origin == view.node or self.flood_numbers.get(origin, -1) >= number:
             return False
         self.flood_numbers[origin] = number
         if hops:
-            self.flood(view, message.kind, hops, origin, number, message.sender)
+            self.flood(view, origin, number, hops, message.sender)
         return True
 
 
-class RingNode(SearchNode):
+class RingNode(FloodNode):
     """A node that floods queries to all machines within 1, 2, ... hops."""
 
-    def ask(self, view: View) -> float | None:
+    flood_kind = "query"
+
+    def ask(self, view: View) -> float:
         hops = self.rounds + 1
         if hops > self.parameters.max_hops or not self.neighbours:
-            return None
-        self.flood(view, "query", hops, view.node, self.round_number, view.node)
+            return NO_MACHINE_LEFT
+        self.start_flood(view, self.round_number, hops)
         return float((hops + 1) * self.parameters.hop_time)
 
     def on_query(self, view: View, message: Any) -> None:
@@ -329,51 +359,56 @@ class RingNode(SearchNode):
 class WalkNode(SearchNode):
     """A node that sends walkers, each for a share of the needed hosts, until those of a round find none."""
 
-    def ask(self, view: View) -> float | None:
+    def ask(self, view: View) -> float:
         if (self.rounds and not self.new_offers) or not self.neighbours:
-            return None
+            return NO_MACHINE_LEFT
         tasks_needed, steps = self.unassigned_tasks, self.parameters.steps
-        neighbours = list(self.neighbours)
         walkers = min(self.parameters.walkers, tasks_needed)
-        order = view.random.permutation(len(neighbours)).tolist()
+        order = view.random.permutation(len(self.neighbours))
         for k in range(walkers):
             share = tasks_needed // walkers + (k < tasks_needed % walkers)
-            neighbour = neighbours[order[k % len(order)]]
+            neighbour = self.neighbours[order[k % len(order)]]
             view.send(neighbour, "walk", client=view.node, wanted=share, steps=steps - 1)
         return float((steps + 1) * self.parameters.hop_time)
 
     def on_walk(self, view: View, message: Any) -> None:
         """Offer this machine to the client of a walker, and forward the walker if it needs more hosts."""
         hosts = message.wanted - self.offer(view, message.client)
-        self.neighbours[message.sender] = None
+        self.neighbours.add(message.sender)
         if hosts and message.steps:
-            candidates = [node for node in self.neighbours if node != message.sender] or [message.sender]
-            receiver = candidates[int(view.random.integers(len(candidates)))]
+            candidates = [node for node in self.neighbours if node != message.sender]
+            if not candidates:
+                candidates.append(message.sender)
+            receiver = candidates[view.random.integers(len(candidates))]
             view.send(receiver, "walk", client=message.client, wanted=hosts, steps=message.steps - 1)
 
 
-class AdvertisingNode(SearchNode):
+class AdvertisingNode(FloodNode):
     """A node that advertises itself when it joins, and asks the machines that have advertised themselves."""
+
+    flood_kind = "profile"
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.advertised_hosts: dict[int, None] = {}
-        self.asked_hosts: dict[int, None] = {}  # machines asked in this search
+        self.advertised_hosts = IntSet()
+        self.asked_hosts = IntSet()  # machines asked in this search
 
     def on_join(self, view: View) -> None:
-        number = round(view.now * 1e6)
-        self.flood(view, "profile", self.parameters.scope, view.node, number, view.node)
+        self.start_flood(view, round(view.now * 1e6), self.parameters.scope)
 
-    def ask(self, view: View) -> float | None:
+    def ask(self, view: View) -> float:
         if not self.rounds:
             self.asked_hosts.clear()
-        known = {**self.neighbours, **self.advertised_hosts}  # neighbours need not advertise themselves
-        candidates = [host for host in known if host not in self.asked_hosts]
+        # neighbours need not advertise themselves
+        candidates = [host for host in self.neighbours if host not in self.asked_hosts]
+        for host in self.advertised_hosts:
+            if host not in self.neighbours and host not in self.asked_hosts:
+                candidates.append(host)
         if not candidates:
-            return None
+            return NO_MACHINE_LEFT
         count = min(self.unassigned_tasks, len(candidates))
-        for k in view.random.permutation(len(candidates))[:count].tolist():
-            self.asked_hosts[candidates[k]] = None
+        for k in view.random.permutation(len(candidates))[:count]:
+            self.asked_hosts.add(candidates[k])
             view.send(candidates[k], "ask", client=view.node)
         return float(2 * self.parameters.hop_time)
 
@@ -384,4 +419,4 @@ class AdvertisingNode(SearchNode):
     def on_profile(self, view: View, message: Any) -> None:
         """Forward the advertisement of a machine, and store it."""
         if self.forward_new_flood(view, message):
-            self.advertised_hosts[message.origin] = None
+            self.advertised_hosts.add(message.origin)

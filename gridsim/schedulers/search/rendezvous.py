@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gridsim.schedulers.search.node import SearchNode
+from gridcore.nodes.containers import IntMap, IntSet
+from gridsim.schedulers.search.node import NO_MACHINE_LEFT, FloodNode
 from gridsim.scheduling.nodes.program import View
 
 
-class RendezvousNode(SearchNode):
+class RendezvousNode(FloodNode):
     """A node that registers with the nearest rendezvous point when free, and asks known points for hosts.
 
     When a machine joins, it becomes a point with probability `share`, and announces this to all machines
@@ -25,14 +26,16 @@ class RendezvousNode(SearchNode):
     each of them to offer itself to the client, and sends the client their number.
     """
 
+    flood_kind = "beacon"
+
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.points: dict[int, int] = {}  # known point -> hops to it
-        self.silent_points: dict[int, None] = {}  # known points that have not answered
-        self.free_hosts: dict[int, None] = {}  # the list of a point
+        self.points = IntMap(hops=int)  # known points
+        self.silent_points = IntSet()  # known points that have not answered
+        self.free_hosts = IntSet()  # the list of a point
         # points from which it expects an answer, as a host and as a client; -1: none
         self.pending_registration = self.pending_lookup = -1
-        self.asked_points: dict[int, None] = {}  # points asked in this search
+        self.asked_points = IntSet()  # points asked in this search
         self.has_asked_neighbours = False  # whether neighbours were asked for points and named none
 
     def on_join(self, view: View) -> None:
@@ -44,24 +47,30 @@ class RendezvousNode(SearchNode):
     def become_point(self, view: View) -> None:
         """Become a point, and announce it to all machines within `scope` hops."""
         self.points[view.node] = 0
-        number = round(view.now * 1e6)
-        self.flood(view, "beacon", self.parameters.scope, view.node, number, view.node)
+        self.start_flood(view, round(view.now * 1e6), self.parameters.scope)
 
-    def nearest_point(self, exclusions: dict[int, None]) -> int:
-        """Return the nearest point that is neither in `exclusions` nor silent; -1 if there is none."""
-        candidates = (
-            (hops, point)
-            for point, hops in self.points.items()
-            if point not in exclusions and point not in self.silent_points
-        )
-        return min(candidates, default=(0, -1))[1]
+    def nearest_point(self, excludes_asked: bool = False) -> int:
+        """Return the nearest point that is not silent; -1 if there is none.
+
+        Parameters
+        ----------
+        excludes_asked
+            Whether to exclude the points that were asked in this search.
+        """
+        nearest, fewest = -1, 0
+        for point in self.points:
+            hops = self.points[point]
+            is_excluded = point in self.silent_points or (excludes_asked and point in self.asked_points)
+            if not is_excluded and (nearest < 0 or (hops, point) < (fewest, nearest)):
+                nearest, fewest = point, hops
+        return nearest
 
     def ask_for_points(self, view: View) -> bool:
         """Ask the neighbours for points if none is known, and return whether to wait for their answers.
 
         If they know none, or if there are no neighbours, this machine becomes a point.
         """
-        if self.nearest_point({}) >= 0:
+        if self.nearest_point() >= 0:
             return False
         if self.has_asked_neighbours or not self.neighbours:
             self.become_point(view)
@@ -81,9 +90,9 @@ class RendezvousNode(SearchNode):
         if self.ask_for_points(view):
             view.timer(2 * self.parameters.hop_time, "refresh")
             return
-        point = self.nearest_point({})
+        point = self.nearest_point()
         if point == view.node:
-            self.free_hosts[point] = None
+            self.free_hosts.add(point)
         else:
             self.pending_registration = point
             view.send(point, "advert")
@@ -91,26 +100,26 @@ class RendezvousNode(SearchNode):
 
     def on_timer(self, view: View, name: str) -> None:
         if name == "noted":
-            self.silent_points[self.pending_registration] = None
-        if name not in ("noted", "refresh"):
+            self.silent_points.add(self.pending_registration)
+        if name != "noted" and name != "refresh":
             super().on_timer(view, name)
         elif self.is_free:
             self.on_free(view)
 
     # -- the client -----------------------------------------------------------------------------------------
 
-    def ask(self, view: View) -> float | None:
+    def ask(self, view: View) -> float:
         if not self.rounds:
             self.asked_points.clear()
         if self.pending_lookup >= 0:
-            self.silent_points[self.pending_lookup] = None
+            self.silent_points.add(self.pending_lookup)
             self.pending_lookup = -1
         if self.ask_for_points(view):
             return float(2 * self.parameters.hop_time)
-        point = self.nearest_point(self.asked_points)
+        point = self.nearest_point(excludes_asked=True)
         if point < 0:
-            return None
-        self.asked_points[point] = None
+            return NO_MACHINE_LEFT
+        self.asked_points.add(point)
         if point == view.node:
             self.offer_hosts(view, view.node, self.unassigned_tasks)
         else:
@@ -122,25 +131,25 @@ class RendezvousNode(SearchNode):
 
     def offer_hosts(self, view: View, client: int, limit: int) -> int:
         """Ask up to `limit` listed hosts to offer themselves to a client, and return their number."""
-        self.free_hosts.pop(client, None)  # the client already uses its own machine
-        hosts = list(self.free_hosts)[:limit]
+        self.free_hosts.discard(client)  # the client already uses its own machine
+        count = min(limit, len(self.free_hosts))
+        hosts = [host for host in self.free_hosts]
         if self.parameters.pick == "random":
-            candidates = list(self.free_hosts)
-            hosts = [candidates[k] for k in view.random.permutation(len(candidates))[:limit].tolist()]
-        for host in hosts:
-            del self.free_hosts[host]
+            hosts = [hosts[k] for k in view.random.permutation(len(hosts))]
+        for host in hosts[:count]:
+            self.free_hosts.remove(host)
             if host == view.node:
                 self.offer(view, client)
             else:
                 view.send(host, "ask", client=client)
-        return len(hosts)
+        return count
 
     def on_message(self, view: View, message: Any) -> None:
         """Handle a message between a host, a client and a rendezvous point."""
         kind, sender = message.kind, message.sender
-        self.silent_points.pop(sender, None)
+        self.silent_points.discard(sender)
         if kind == "advert":
-            self.free_hosts[sender] = None
+            self.free_hosts.add(sender)
             view.send(sender, "noted")
         elif kind == "noted":
             if sender == self.pending_registration:
@@ -156,13 +165,13 @@ class RendezvousNode(SearchNode):
             if sender == self.pending_lookup:
                 self.pending_lookup = -1
         elif kind == "where":
-            point = self.nearest_point({})
+            point = self.nearest_point()
             if point >= 0:
                 view.send(sender, "known", point=point, hops=self.points[point] + 1)
         elif kind == "known":
             self.add_point(message.point, message.hops)
         elif self.forward_new_flood(view, message):
-            self.silent_points.pop(message.origin, None)
+            self.silent_points.discard(message.origin)
             self.add_point(message.origin, self.parameters.scope - message.hops)
 
     def add_point(self, point: int, hops: int) -> None:

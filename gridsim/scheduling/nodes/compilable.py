@@ -10,7 +10,7 @@ import os
 import re
 import textwrap
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -19,7 +19,13 @@ from gridcore.common.names import closest
 from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet
 from gridsim.errors import CompileError, GridSimError
 from gridsim.scheduling.nodes.program import NodeProgram
-from gridsim.scheduling.nodes.super_calls import has_super, recompiled, replace_super
+from gridsim.scheduling.nodes.rewrites import (
+    calls_by_position,
+    has_super,
+    local_names,
+    replace_super,
+    with_source,
+)
 
 __all__ = ["NotCompiled", "compilable_function", "compile_error", "place_number", "place_of", "place_text"]
 
@@ -63,8 +69,13 @@ _UNSUPPORTED_SYNTAX: dict[type[ast.AST], str] = {
 _CONTAINERS = {cls.__name__ for cls in (Fifo, Heap, IntMap, IntSet)}
 
 
-def compilable_function(function: Any, policy: type) -> Any:
-    """Return a function, such as a method of `policy`, in a form that Numba can compile: without ``super()``.
+def compilable_function(function: Any, policy: type, jit: Callable[[Any], Any]) -> Any:
+    """Return a function, such as a method of `policy`, in a form that Numba can compile.
+
+    Parameters
+    ----------
+    jit
+        Function that makes a function one that Numba compiles when it is called.
 
     Raises
     ------
@@ -86,16 +97,19 @@ def compilable_function(function: Any, policy: type) -> Any:
     if has_super(function):
         replace_super(function, policy, tree)
     _check_source(function, tree)
-    return recompiled(function, tree) if has_super(function) else function
+    callees = calls_by_position(function, tree)
+    if not (callees or has_super(function)):
+        return function
+    return with_source(function, policy, tree, callees, jit)
 
 
 def _check_source(function: Any, tree: ast.Module) -> None:
     """Raise NotCompiled for the first construct that cannot be compiled in `tree`, the function's source."""
-    local_names = _locals(function.__code__)
+    own_names = local_names(function.__code__)
     problems = (
         (node.lineno, node.col_offset, reason)
         for node in ast.walk(tree)
-        for reason in _problems(node, function.__globals__, local_names)
+        for reason in _problems(node, function.__globals__, own_names)
         if isinstance(node, (ast.stmt, ast.expr, ast.arg, ast.keyword, ast.excepthandler))
     )
     line, _, reason = min(problems, default=(0, 0, ""))
@@ -103,19 +117,14 @@ def _check_source(function: Any, tree: ast.Module) -> None:
         raise NotCompiled(reason, (function.__code__.co_filename, line))
 
 
-def _locals(code: types.CodeType) -> set[str]:
-    inner = [_locals(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return {*code.co_varnames, *code.co_cellvars, *code.co_freevars}.union(*inner)
-
-
-def _problems(node: ast.AST, names: dict[str, Any], local_names: set[str]) -> Iterator[str]:
+def _problems(node: ast.AST, names: dict[str, Any], own_names: set[str]) -> Iterator[str]:
     """Yield the reasons why `node` cannot be compiled.
 
     Parameters
     ----------
     names
         The globals of the module.
-    local_names
+    own_names
         The names of the method's local variables.
     """
     if type(node) in _UNSUPPORTED_SYNTAX:
@@ -133,18 +142,16 @@ def _problems(node: ast.AST, names: dict[str, Any], local_names: set[str]) -> It
             yield "del of a name or an attribute cannot be compiled"
         case ast.ExceptHandler(type=kind) if kind is None or ast.unparse(kind) != "Exception":
             yield "only except Exception can be compiled; write that, or check before"
-        case ast.Name(id="super") if "super" not in local_names:
+        case ast.Name(id="super") if "super" not in own_names:
             yield "super() can be compiled only as super().name, without arguments"
-        case ast.Attribute(value=ast.Name(id=name), attr=attr) if name not in local_names:
+        case ast.Attribute(value=ast.Name(id=name), attr=attr) if name not in own_names:
             if isinstance(value := names.get(name), type) and issubclass(value, NodeProgram):
                 yield f"{name}.{attr} cannot be compiled, as {name} is a class of nodes; write self.{attr}"
-        case ast.Name(id=name) if (
-            name not in local_names and name not in names and not hasattr(builtins, name)
-        ):
-            yield f"the name {name} is not defined; {closest([*local_names, *names], name)}".rstrip("; ")
+        case ast.Name(id=name) if name not in own_names and name not in names and not hasattr(builtins, name):
+            yield f"the name {name} is not defined; {closest([*own_names, *names], name)}".rstrip("; ")
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _CONTAINERS:
             yield f"a {name} must be an attribute that __init__ sets, which clear() empties"
-        case ast.Name(id=name) if name not in local_names and isinstance(
+        case ast.Name(id=name) if name not in own_names and isinstance(
             value := names.get(name), (dict, list, set)
         ):
             yield (

@@ -413,7 +413,7 @@ def _key(policy: type, *dependencies: Any) -> str:
             ]
         )
     folder = Path(__file__).parent
-    modules = [folder / f"{name}.py" for name in ("compilable", "compiled", "super_calls")]
+    modules = [folder / f"{name}.py" for name in ("compilable", "compiled", "rewrites")]
     for source in (*sorted(folder.glob("numba_*.py")), *modules):
         digest.update(source.read_bytes())
     add(dependencies)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from copy import copy
 from types import MappingProxyType, MethodType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
 from gridcore.common.names import listed
+from gridcore.nodes.containers import Container
 from gridsim.errors import SchedulerError
 from gridsim.scheduling.contract import Run
 from gridsim.scheduling.nodes.layout import Layout
@@ -70,7 +72,7 @@ class Truth:
         """Return a read-only view of the home node of `machine`.
 
         It has the methods and attributes of the node.  Arrays are read-only; lists, dicts and sets are
-        immutable copies.  Setting an attribute raises AttributeError.
+        immutable copies, and containers are copies.  Setting an attribute raises AttributeError.
         """
         node = self._policy.program_of(int(self._policy.layout.home[machine]))
         return cast(NodeProgram, _ReadOnlyNode(node))
@@ -102,11 +104,13 @@ class _ReadOnlyNode:
 
 
 def _read_only(value: Any) -> Any:
-    """Return a read-only view or an immutable copy of `value`, if it is an array or a container."""
+    """Return a read-only view of an array, a copy of a collection, and any other value as it is."""
     if isinstance(value, np.ndarray):
         view = value.view()
         view.flags.writeable = False
         return view
+    if isinstance(value, Container):
+        return copy(value)
     if type(value) is dict:
         return MappingProxyType({key: _read_only(entry) for key, entry in value.items()})
     if type(value) in (list, tuple, deque):

@@ -29,7 +29,7 @@ from numba.core.unsafe import eh
 from numba.core.untyped_passes import LiteralUnroll
 from numba.extending import intrinsic, overload
 
-from gridcore.fair_tree.summaries import aggregate, lookup, split
+from gridcore.fair_tree.summaries import aggregate, debit, lookup, lowest_stretch, split
 from gridsim.scheduling.nodes.compilable import NotCompiled
 from gridsim.scheduling.nodes.numba_lines import record_lines
 from gridsim.scheduling.nodes.numba_types import (
@@ -428,7 +428,7 @@ _ARITHMETIC = (
 _WIDTH_INDEPENDENT = (
     len, range, enumerate, zip, reversed, bool, np.array, np.asarray, np.copy, np.ascontiguousarray,
     np.concatenate, np.flatnonzero, np.argmax, np.argmin, _CHECKED_FUNCTIONS[int], _CHECKED_FUNCTIONS[float],
-    aggregate, lookup, split,
+    aggregate, debit, lookup, lowest_stretch, split,
 )  # fmt: skip
 _WIDTH_INDEPENDENT_METHODS = (
     "astype", "copy", "reshape", "ravel", "flatten", "transpose", "max", "min", "argmax", "argmin", "item",

@@ -21,6 +21,7 @@ from numba.extending import lower_builtin, register_model
 from gridcore.common.names import listed
 from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet
 from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes.numba_calls import number_type
 from gridsim.scheduling.nodes.numba_types import (
     F64,
     I32,
@@ -133,12 +134,7 @@ def _lower_calls(name: str) -> None:
 
 def _as_number(path: str, kind: Any, value: Any) -> Any:
     """Return `kind`, int64 or float64; raise NotCompiled if a `value` type cannot be converted to it."""
-    is_whole = isinstance(value, (types.Integer, types.Boolean))
-    if kind is types.int64 and not is_whole:
-        raise NotCompiled(f"{path} must be a whole number, got {type_text(value)}")
-    if not is_whole and not isinstance(value, types.Float):
-        raise NotCompiled(f"{path} must be a number, got {type_text(value)}")
-    return kind
+    return number_type(path, int if kind == types.int64 else float, value)
 
 
 @templates.infer_getattr

@@ -1,6 +1,6 @@
 """Kernels of `gridcore` in compiled nodes: summaries of availability, and reservations of slots.
 
-`View.sample` and `View.slots` are called through the `Context` of the core; the functions of
+`View.sample` and the methods of `View.slots` are called through the `Context` of the core; the functions of
 `gridcore.fair_tree.summaries` are symbols that `gridsim.scheduling.nodes.compiled` registers.
 Only `gridsim.scheduling.nodes.compiled` imports this module, since it needs the extra ``jit``.
 """
@@ -16,21 +16,33 @@ from numba import types
 from numba.core import cgutils, imputils
 from numba.core.datamodel import models
 from numba.core.typing import signature, templates
+from numba.cpython import listobj
 from numba.extending import lower_builtin, register_model, typeof_impl
 from numba.np import arrayobj
 
 from gridcore.fair_tree import summaries
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.scheduling.nodes.compilable import NotCompiled
-from gridsim.scheduling.nodes.numba_methods import _bind_arguments, _method, _number, _parameter_list
+from gridsim.scheduling.nodes.numba_calls import (
+    bind_arguments,
+    define_method,
+    filled_row,
+    number_type,
+    parameter_list,
+)
 from gridsim.scheduling.nodes.numba_types import (
+    APPLICATIONS,
     F64,
     I32,
     I64,
+    PTR,
+    NameType,
     SlotsType,
     ViewType,
     call_core,
+    call_unchecked,
     check_result,
+    load_word,
     type_text,
 )
 
@@ -106,12 +118,12 @@ def _new_array(context: Any, builder: Any, type_: Any, shape: Any) -> Any:
 # -- the view ------------------------------------------------------------------------------------------------
 
 
-@_method(ViewType, "sample")
+@define_method(ViewType, "sample")
 class _Sample:
     @staticmethod
     def infer(view: Any, args: Any, kws: Any) -> Any:
         names = ("grid", "release")
-        arguments = _bind_arguments("view.sample", names, args, kws, optional=("release",))
+        arguments = bind_arguments("view.sample", names, args, kws, optional=("release",))
         grid = arguments["grid"]
         if not isinstance(grid, SummaryGridType):
             raise NotCompiled(
@@ -121,8 +133,8 @@ class _Sample:
         release = arguments.get("release", types.int64)
         if isinstance(release, types.NoneType):
             release = types.int64
-        argument_types = [grid, _number("the release of view.sample", int, release)]
-        return types.Array(_CELLS, 3, "C"), argument_types, _parameter_list(names, {"release": -(2**63)})
+        argument_types = [grid, number_type("the release of view.sample", int, release)]
+        return types.Array(_CELLS, 3, "C"), argument_types, parameter_list(names, {"release": -(2**63)})
 
     @staticmethod
     def lower(context: Any, builder: Any, view: Any, value: Any, types_: Any, args: Any) -> Any:
@@ -136,16 +148,16 @@ class _Sample:
 
 
 def _slot_method(name: str, names: tuple[str, ...], is_reserved: int) -> None:
-    @_method(SlotsType, name)
+    @define_method(SlotsType, name)
     class _SlotMethod:
         @staticmethod
         def infer(slots: Any, args: Any, kws: Any) -> Any:
-            arguments = _bind_arguments(f"view.slots.{name}", names, args, kws)
+            arguments = bind_arguments(f"view.slots.{name}", names, args, kws)
             argument_types = [
-                _number(f"{argument} of view.slots.{name}", int, type_)
+                number_type(f"{argument} of view.slots.{name}", int, type_)
                 for argument, type_ in arguments.items()
             ]
-            return types.boolean, argument_types, _parameter_list(names)
+            return types.boolean, argument_types, parameter_list(names)
 
         @staticmethod
         def lower(context: Any, builder: Any, slots: Any, value: Any, types_: Any, args: Any) -> Any:
@@ -167,11 +179,41 @@ _slot_method("reserve", ("application", "attempt", "start", "slots"), 1)
 _slot_method("release", ("application", "attempt", "start", "since"), 0)
 
 
+@define_method(SlotsType, "extend")
+class _Extend:
+    @staticmethod
+    def infer(slots: Any, args: Any, kws: Any) -> Any:
+        names = ("application", "attempt", "start", "end")
+        arguments = bind_arguments("view.slots.extend", names, args, kws)
+        argument_types = [
+            number_type(f"{name} of view.slots.extend", int, type_) for name, type_ in arguments.items()
+        ]
+        return types.Optional(APPLICATIONS), argument_types, parameter_list(names)
+
+    @staticmethod
+    def lower(context: Any, builder: Any, slots: Any, value: Any, types_: Any, args: Any) -> Any:
+        proxy = cgutils.create_struct_proxy(slots)(context, builder, value=value)
+        head = builder.bitcast(cgutils.alloca_once(builder, ir.ArrayType(I64, 2)), PTR)  # of a queue
+        cgutils.memset(builder, head, ir.Constant(I64, 16), 0)
+        is_extended = call_core(context, builder, proxy.context, "extend_slots", I32, proxy.node, *args, head)
+        result = cgutils.alloca_once_value(builder, context.make_optional_none(builder, APPLICATIONS))
+        with builder.if_then(builder.icmp_signed("!=", is_extended, ir.Constant(I32, 0))):
+            count = builder.zext(load_word(builder, head, 3, I32), I64)
+            released = listobj.ListInstance.allocate(context, builder, APPLICATIONS, count)
+            released.size = count
+            with cgutils.for_range(builder, count) as loop:
+                row = builder.bitcast(released._gep(loop.index), I64.as_pointer())
+                call_unchecked(builder, proxy.context, "queue_pop", I32, head, row, ir.Constant(I64, 2))
+            call_unchecked(builder, proxy.context, "rows_clear", I32, head)
+            builder.store(context.make_optional_value(builder, APPLICATIONS, released.value), result)
+        return builder.load(result)
+
+
 # -- functions of summaries ----------------------------------------------------------------------------------
 
 
 def _kernel(function: Any, names: tuple[str, ...], defaults: dict[str, Any]) -> Callable[[Any], Any]:
-    """Return a decorator that registers a function; the decorated class is as for `_method`."""
+    """Return a decorator that registers a function; the decorated class is as for `define_method`."""
 
     def register(definition: Any) -> Any:
         path = function.__name__
@@ -182,8 +224,8 @@ def _kernel(function: Any, names: tuple[str, ...], defaults: dict[str, Any]) -> 
             prefer_literal = True
 
             def generic(self, args: Any, kws: Any) -> Any:
-                arguments = _bind_arguments(path, names, args, kws, optional=defaults)
-                parameters = _parameter_list(names, defaults)
+                arguments = bind_arguments(path, names, args, kws, optional=defaults)
+                parameters = parameter_list(names, defaults)
                 types_ = [arguments.get(name, types.none) for name in names]
                 result, argument_types = definition.infer(*types_)
                 return signature(result, *argument_types).replace(pysig=inspect.Signature(parameters))
@@ -231,16 +273,18 @@ class _Aggregate:
         return array._getvalue()
 
 
+def _check_vector(path: str, dtype: Any, type_: Any) -> None:
+    is_array = isinstance(type_, types.Array) and type_.layout == "C" and type_.ndim == 1
+    if not is_array or type_.dtype != dtype:
+        raise NotCompiled(f"{path} must be a contiguous array of {dtype}, got {type_text(type_)}")
+
+
 @_kernel(summaries.split, ("available", "n_tasks"), {})
 class _Split:
     @staticmethod
     def infer(available: Any, n_tasks: Any) -> Any:
-        is_array = isinstance(available, types.Array) and available.layout == "C" and available.ndim == 1
-        if not is_array or available.dtype != types.int64:
-            raise NotCompiled(
-                f"available of split must be a contiguous array of int64, got {type_text(available)}"
-            )
-        argument_types = [available, _number("n_tasks of split", int, n_tasks)]
+        _check_vector("available of split", types.int64, available)
+        argument_types = [available, number_type("n_tasks of split", int, n_tasks)]
         return types.Array(types.int64, 1, "C"), argument_types
 
     @staticmethod
@@ -252,6 +296,43 @@ class _Split:
         return array._getvalue()
 
 
+@_kernel(summaries.lowest_stretch, ("totals", "n_tasks"), {})
+class _LowestStretch:
+    @staticmethod
+    def infer(totals: Any, n_tasks: Any) -> Any:
+        _check_vector("totals of lowest_stretch", types.int64, totals)
+        argument_types = [totals, number_type("n_tasks of lowest_stretch", int, n_tasks)]
+        return types.Optional(types.int64), argument_types
+
+    @staticmethod
+    def lower(context: Any, builder: Any, sig: Any, totals: Any, n_tasks: Any) -> Any:
+        values = arrayobj.make_array(sig.args[0])(context, builder, totals)
+        index = _call_kernel(context, builder, "gridcore_stretch", I64, values.data, values.nitems, n_tasks)
+        return builder.select(
+            builder.icmp_signed("==", index, values.nitems),
+            context.make_optional_none(builder, types.int64),
+            context.make_optional_value(builder, types.int64, index),
+        )
+
+
+def _check_summary(call: str, summary: Any, grid: Any) -> None:
+    _cells_type(f"summary of {call}", summary, 3)
+    if not isinstance(grid, SummaryGridType):
+        raise NotCompiled(f"grid of {call} must be a SummaryGrid, got {type_text(grid)}")
+
+
+def _cells_of_grid(context: Any, builder: Any, sig: Any, summary: Any) -> Any:
+    """Return the array of a summary, the first argument; raise ValueError without the shape of its grid."""
+    shape = sig.args[1].grid.shape
+    cells = arrayobj.make_array(sig.args[0])(context, builder, summary)
+    for length, expected in zip(cgutils.unpack_tuple(builder, cells.shape, 3), shape, strict=True):
+        is_wrong = builder.icmp_signed("!=", length, ir.Constant(I64, expected))
+        with cgutils.if_unlikely(builder, is_wrong):
+            text = f"summary must have the shape of its grid {shape}"
+            context.call_conv.return_user_exc(builder, ValueError, (text,))
+    return cells
+
+
 _LOOKUP = ("summary", "grid", "stretch", "size", "task_size", "release", "cell_release")
 _BOUNDS = {"speed": float, "leaves": float, "longest_task": float}
 
@@ -260,27 +341,19 @@ _BOUNDS = {"speed": float, "leaves": float, "longest_task": float}
 class _Lookup:
     @staticmethod
     def infer(summary: Any, grid: Any, *numbers: Any) -> Any:
-        _cells_type("summary of lookup", summary, 3)
-        if not isinstance(grid, SummaryGridType):
-            raise NotCompiled(f"grid of lookup must be a SummaryGrid, got {type_text(grid)}")
+        _check_summary("lookup", summary, grid)
         names = (*_LOOKUP[2:], *_BOUNDS)
         argument_types = [
             type_
             if isinstance(type_, types.NoneType) and name in _BOUNDS
-            else _number(f"{name} of lookup", int if name == "leaves" else float, type_)
+            else number_type(f"{name} of lookup", int if name == "leaves" else float, type_)
             for name, type_ in zip(names, numbers, strict=True)
         ]
         return types.int64, [summary, grid, *argument_types]
 
     @staticmethod
     def lower(context: Any, builder: Any, sig: Any, summary: Any, grid: Any, *numbers: Any) -> Any:
-        shape = sig.args[1].grid.shape
-        cells = arrayobj.make_array(sig.args[0])(context, builder, summary)
-        for length, expected in zip(cgutils.unpack_tuple(builder, cells.shape, 3), shape, strict=True):
-            is_wrong = builder.icmp_signed("!=", length, ir.Constant(I64, expected))
-            with cgutils.if_unlikely(builder, is_wrong):
-                text = f"summary must have the shape of its grid {shape}"
-                context.call_conv.return_user_exc(builder, ValueError, (text,))
+        cells = _cells_of_grid(context, builder, sig, summary)
         known, words = 0, list(numbers[:5])
         for k, (type_, number) in enumerate(zip(sig.args[7:], numbers[5:], strict=True)):
             is_known = not isinstance(type_, types.NoneType)
@@ -291,3 +364,64 @@ class _Lookup:
         pointer, flags = _grid_pointer(builder, sig.args[1].grid), ir.Constant(I64, known)
         arguments = [cells.data, pointer, *words[:5], flags, *words[5:]]
         return _call_kernel(context, builder, "gridcore_lookup", I64, *arguments)
+
+
+#: The vectors of `debit` with the types of their elements; a number stands for one element.
+_DISPATCHES = {
+    "tasks": types.int64, "task_size": types.float64, "size": types.float64, "stretch": types.float64,
+    "age": types.float64,
+}  # fmt: skip
+_RULES = ("subtree", "printed")
+
+
+@_kernel(
+    summaries.debit,
+    ("summary", "grid", "tasks", "task_size", "size", "stretch", "leaves", "age", "rule"),
+    {"age": None, "rule": None},
+)
+class _Debit:
+    @staticmethod
+    def infer(summary: Any, grid: Any, *arguments: Any) -> Any:
+        _check_summary("debit", summary, grid)
+        *vectors, leaves, age, rule = arguments
+        argument_types = []
+        for (name, dtype), type_ in zip(_DISPATCHES.items(), [*vectors, age], strict=True):
+            path = f"{name} of debit"
+            if isinstance(type_, types.Array):
+                _check_vector(path, dtype, type_)
+            elif not (name == "age" and isinstance(type_, types.NoneType)):
+                type_ = number_type(path, int if dtype == types.int64 else float, type_)
+            argument_types.append(type_)
+        if not isinstance(rule, types.NoneType) and _text(rule) not in _RULES:
+            raise NotCompiled(f"rule of debit must be one of the literals {_RULES}, got {type_text(rule)}")
+        argument_types.insert(-1, number_type("leaves of debit", int, leaves))
+        return types.Array(_CELLS, 3, "C"), [summary, grid, *argument_types, rule]
+
+    @staticmethod
+    def lower(context: Any, builder: Any, sig: Any, summary: Any, grid: Any, *arguments: Any) -> Any:
+        cells = _cells_of_grid(context, builder, sig, summary)
+        leaves, words = arguments[4], []
+        for k in (0, 1, 2, 3, 5):
+            type_, value = sig.args[2 + k], arguments[k]
+            if isinstance(type_, types.NoneType):
+                words += [ir.Constant(I64, 0), ir.Constant(I64, -1)]
+            elif isinstance(type_, types.Array):
+                array = arrayobj.make_array(type_)(context, builder, value)
+                words += [builder.ptrtoint(array.data, I64), array.nitems]
+            else:
+                at = cgutils.alloca_once_value(builder, value)
+                words += [builder.ptrtoint(at, I64), ir.Constant(I64, 1)]
+        shape = [ir.Constant(I64, length) for length in sig.args[1].grid.shape]
+        result = _new_array(context, builder, sig.return_type, shape)
+        is_printed = ir.Constant(I64, int(_text(sig.args[8]) == "printed"))
+        pointer = _grid_pointer(builder, sig.args[1].grid)
+        row = filled_row(context, builder, words)
+        _call_kernel(
+            context, builder, "gridcore_debit", I32, cells.data, pointer, row, leaves, is_printed, result.data
+        )
+        return result._getvalue()
+
+
+def _text(type_: Any) -> str:
+    """Return the text that a type stands for: a literal, or a parameter of the scheduler."""
+    return type_.names[0] if isinstance(type_, NameType) else getattr(type_, "literal_value", "")

@@ -33,9 +33,9 @@ from gridcore.nodes.random_stream import RandomStream
 from gridcore.nodes.view import View
 from gridsim.model.applications import Application
 from gridsim.scheduling.nodes.compilable import NotCompiled, compilable_function
-from gridsim.scheduling.nodes.program import ArrayField, NodeProgram
+from gridsim.scheduling.nodes.program import NodeProgram
+from gridsim.scheduling.nodes.rewrites import method_text, split_base_name
 from gridsim.scheduling.nodes.slots import MachineSlots
-from gridsim.scheduling.nodes.super_calls import method_text, split_base_name
 from gridsim.scheduling.nodes.timers import Timer
 
 __all__ = [
@@ -60,19 +60,18 @@ __all__ = [
     "NameType",
     "Names",
     "NamesType",
+    "array_at",
     "attribute_type",
     "call_checked",
     "call_core",
     "call_function",
     "call_unchecked",
     "check_result",
-    "field_index",
+    "define_attribute",
     "field_type",
     "load_applications",
-    "load_contents",
     "load_slot",
     "load_word",
-    "received_type",
     "role_bounds",
     "struct_of",
     "type_text",
@@ -163,7 +162,7 @@ class Program:
     def member(self, name: str) -> Any:
         """Return a method, property or class variable; None if there is none.
 
-        A `name` from `gridsim.scheduling.nodes.super_calls.base_name` is that of a base class.
+        A `name` from `gridsim.scheduling.nodes.rewrites.base_name` is that of a base class.
         """
         name, start = split_base_name(name)
         bases = self.policy.__mro__[start:]
@@ -177,8 +176,8 @@ class Program:
     def jit(self, function: Any) -> Any:
         """Return `function` as one that Numba compiles when it is called."""
         if function not in self.functions:
-            source = compilable_function(function, self.policy)
-            self.functions[function] = njit(boundscheck=True, pipeline_class=self.pipeline)(source)
+            jit = njit(boundscheck=True, pipeline_class=self.pipeline)
+            self.functions[function] = jit(compilable_function(function, self.policy, jit))
         return self.functions[function]
 
     def call_type(self, context: Any, name: str, args: Any, kws: Any) -> Any:
@@ -377,7 +376,7 @@ def check_result(context: Any, builder: Any, value: Any) -> Any:
     return value
 
 
-def _array(context: Any, builder: Any, type_: Any, pointer: Any, shape: Any) -> Any:
+def array_at(context: Any, builder: Any, type_: Any, pointer: Any, shape: Any) -> Any:
     """Return an array over memory of the core.
 
     Parameters
@@ -409,7 +408,7 @@ _ATTRIBUTES: dict[type, dict[str, tuple[Callable[[Any], Any], Callable[..., Any]
 METHODS: dict[type, dict[str, Any]] = {}
 
 
-def _attribute(type_: type, name: str, of: Any) -> Callable[[Any], Any]:
+def define_attribute(type_: type, name: str, of: Any) -> Callable[[Any], Any]:
     def register(load: Any) -> Any:
         _ATTRIBUTES.setdefault(type_, {})[name] = (lambda _: of) if isinstance(of, types.Type) else of, load
         return load
@@ -417,35 +416,35 @@ def _attribute(type_: type, name: str, of: Any) -> Callable[[Any], Any]:
     return register
 
 
-@_attribute(ViewType, "node", types.int64)
+@define_attribute(ViewType, "node", types.int64)
 def _view_node(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     return member(context, builder, type_, value, "node")
 
 
-@_attribute(ViewType, "now", types.float64)
+@define_attribute(ViewType, "now", types.float64)
 def _view_now(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     at = load_slot(builder, member(context, builder, type_, value, "context"), "now", I64.as_pointer())
     return builder.fdiv(builder.sitofp(builder.load(at), F64), ir.Constant(F64, 1e9))
 
 
-@_attribute(ViewType, "now_ns", types.int64)
+@define_attribute(ViewType, "now_ns", types.int64)
 def _view_now_ns(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     at = load_slot(builder, member(context, builder, type_, value, "context"), "now", I64.as_pointer())
     return builder.load(at)
 
 
-@_attribute(ViewType, "machines", types.int64)
+@define_attribute(ViewType, "machines", types.int64)
 def _view_machines(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     return load_slot(builder, member(context, builder, type_, value, "context"), "machines")
 
 
-@_attribute(ViewType, "machine", types.int64)
+@define_attribute(ViewType, "machine", types.int64)
 def _view_machine(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     return load_word(builder, load_slot(builder, view.context, "machine_of", PTR), view.node)
 
 
-@_attribute(ViewType, "rank", types.int64)
+@define_attribute(ViewType, "rank", types.int64)
 def _view_rank(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     if not type_.program.role:
@@ -460,27 +459,7 @@ def role_bounds(builder: Any, context_pointer: Any, program: Program, role: str)
     return load_word(builder, bounds, 2 * k), load_word(builder, bounds, 2 * k + 1)
 
 
-@overload(operator.getitem)
-def _range_item(nodes: Any, index: Any) -> Any:
-    """Index or slice a range, such as the nodes of a role, as Python does."""
-    if not isinstance(nodes, types.RangeType):
-        return None
-
-    def item(nodes: Any, index: Any) -> Any:
-        place = index + len(nodes) if index < 0 else index
-        if not 0 <= place < len(nodes):
-            raise IndexError("range object index out of range")
-        return nodes.start + place * nodes.step
-
-    def part(nodes: Any, index: Any) -> Any:
-        first, end, step = index.indices(len(nodes))
-        start, stride = nodes.start, nodes.step
-        return range(start + first * stride, start + end * stride, step * stride)
-
-    return part if isinstance(index, types.SliceType) else item
-
-
-@_attribute(ViewType, "speed", types.float64)
+@define_attribute(ViewType, "speed", types.float64)
 def _view_speed(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     core_context = member(context, builder, type_, value, "context")
     machine = _view_machine(context, builder, type_, value)
@@ -525,116 +504,50 @@ def _contains(among: Any, node: Any) -> Any:
     return contains
 
 
-@_attribute(ViewType, "neighbours", _NEIGHBOURS)
+@define_attribute(ViewType, "neighbours", _NEIGHBOURS)
 def _view_neighbours(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     degree = load_slot(builder, view.context, "degree")
     first = load_slot(builder, view.context, "neighbours", I64.as_pointer())
     row = builder.gep(first, [builder.mul(view.node, degree)])
-    return _array(context, builder, _NEIGHBOURS, row, (degree,))
+    return array_at(context, builder, _NEIGHBOURS, row, (degree,))
 
 
-@_attribute(ViewType, "random", lambda view: RandomType(view.program))
-@_attribute(ViewType, "slots", lambda view: SlotsType(view.program))
+@define_attribute(ViewType, "random", lambda view: RandomType(view.program))
+@define_attribute(ViewType, "slots", lambda view: SlotsType(view.program))
 def _same(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     return value  # the members of these types are the same
 
 
-@_attribute(ViewType, "waiting", types.int64)
+@define_attribute(ViewType, "waiting", types.int64)
 def _view_waiting(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     return call_core(context, builder, view.context, "waiting", I64, view.node)
 
 
-@_attribute(ViewType, "tasks", types.int64)
+@define_attribute(ViewType, "tasks", types.int64)
 def _view_tasks(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     return call_core(context, builder, view.context, "tasks_at", I64, view.node)
 
 
-@_attribute(ViewType, "work", types.float64)
+@define_attribute(ViewType, "work", types.float64)
 def _view_work(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     return call_core(context, builder, view.context, "work", F64, view.node)
 
 
-@_attribute(ViewType, "minimum_stretch", types.float64)
+@define_attribute(ViewType, "minimum_stretch", types.float64)
 def _view_minimum_stretch(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     return call_core(context, builder, view.context, "minimum_stretch", F64, view.node)
-
-
-@_attribute(ViewType, "board", lambda view: BoardType(view.program))
-def _view_board(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    call_core(context, builder, view.context, "check_board", I32, view.node)
-    return value
-
-
-_SHOWN_NUMBERS = types.Array(types.float64, 1, "C", readonly=True)
-
-
-@templates.infer_getattr
-class _BoardAttributes(templates.AttributeTemplate):
-    key = BoardType
-
-    def generic_resolve(self, board: Any, attr: str) -> Any:
-        if attr in METHODS[BoardType]:
-            return types.BoundFunction(METHODS[BoardType][attr], board)
-        if attr not in board.program.columns:
-            known = listed([*board.program.columns, *METHODS[BoardType]], attr)
-            raise NotCompiled(f"there is no view.board.{attr}; {known}")
-        return _SHOWN_NUMBERS
-
-
-@imputils.lower_getattr_generic(BoardType)
-def _board_array(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:
-    board = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    column = ir.Constant(I64, type_.program.columns.index(attr))
-    first = call_core(context, builder, board.context, "board", F64.as_pointer(), column)
-    return _array(context, builder, _SHOWN_NUMBERS, first, (load_slot(builder, board.context, "board_rows"),))
-
-
-@templates.infer_global(operator.getitem)
-class _BoardItem(templates.AbstractTemplate):
-    prefer_literal = True
-
-    def generic(self, args: Any, kws: Any) -> Any:
-        if not isinstance(args[0], BoardType):
-            return None
-        numbers = args[0].program.columns
-        node, *names = args[1] if isinstance(args[1], types.BaseTuple) else (args[1],)
-        if not isinstance(node, types.Integer) or len(names) > 1:
-            raise NotCompiled(f"the index of view.board must be a whole number, got {type_text(args[1])}")
-        if len(numbers) > 1 and not names:
-            raise NotCompiled(f"view.board[node] requires a name; write view.board[node, {numbers[0]!r}]")
-        if names and getattr(names[0], "literal_value", None) not in numbers:
-            raise NotCompiled(f"the name in view.board[node, name] must be a literal; {listed(numbers, '')}")
-        return signature(types.float64, *args)
-
-
-@lower_builtin(operator.getitem, BoardType, types.Integer)
-@lower_builtin(operator.getitem, BoardType, types.BaseTuple)
-def _board_number(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    board = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
-    node, node_type, column = args[1], sig.args[1], 0
-    if isinstance(node_type, types.BaseTuple):
-        node, column = (
-            builder.extract_value(node, 0),
-            sig.args[0].program.columns.index(node_type[1].literal_value),
-        )
-        node_type = node_type[0]
-    node = context.cast(builder, node, node_type, types.int64)
-    number = cgutils.alloca_once(builder, F64)
-    call_core(context, builder, board.context, "board_number", I32, node, ir.Constant(I64, column), number)
-    return builder.load(number)
 
 
 #: The type of `View.queued` and of the result of `View.completed`: (application, tasks) pairs.
 APPLICATIONS = types.List(types.UniTuple(types.int64, 2))
 
 
-@_attribute(ViewType, "queued", APPLICATIONS)
+@define_attribute(ViewType, "queued", APPLICATIONS)
 def _view_queued(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     return load_applications(context, builder, type_, value, "queued")
 
@@ -652,13 +565,13 @@ def load_applications(context: Any, builder: Any, type_: Any, value: Any, name: 
     return entries.value
 
 
-@_attribute(ApplicationType, "number", types.int64)
+@define_attribute(ApplicationType, "number", types.int64)
 def _application_number(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     return member(context, builder, type_, value, "number")
 
 
 def _application_column(name: str, of: Any, as_: Any) -> None:
-    @_attribute(ApplicationType, name, of)
+    @define_attribute(ApplicationType, name, of)
     def load(context: Any, builder: Any, type_: Any, value: Any) -> Any:
         application = cgutils.create_struct_proxy(type_)(context, builder, value=value)
         return load_word(builder, load_slot(builder, application.context, name, PTR), application.number, as_)
@@ -723,7 +636,7 @@ class _NodeAttributes(templates.AttributeTemplate):
         if attribute in (NodeProgram.on_release, NodeProgram.on_message):
             raise NotCompiled(f"{method_text(attr)}: no class of the program has this method")
         if isinstance(attribute, _CONSTANTS):
-            return types.literal(attribute) if isinstance(attribute, int) else _constant_type(attr, attribute)
+            return _constant_type(attr, attribute)
         if not inspect.isfunction(attribute):
             methods = [
                 name for name, _ in inspect.getmembers(program.policy, inspect.isfunction) if name[:2] != "__"
@@ -804,7 +717,7 @@ def _node_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: st
     if isinstance(attribute, property):
         sig = program.call_type(context.typing_context, attr, (type_,), {})
         return _call_method(context, builder, program, attr, sig, [value])
-    kind = types.literal(attribute) if isinstance(attribute, int) else _constant_type(attr, attribute)
+    kind = _constant_type(attr, attribute)
     return context.get_constant_generic(builder, kind, attribute)
 
 
@@ -814,7 +727,7 @@ _CONSTANTS = (bool, int, float, str, tuple)
 
 def _constant_type(attr: str, value: Any) -> Any:
     try:
-        return typeof(value)
+        return types.literal(value) if isinstance(value, (int, str)) else typeof(value)
     except ValueError:
         raise NotCompiled(
             f"self.{attr} must be a number, a string or a tuple of these, as a class variable, got {value!r}"
@@ -832,7 +745,7 @@ def _load(context: Any, builder: Any, record: np.dtype[Any], pointer: Any, name:
     at, type_ = _address(context, builder, record, pointer, name), field_type(record, name)
     if not isinstance(type_, types.Array):
         return context.unpack_value(builder, type_, at)
-    return _array(context, builder, type_, at, record[name].shape)
+    return array_at(context, builder, type_, at, record[name].shape)
 
 
 @imputils.lower_setattr_generic(NodeType)
@@ -866,146 +779,3 @@ def _parameter(context: Any, builder: Any, type_: Any, value: Any, attr: str) ->
         return ir.Constant(I64, 0) if isinstance(program.constants[attr], str) else context.get_dummy_value()
     pointer = member(context, builder, type_, value, "parameters")
     return _load(context, builder, program.parameters, pointer, attr)
-
-
-# -- messages ------------------------------------------------------------------------------------------------
-
-
-class _RecordAttributes(templates.AttributeTemplate):
-    """Attributes of messages and requests: the fields of their kinds, and those in `own`."""
-
-    name: str
-    own: tuple[str, ...]
-
-    def generic_resolve(self, record: Any, attr: str) -> Any:
-        if attr in self.own:
-            return types.int64
-        if attr == "kind":
-            return NameType(record.arguments)
-        kinds = {kind: fields[attr] for kind, fields in _fields_of(record).items() if attr in fields}
-        if not kinds:
-            fields = {name for names in _fields_of(record).values() for name in names}
-            known = listed(["kind", *self.own, *sorted(fields)], attr)
-            raise NotCompiled(f"{self.name}.{attr}: no {self.name} of this handler has such a field; {known}")
-        if len(set(kinds.values())) > 1:
-            names = {int: "an int", float: "a float"}
-            one, other, *_ = (names.get(kind, kind) for kind in dict.fromkeys(kinds.values()))
-            raise NotCompiled(
-                f"{self.name}.{attr} is {one} in one kind and {other} in another; call it differently"
-            )
-        (kind,) = set(kinds.values())
-        return received_type(kind)
-
-
-def received_type(kind: Any) -> Any:
-    """Return the type of a field of a received message, which is declared as `kind`."""
-    if isinstance(kind, ArrayField):
-        return types.Array(from_dtype(kind.dtype), kind.ndim, "C", readonly=True)
-    return types.float64 if kind is float else types.int64
-
-
-def load_contents(context: Any, builder: Any, type_: Any, contents: Any) -> Any:
-    """Return an array in a message; `contents` points to `Contents` of gridcore.nodes.payloads."""
-    shape = [load_word(builder, contents, 1 + k) for k in range(type_.ndim)]
-    return _array(context, builder, type_, load_word(builder, contents, 0, PTR), shape)
-
-
-@templates.infer_getattr
-class _MessageAttributes(_RecordAttributes):
-    key, name, own = MessageType, "message", ("sender",)
-
-
-@templates.infer_getattr
-class _RequestAttributes(_RecordAttributes):
-    key, name, own = RequestType, "request", ("number", "to")
-
-
-def _fields_of(type_: Any) -> dict[str, dict[str, Any]]:
-    """Return the fields of the kinds that a message or request may have."""
-    program = type_.program
-    fields = program.kinds.__getitem__ if isinstance(type_, MessageType) else program.sent_fields
-    return {kind: fields(kind) for kind in type_.arguments}
-
-
-def field_index(builder: Any, type_: Any, kind: Any, attr: str, first: int, among: Any = None) -> Any:
-    """Return the index of the word of a field; -1 if the kind has no such field, or is not one `among` some.
-
-    Parameters
-    ----------
-    first
-        The index of the first field.
-    """
-    index = ir.Constant(I64, -1)
-    for k, (name, fields) in enumerate(_fields_of(type_).items()):
-        if attr in fields and (among is None or name in among):
-            at = ir.Constant(I64, first + list(fields).index(attr))
-            index = builder.select(builder.icmp_signed("==", kind, ir.Constant(I64, k)), at, index)
-    return index
-
-
-def _load_field(context: Any, builder: Any, type_: Any, record: Any, attr: str, first: int) -> Any:
-    index = field_index(builder, type_, record.kind, attr, first)
-    with cgutils.if_unlikely(builder, builder.icmp_signed("<", index, ir.Constant(I64, 0))):
-        name = "message" if isinstance(type_, MessageType) else "request"
-        context.call_conv.return_user_exc(builder, AttributeError, (f"{name} has no field {attr!r}",))
-    result = context.typing_context.resolve_getattr(type_, attr)
-    if isinstance(result, types.Array):
-        return load_contents(context, builder, result, load_word(builder, record.row, index, PTR))
-    return load_word(builder, record.row, index, F64 if result == types.float64 else I64)
-
-
-@imputils.lower_getattr_generic(MessageType)
-def _message_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:
-    message = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    if attr == "sender":
-        return load_word(builder, message.row, 1)
-    if attr == "kind":
-        return message.kind
-    return _load_field(context, builder, type_, message, attr, 2)
-
-
-@imputils.lower_getattr_generic(RequestType)
-def _request_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:
-    # the words are those of the timer of the request, see `gridcore.nodes.kinds`: number, to, kind, fields
-    request = cgutils.create_struct_proxy(type_)(context, builder, value=value)
-    if attr in ("number", "to"):
-        return load_word(builder, request.row, ("number", "to").index(attr))
-    if attr == "kind":
-        return request.kind
-    return _load_field(context, builder, type_, request, attr, 3)
-
-
-# -- names: kinds of messages, names of timers, parameters that are text -------------------------------------
-
-
-def _register_comparison(op: Any, predicate: str) -> None:
-    @templates.infer_global(op)
-    class Compare(templates.AbstractTemplate):
-        prefer_literal = True
-
-        def generic(self, args: Any, kws: Any) -> Any:
-            if len(args) == 2 and any(isinstance(type_, NameType) for type_ in args):
-                if all(isinstance(type_, (NameType, types.StringLiteral)) for type_ in args):
-                    return signature(types.boolean, *args)
-                raise NotCompiled("a name must be compared with a string literal, not with a variable")
-            return None
-
-    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        (a, b), (x, y) = sig.args, args
-        if isinstance(a, types.StringLiteral):
-            a, b, x, y = b, a, y, x
-        if isinstance(b, NameType):
-            if a.names != b.names:
-                raise NotCompiled("two names must have the same set of values to be compared")
-        else:
-            at = a.names.index(b.literal_value) if b.literal_value in a.names else -1
-            y = ir.Constant(I64, at)
-        return builder.icmp_signed(predicate, x, y)
-
-    lower_builtin(op, NameType, types.StringLiteral)(lower)
-    lower_builtin(op, types.StringLiteral, NameType)(lower)
-    lower_builtin(op, NameType, NameType)(lower)
-
-
-_register_comparison(operator.eq, "==")
-_register_comparison(operator.ne, "!=")

@@ -28,16 +28,26 @@ class RecordingView:
 def node_with(**points: int) -> RendezvousNode:
     """Return a machine that knows the given points: ``p5=2`` is point 5 at two hops."""
     node = RendezvousNode(gs.Rendezvous())
-    node.points = {int(name[1:]): hops for name, hops in points.items()}
+    for name, hops in points.items():
+        node.points[int(name[1:])] = hops
     return node
+
+
+def points_of(node: RendezvousNode) -> dict[int, int]:
+    """Return the points that a machine knows, with the hops to them."""
+    return {point: node.points[point] for point in node.points}
 
 
 def test_nearest_point_has_the_fewest_hops() -> None:
     node = node_with()
     for point, hops in ((7, 2), (5, 3), (7, 4), (6, 2)):
         node.add_point(point, hops)
-    assert node.points == {5: 3, 6: 2, 7: 2}
-    assert [node.nearest_point(skip) for skip in ({}, {6: None}, {6: None, 7: None})] == [6, 7, 5]
+    assert points_of(node) == {5: 3, 6: 2, 7: 2}
+    nearest = []
+    for _ in range(4):
+        nearest.append(node.nearest_point(excludes_asked=True))
+        node.asked_points.add(nearest[-1])
+    assert nearest == [6, 7, 5, -1] and node.nearest_point() == 6
 
 
 def test_point_of_a_neighbour_is_one_hop_further_away() -> None:
@@ -46,7 +56,7 @@ def test_point_of_a_neighbour_is_one_hop_further_away() -> None:
     assert view.sent == [(3, "known", 5, 3)]
     neighbour = node_with()
     neighbour.on_message(view, SimpleNamespace(kind="known", sender=4, point=5, hops=3))
-    assert neighbour.points == {5: 3}
+    assert points_of(neighbour) == {5: 3}
 
 
 def test_silent_point_is_skipped_until_a_message_comes_from_it() -> None:

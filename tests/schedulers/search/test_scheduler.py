@@ -12,6 +12,7 @@ from hypothesis import given, settings
 import gridsim as gs
 from gridsim.scheduling.nodes import adapter as local_adapter
 from gridsim.testing.cases import scenarios
+from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
 
 METHODS = {
@@ -326,6 +327,46 @@ def test_pause_is_short_again_after_a_host_was_found(line: None) -> None:
 def test_late_answers_still_find_hosts(method: Any) -> None:
     result = run(method(degree=3, hop_time=0.1, retry=5.0), tasks=40)
     assert result.machines["tasks"].min() > 5
+
+
+#: The methods with parameters that affect which of their branches run.
+VARIED = {
+    "expanding-ring": gs.ExpandingRing(degree=3, promise=0.1),
+    "random-walk-search": gs.RandomWalkSearch(walkers=3, steps=5, retry=10.0),
+    "advertisement": gs.Advertisement(degree=3),
+    "rendezvous": gs.Rendezvous(share=0.1, refresh=50.0),
+    "rendezvous, random": gs.Rendezvous(share=0.1, pick="random"),
+}
+
+
+@pytest.fixture(scope="module")
+def machine_code(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Keep machine code in a folder of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRIDSIM_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.mark.parametrize("failing", [False, True])
+@pytest.mark.parametrize("name", VARIED)
+def test_all_forms_have_equal_results(machine_code: None, name: str, failing: bool) -> None:
+    pytest.importorskip("numba", reason="needs the extra jit")
+    outages = gs.Faults.of([0, 3, 3, 7, 12], [30.0, 35.0, 90.0, 50.0, 38.0], [70.0, 35.0, 120.0, INF, 38.5])
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=25, seed=1),
+        gs.Workload.bags(applications=8, interarrival=15.0, tasks=20.0, task_size=90_000.0, seed=1),
+        gs.Network(latency=0.05, jitter=0.02),
+        seed=3,
+        faults=outages if failing else None,
+    )
+    python, interpreted, compiled = (
+        gs.simulate(scenario, VARIED[name], record="decisions", nodes=form)
+        for form in ("python", "interpreted", "compiled")
+    )
+    assert python.digest == interpreted.digest == compiled.digest
+    assert python.tables == interpreted.tables == compiled.tables
+    assert len(compiled.tables["decisions"]) > 100
+    assert resume_difference(scenario, VARIED[name], compiled, record="decisions", nodes="compiled") is None
 
 
 @ALL

@@ -46,9 +46,7 @@ class Gossip(gs.NodeProgram):
         view.timer(view.random.integers(3), "round")
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
-        view.send(
-            self._any(view), "task", application=application.number, tasks=tasks, path=np.full(1, view.node)
-        )
+        view.send(self._any(view), "task", application=application.number, tasks=tasks, path=[view.node])
 
     def on_task(self, view: Any, message: Any) -> None:
         view.note("paths", length=len(message.path), first=message.path[0])
@@ -73,7 +71,7 @@ class Gossip(gs.NodeProgram):
         view.send(self._any(view), "now", column=self.table[:, 1], matrix=self.table[:, ::2])
         view.send(
             self._any(view), "counts", few=np.full(WIDTH, view.node), halves=self.mass,
-            signed=np.full(2, -view.node), wide=self.table[0], words=self.table,
+            signed=[-view.node] * 2, wide=self.table[0], words=self.table,
         )  # fmt: skip
         self.rounds += 1
         if self.rounds < self.parameters.rounds:
@@ -103,7 +101,9 @@ class Gossip(gs.NodeProgram):
         self.checks += float(double[2]) + message.wide.astype(np.int64).sum() + int(message.words[1, 2])
         view.note("checks", value=self.checks)
         if self.checks < 1e6:
-            view.send(view.node, "again", few=message.few, halves=message.halves)
+            halves = [0.5 * k for k in range(view.node)]
+            view.send(view.node, "again", few=[0, len(halves)], halves=halves)
+            view.send(self._any(view), "late", values=[len(halves), 7])
         view.later(0.75, "thought", matrix=self.table[:, 1:], counts=message.few, k=self.rounds)
 
     def on_thought(self, view: Any, message: Any) -> None:
@@ -112,7 +112,9 @@ class Gossip(gs.NodeProgram):
             view.later(0.25, "thought", matrix=message.matrix, counts=self.table[0], k=0)
 
     def on_again(self, view: Any, message: Any) -> None:
-        self.checks += int(message.few[0]) + float(message.halves[0])
+        self.checks += int(message.few[1]) + len(message.halves)
+        for half in message.halves:
+            self.checks += float(half)
 
 
 class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
@@ -253,8 +255,16 @@ def test_a_message_that_is_refused_leaves_no_array(nodes: Any) -> None:
     assert len(core.getstate()["payloads"]) == 0
 
 
-def _a_list(self: Any, view: Any, application: Any, tasks: int) -> None:
-    view.send(1, "data", values=[1, 2])
+def _list_of_floats(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.send(1, "data", values=[1, 2.5])
+
+
+def _tuple(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.send(1, "data", values=(1, tasks))
+
+
+def _list_of_bools(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.send(1, "data", values=[tasks > 1, False])
 
 
 def _a_number(self: Any, view: Any, application: Any, tasks: int) -> None:
@@ -292,7 +302,9 @@ def _assigned(self: Any, view: Any, application: Any, tasks: int) -> None:
 @pytest.mark.parametrize(
     ("release", "text"),
     [
-        (_a_list, r"field 'values' of 'data' must be an array of uint16, .*; np.array\(...\) makes one"),
+        (_list_of_floats, r"must be an array of uint16, .*; np.array\(...\).astype\(np.int64\) makes one"),
+        (_list_of_bools, "must be an array of uint16, of one dimension, got"),
+        (_tuple, r"field 'values' of 'data' must be an array of uint16, .*; np.array\(...\) makes one"),
         (_a_number, "field 'values' of 'data' must be an array of uint16, of one dimension, got"),
         (_floats, r"must be an array of uint16, .* got an array of float; .astype\(np.int64\) makes one"),
         (_two_dimensions, "must be an array of uint16, of one dimension, got an array of int"),

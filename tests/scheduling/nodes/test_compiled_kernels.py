@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridcore.dgs.slots import SlotSchedules
-from gridcore.fair_tree.summaries import aggregate, lookup, split
+from gridcore.fair_tree.summaries import aggregate, debit, lookup, lowest_stretch, split
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.scheduling.contract import Policy, Run
 from gridsim.scheduling.nodes.adapter import Adapter
@@ -21,7 +21,7 @@ from gridsim.scheduling.nodes.slots import MachineSlots
 from gridsim.testing.resuming import resume_difference
 from tests.scheduling.nodes.test_message_core import scenarios
 
-pytest.importorskip("numba", reason="needs the extra jit")
+numba = pytest.importorskip("numba", reason="needs the extra jit")
 
 GRID = SummaryGrid.geometric((1e-3, 10.0, 5), (100.0, 1e5, 3), (100.0, 1e4, 2))
 SHAPE = GRID.shape
@@ -137,6 +137,80 @@ def test_a_tree_of_compiled_nodes_continues_from_checkpoints_and_failures() -> N
     assert resume_difference(scenario, Scheduler(), wanted, nodes="compiled") is None
 
 
+class Debiting(gs.NodeProgram):
+    """A node that debits the summary of its machine, by one dispatch and by all of its dispatches."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.count = 0
+        self.tasks, self.ages = np.zeros(4, np.int64), np.zeros(4)
+        self.sizes, self.task_sizes, self.stretches = np.ones(4), np.ones(4), np.zeros(4)
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        cells = view.sample(GRID)
+        k = self.count % 4
+        self.tasks[k], self.sizes[k] = tasks, application.size
+        self.task_sizes[k], self.stretches[k], self.ages[k] = application.task_size, 0.01 * k, float(k)
+        self.count += 1
+        once = debit(
+            cells, GRID, tasks=tasks, task_size=application.task_size, size=application.size,
+            stretch=0.05, leaves=1 + k,
+        )  # fmt: skip
+        printed = debit(
+            cells, self.parameters.grid, tasks=self.tasks, task_size=self.task_sizes, size=self.sizes,
+            stretch=self.stretches, leaves=3, rule=self.parameters.rule,
+        )  # fmt: skip
+        aged = debit(
+            once, GRID, tasks=self.tasks, task_size=self.task_sizes, size=self.sizes,
+            stretch=self.stretches, leaves=3, age=self.ages, rule="subtree",
+        )  # fmt: skip
+        totals = np.zeros(SHAPE[0], np.int64)
+        for i in range(SHAPE[0]):
+            totals[i] = int(aged[i, -1, 0])
+        lowest = lowest_stretch(totals, 5 << 2 * self.count)
+        view.note(
+            "cells", once=weight(once), printed=weight(printed), aged=weight(aged),
+            lowest=-1 if lowest is None else int(lowest),
+        )  # fmt: skip
+        view.enqueue(application.number, tasks)
+
+
+@numba.njit  # type: ignore[untyped-decorator]
+def weight(cells: Any) -> int:
+    total = 0
+    for k in range(cells.size):
+        total = (31 * total + int(cells.reshape(-1)[k])) % 1_000_003
+    return total
+
+
+class Debits(gs.NodeScheduler, frozen=True, kw_only=True):
+    name: ClassVar[str] = "debits"
+    policy = Debiting
+    tables: ClassVar[dict[str, dict[str, type]]] = {
+        "cells": {"once": int, "printed": int, "aged": int, "lowest": int}
+    }
+    rule: str = "printed"
+
+    @property
+    def grid(self) -> SummaryGrid:
+        return GRID
+
+
+@pytest.mark.parametrize("rule", ["printed", "subtree"])
+def test_compiled_nodes_debit_summaries_as_interpreted_ones(rule: str) -> None:
+    scenario = gs.Scenario(
+        gs.Platform.of([1000.0, 700.0]),
+        gs.Workload.of(np.arange(24.0), [1, 2, 4, 7] * 6, [100.0, 1000.0, 500.0] * 8, submitter=[0, 1] * 12),
+        seed=2,
+    )
+    wanted = gs.simulate(scenario, Debits(rule=rule), nodes="interpreted")
+    found = gs.simulate(scenario, Debits(rule=rule), nodes="compiled")
+    assert found.tables == wanted.tables
+    columns = [wanted.tables["cells"][name].tolist() for name in ("once", "printed", "aged", "lowest")]
+    assert min(columns[3]) == -1 and len(set(columns[3])) > 2
+    assert all(len(set(column)) > 10 for column in columns[:3]) and columns[0] != columns[2]
+
+
 class Slots(Adapter):
     """Gives each node the slot schedule of its machine."""
 
@@ -154,7 +228,11 @@ class Slots(Adapter):
 
 
 class Rigid(gs.NodeProgram):
-    """A node that reserves slots for its tasks, and releases some."""
+    """A node that reserves slots for its tasks, and releases or extends some."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.number = self.first = self.first_start = 0
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         start, attempt = 0, 0
@@ -164,7 +242,22 @@ class Rigid(gs.NodeProgram):
         if view.random.random() < 0.5:
             is_released = view.slots.release(application.number, attempt, start, start + 1)
             view.note("slots", reserved=int(is_released), start=start)
+        if self.number % 4 == 3:  # this displaces some that were made later
+            self.extend(view, self.first, self.first_start, start + 2)
+        elif self.number % 4 == 0:
+            self.first, self.first_start = application.number, start
+        self.extend(view, application.number, start + 1, start + 9)  # there is no such reservation
+        self.number += 1
         view.enqueue(application.number, tasks)
+
+    def extend(self, view: Any, application: int, start: int, end: int) -> None:
+        released = view.slots.extend(application, 0, start, end)
+        if released is None:
+            view.note("slots", reserved=-2, start=start)
+            return
+        view.note("slots", reserved=-3, start=len(released))
+        for other, attempt in released:
+            view.note("slots", reserved=other, start=attempt)
 
 
 class Reserving(gs.NodeScheduler, frozen=True, kw_only=True):
@@ -176,16 +269,18 @@ class Reserving(gs.NodeScheduler, frozen=True, kw_only=True):
         return Slots(self, run)
 
 
-def test_compiled_nodes_reserve_and_release_slots() -> None:
+def test_compiled_nodes_reserve_extend_and_release_slots() -> None:
     scenario = gs.Scenario(
         gs.Platform.of([1000.0] * 2),
-        gs.Workload.of(np.arange(12.0), 3, 1000.0, submitter=[0, 1] * 6),
+        gs.Workload.of(np.arange(40.0), 3, 1000.0, submitter=[0, 1] * 20),
         gs.Network(),
         seed=2,
     )
     wanted = gs.simulate(scenario, Reserving())
     found = gs.simulate(scenario, Reserving(), nodes="compiled")
-    assert {-1, 1} == set(wanted.tables["slots"]["reserved"].tolist())
+    rows = list(zip(*(wanted.tables["slots"][name].tolist() for name in ("reserved", "start")), strict=True))
+    assert {-1, -2, -3, 1} <= {reserved for reserved, _ in rows}
+    assert max(start for reserved, start in rows if reserved == -3) > 1
     assert found.tables == wanted.tables
 
 
@@ -226,11 +321,44 @@ def _leaves(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.k = lookup(self.cells, GRID, 1.0, 1.0, 1.0, release=0.0, cell_release=0.0, leaves=tasks - 1)
 
 
+def _tasks(self: Any, view: Any, application: Any, tasks: int) -> None:
+    debit(self.cells, GRID, tasks=-tasks, task_size=1.0, size=1.0, stretch=1.0, leaves=1)
+
+
+def _lengths(self: Any, view: Any, application: Any, tasks: int) -> None:
+    two = np.ones(2)
+    debit(self.cells, GRID, tasks=self.counts + 2, task_size=two, size=two, stretch=two, leaves=1)
+
+
+def _no_leaves(self: Any, view: Any, application: Any, tasks: int) -> None:
+    debit(self.cells, GRID, tasks=tasks, task_size=1.0, size=1.0, stretch=1.0, leaves=0)
+
+
+def _falling(self: Any, view: Any, application: Any, tasks: int) -> None:
+    totals = self.counts + 3
+    totals[1] = 1
+    lowest_stretch(totals, tasks)
+
+
+def _negative_totals(self: Any, view: Any, application: Any, tasks: int) -> None:
+    lowest_stretch(self.counts, tasks)
+
+
+def _no_extension(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.slots.extend(application.number, 0, 0, 1)
+
+
 def _no_slots(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.slots.reserve(application.number, 0, 0, 1)
 
 
-@pytest.mark.parametrize("release", [_past, _negative, _too_many, _stretch, _leaves, _no_slots])
+@pytest.mark.parametrize(
+    "release",
+    [
+        _past, _negative, _too_many, _stretch, _leaves, _no_slots, _no_extension, _tasks, _lengths,
+        _no_leaves, _falling, _negative_totals,
+    ],
+)  # fmt: skip
 def test_compiled_calls_of_kernels_raise_the_errors_of_interpreted_ones(release: Callable[..., None]) -> None:
     errors = []
     for form in ("interpreted", "compiled"):
@@ -256,8 +384,16 @@ def _computed(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.k = int(view.sample(GRID)[0, 0, 0] + 1)
 
 
+def _debited(self: Any, view: Any, application: Any, tasks: int) -> None:
+    debit(self.cells, GRID, tasks=self.counts, task_size=self.counts, size=1.0, stretch=1.0, leaves=1)
+
+
+def _ruled(self: Any, view: Any, application: Any, tasks: int) -> None:
+    debit(self.cells, GRID, tasks=1, task_size=1.0, size=1.0, stretch=1.0, leaves=1, rule="paper")
+
+
 def _extended(self: Any, view: Any, application: Any, tasks: int) -> None:
-    view.slots.extend(0, 0, 0, 1)
+    view.slots.extend(0, 0, 0.5, 1)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +403,9 @@ def _extended(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_wide, "children of aggregate must be a contiguous array of uint32 of at least 2 dimensions"),
         (_narrow, "available of split must be a contiguous array of int, got an array of uint32"),
         (_computed, r"numbers of 32 bits, here uint32; convert them first: int\("),
-        (_extended, "compiled nodes do not support view.slots.extend"),
+        (_extended, "start of view.slots.extend must be a whole number, got a fraction"),
+        (_debited, "task_size of debit must be a contiguous array of float, got an array of int"),
+        (_ruled, r"rule of debit must be one of the literals \('subtree', 'printed'\), got paper"),
     ],
 )
 def test_calls_of_kernels_that_cannot_be_compiled_are_named(release: Callable[..., None], text: str) -> None:

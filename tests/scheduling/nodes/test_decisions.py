@@ -112,6 +112,8 @@ def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
         def __init__(self, parameters: Any) -> None:
             super().__init__(parameters)
             self.array, self.table, self.list = np.zeros(2), {0: [1.0]}, [1.0]
+            self.queue = gs.Fifo(value=int)
+            self.queue.push(3)
 
         @property
         def twice(self) -> float:
@@ -131,9 +133,14 @@ def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
         assert isinstance(node, Keeping) and node.table == {0: (1.0,)} and node.list == (1.0,)
         return float(node.twice + node.array.sum())
 
+    def pops(node: Any) -> float:
+        return float(node.queue.pop())  # from a copy
+
     given = scenario([0.0, 1.75])
     found = gs.simulate(given, truth_by(reads), record="decisions")
     assert found.tables["decisions"]["true"][0] == 2.0
+    found = gs.simulate(scenario([0.0, 0.5, 1.0]), truth_by(pops), record="decisions")
+    assert [row["true"] for row in found.tables["decisions"].rows() if row["action"] == "keep"] == [3.0] * 3
     for write in (
         lambda node: setattr(node, "at", 1.0),
         lambda node: node.forget(),

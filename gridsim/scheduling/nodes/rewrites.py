@@ -1,0 +1,200 @@
+"""Rewrites of the source of functions in node programs, for what Numba does not know or gets wrong.
+
+``super().name`` in a method becomes ``self.name@k``, an attribute with the name `base_name`: the member that
+the classes of the program have from number k of the method resolution order on.
+
+In a ``try`` statement Numba loses the names of keyword arguments, as its blocks end after each instruction
+there.  A call with keywords, such as ``view.send(3, "task", tasks=n)``, becomes a call by position of a
+function that makes it: ``send_0(view, n)`` with ``return a0.send(3, "task", tasks=a1)``.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Callable
+from typing import Any
+
+__all__ = [
+    "base_name",
+    "calls_by_position",
+    "has_super",
+    "local_names",
+    "method_text",
+    "replace_super",
+    "split_base_name",
+    "with_source",
+]
+
+
+# -- super() -------------------------------------------------------------------------------------------------
+
+
+def base_name(name: str, start: int) -> str:
+    """Return the name of the member `name` that the classes of a program have from number `start` on."""
+    return f"{name}@{start}"
+
+
+def split_base_name(name: str) -> tuple[str, int]:
+    """Return the arguments of `base_name`; with 0 for a plain name."""
+    name, _, start = name.partition("@")
+    return name, int(start or 0)
+
+
+def method_text(name: str) -> str:
+    """Return ``self.name``, or ``super().name`` for a name from `base_name`."""
+    name, start = split_base_name(name)
+    return f"super().{name}" if start else f"self.{name}"
+
+
+def has_super(function: Any) -> bool:
+    """Return whether a method calls ``super()``."""
+    return "super" in function.__code__.co_names and "__class__" in function.__code__.co_freevars
+
+
+def replace_super(function: Any, policy: type, tree: ast.Module) -> None:
+    """Replace ``super().name`` in `tree`, the source of a method of `policy`."""
+    owner = _free_variables(function)["__class__"].cell_contents
+    _SuperCalls(function.__code__.co_varnames[0], policy.__mro__.index(owner) + 1).visit(tree)
+
+
+class _SuperCalls(ast.NodeTransformer):
+    def __init__(self, node_name: str, start: int) -> None:
+        self.node_name, self.start = node_name, start
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        match node.value:
+            case ast.Call(func=ast.Name(id="super"), args=[], keywords=[]):
+                node.value = ast.copy_location(ast.Name(self.node_name, ast.Load()), node.value)
+                node.attr = base_name(node.attr, self.start)
+        return node
+
+
+# -- calls in try statements ---------------------------------------------------------------------------------
+
+
+def calls_by_position(function: Any, tree: ast.Module) -> list[ast.FunctionDef]:
+    """Replace calls with keywords in ``try`` statements of `tree`, the source of a function.
+
+    Returns
+    -------
+    list of ast.FunctionDef
+        The functions that the new calls call.
+    """
+    calls = _KeywordCalls(local_names(function.__code__))
+    calls.visit(tree)
+    return calls.functions
+
+
+class _KeywordCalls(ast.NodeTransformer):
+    def __init__(self, names: set[str]) -> None:
+        self.names, self.depth = names, 0
+        self.functions: list[ast.FunctionDef] = []
+
+    def visit_Try(self, node: ast.Try) -> ast.AST:
+        self.depth += 1
+        self.generic_visit(node)
+        self.depth -= 1
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if not (self.depth and node.keywords):
+            return node
+        arguments: list[ast.expr] = []
+
+        def parameter(value: ast.expr) -> ast.expr:
+            """Return the expression by which the new function gets `value`."""
+            if self._is_constant(value):
+                return value
+            if isinstance(value, ast.Starred):
+                return ast.Starred(parameter(value.value), ast.Load())
+            arguments.append(value)
+            return ast.Name(f"a{len(arguments) - 1}", ast.Load())
+
+        target = node.func
+        if isinstance(target, ast.Attribute):
+            target = ast.Attribute(parameter(target.value), target.attr, ast.Load())
+        else:
+            target = parameter(target)
+        call = ast.Call(
+            target,
+            [parameter(value) for value in node.args],
+            [ast.keyword(each.arg, parameter(each.value)) for each in node.keywords],
+        )
+        name = f"{getattr(target, 'attr', 'call').partition('@')[0].strip('_')}_{len(self.functions)}@try"
+        function: Any = ast.parse("def call(): pass").body[0]
+        function.name, function.body = name, [ast.Return(call)]
+        function.args.args = [ast.arg(f"a{k}") for k in range(len(arguments))]
+        for part in ast.walk(function):  # errors name the line of the call
+            ast.copy_location(part, node)
+        self.functions.append(function)
+        return ast.copy_location(
+            ast.Call(ast.copy_location(ast.Name(name, ast.Load()), node), arguments, []), node
+        )
+
+    def _is_constant(self, value: ast.expr) -> bool:
+        """Return whether a value is a literal, or a name of the module or an attribute of one."""
+        match value:
+            case ast.Constant() | ast.UnaryOp(operand=ast.Constant()):
+                return True
+            case ast.Name(id=name):
+                return name not in self.names
+            case ast.Attribute(value=owner):
+                return self._is_constant(owner)
+        return False
+
+
+def local_names(code: types.CodeType) -> set[str]:
+    """Return the names of the local variables of a function, and of functions in it."""
+    inner = [local_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return {*code.co_varnames, *code.co_cellvars, *code.co_freevars}.union(*inner)
+
+
+# -- functions with changed source ---------------------------------------------------------------------------
+
+
+def with_source(
+    function: Any, policy: type, tree: ast.Module, callees: list[ast.FunctionDef], jit: Callable[[Any], Any]
+) -> Any:
+    """Return `function` with the code of `tree`, its changed source.
+
+    Parameters
+    ----------
+    policy
+        The class whose method it is, or which uses it.
+    callees
+        Further functions that `tree` calls.
+    jit
+        Function that makes one of them a function that Numba compiles when it is called.
+    """
+    definition: Any = tree.body[0]
+    definition.decorator_list = []
+    cells = _free_variables(function)
+    # private names depend on the class, and free variables on an outer function
+    owner = next((cls.__name__ for cls in policy.__mro__ if function in _functions_of(cls)), policy.__name__)
+    outer: Any = ast.parse(f"def outer({', '.join(cells.keys() - {'__class__'})}):\n class {owner}: pass")
+    outer.body[0].body[0].body = [definition, *callees]
+    module = compile(outer, function.__code__.co_filename, "exec", dont_inherit=True)
+    body = _code_in(_code_in(module, "outer"), owner)
+    names = {**function.__globals__}
+    for each in callees:
+        names[each.name] = jit(types.FunctionType(_code_in(body, each.name), names, each.name))
+    code = _code_in(body, definition.name)
+    closure = tuple(cells[name] for name in code.co_freevars)
+    return types.FunctionType(code, names, function.__name__, function.__defaults__, closure)
+
+
+def _functions_of(cls: type) -> list[Any]:
+    return [entry.fget if isinstance(entry, property) else entry for entry in vars(cls).values()]
+
+
+def _code_in(code: types.CodeType, name: str) -> types.CodeType:
+    """Return the code of the function or class `name` that is defined in `code`."""
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    return next(each for each in inner if each.co_name == name)
+
+
+def _free_variables(function: Any) -> dict[str, Any]:
+    return dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
