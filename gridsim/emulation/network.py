@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gridcore.network.links import Links
 from gridsim.engine.transport import Transport
 from gridsim.support.arrays import Integers
+from gridsim.support.clock import NS
 
 #: Most levels of nodes.
 _LEVELS = 64
@@ -23,16 +24,27 @@ class Counters:
     ----------
     machine_of
         The machine of each node, which moves with it.
+    bandwidth
+        Of the interfaces, bytes/s.
     """
 
     windows = None
     unlogged = 0
 
-    def __init__(self, machine_of: Integers, machines: int, kinds: int) -> None:
-        self.machines, self.machine_of = machines, machine_of.tolist()
+    def __init__(self, machine_of: Integers, machines: int, kinds: int, bandwidth: float) -> None:
+        self.machines, self.machine_of, self.bandwidth = machines, machine_of.tolist(), bandwidth
         self.sent, self.delivered, self.dropped, self.traffic = np.zeros((4, kinds), np.int64)
         self.bytes_out, self.bytes_in = np.zeros((2, machines), np.int64)
         self.by_level = np.zeros((2, kinds, _LEVELS), np.int64)
+
+    def machine(self, node: int) -> int:
+        """Return the machine on which `node` runs now."""
+        machine: int = self.machine_of[node]
+        return machine
+
+    def transmission_time(self, nbytes: int) -> int:
+        """Return the time (ns) that a message takes at an interface."""
+        return round(nbytes / self.bandwidth * NS)
 
     def count(self, kind: int, nbytes: int, level: int, here: int, there: int) -> None:
         """Count a message that is sent."""
@@ -122,7 +134,7 @@ class EmulatedTransport(Transport):
 
     def _connect(self) -> Links:
         made = (Counters if self.reports is None else ToldCounters)(
-            self._machine_of, self.machines, len(self._kinds)
+            self._machine_of, self.machines, len(self._kinds), self.network.bandwidth
         )
         if isinstance(made, ToldCounters) and self.reports is not None:
             made.tell = self.reports

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,16 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from gridcore.nodes.kinds import MessageKind
 from gridsim.emulation.core import EmulatedCore
 from gridsim.emulation.engine import RealTimeEngine
 from gridsim.emulation.network import EmulatedTransport
 from gridsim.emulation.queues import Ledger, MachineQueues
 from gridsim.emulation.tasks import Parts
-from gridsim.emulation.wire import Fact, Kind
+from gridsim.emulation.wire import Fact
 from gridsim.engine.engine import Engine
 from gridsim.engine.transport import Transport
 from gridsim.model.scenario import Scenario
 from gridsim.scheduling.contract import Scheduler
+from gridsim.scheduling.nodes.adapter import Adapter
 from gridsim.simulation.simulate import Options, Simulation
 
 #: The number of the coordinator, which has no nodes.
@@ -63,6 +66,9 @@ class Part(Simulation):
     def __init__(self, setup: Setup, number: int, life: int = 0) -> None:
         self.setup, self.number, self.life, self.modelled = setup, number, life, setup.modelled
         super().__init__(setup.scenario, setup.scheduler, Options(nodes="interpreted", record=("schedule",)))
+        if isinstance(self.policy, Adapter):
+            self.engine.nodes = self.core
+            self.policy.patience = math.inf  # only the coordinator knows what has become of tasks
 
     @property
     def core(self) -> EmulatedCore:
@@ -108,7 +114,7 @@ class Part(Simulation):
         """See `gridsim.emulation.core.Process`."""
         raise NotImplementedError
 
-    def post(self, kind: Kind, message: Any, to: int) -> None:
+    def post(self, kind: MessageKind, message: Any, to: int) -> None:
         """See `gridsim.emulation.core.Process`."""
         raise NotImplementedError
 

@@ -90,10 +90,10 @@ def begin(part: Part) -> None:
     elif not isinstance(policy, TreeNodes):
 
         def lose(application: int, tasks: int, node: int = -1) -> None:
-            lost = part.core.missing[application].take(tasks)
-            part.tell("lost", application, lost, node, part.engine.now)
+            lost = part.core.hands[application].take(tasks)
+            part.tell("lost", application, lost, node, part.core.now)
 
-        policy.task_lost = part.core.lost = lose
+        policy.task_lost = part.core.report_lost = lose
 
 
 def collect(part: Part) -> dict[str, Any]:
@@ -194,9 +194,10 @@ def _prepare_work_queue(policy: WorkQueue) -> None:
 
 def _end_copies(part: Part) -> None:
     """End the copies of tasks whose completion machines have not heard of when the run is over."""
-    part.engine.now, core = part.engine.clock(), part.core
+    core = part.core
+    core.enter(part.engine.clock())
     for node, program in enumerate(core.programs):
-        if core.local[node] and isinstance(program, Worker) and program.copy is not None:
+        if core.is_local[node] and isinstance(program, Worker) and program.copy is not None:
             program.end(core.view(node), KILLED)  # type: ignore[arg-type]
 
 
@@ -291,11 +292,11 @@ def _begin_dgs(part: Part, policy: Any) -> None:
         schedules.extend(machine, start, end, claimed(application, attempt), part.engine.clock())
 
     def outlived(node: int, job: int, attempt: int, start: int, end: int) -> None:
-        if core.local[node]:
+        if core.is_local[node]:
             core.programs[node].on_outlived(core.view_of(node, job), job, attempt, start, end)
 
     def over(node: int, job: int, attempt: int, start: int) -> None:
-        if core.local[node]:
+        if core.is_local[node]:
             core.programs[node].on_over(core.view_of(node, job), job, attempt, start)
 
     def tell() -> None:
@@ -311,5 +312,5 @@ def _begin_dgs(part: Part, policy: Any) -> None:
         "outlived": (outlived, (core.nodes, jobs, int, int, int)),
     }
     for node in range(core.nodes):
-        if not core.local[node]:
+        if not core.is_local[node]:
             core.programs[node] = _Remote(part, node)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 from fractions import Fraction
-from heapq import heappop
 from typing import Any, ClassVar
 
 import msgspec
@@ -12,13 +13,15 @@ import numpy as np
 import pytest
 
 import gridsim as gs
+from gridcore.nodes.kinds import MessageKind
 from gridsim.emulation import systems
 from gridsim.emulation.coordinator import Coordinator
 from gridsim.emulation.emulate import result_of
-from gridsim.emulation.engine import ARRIVES, RealTimeEngine
+from gridsim.emulation.engine import RealTimeEngine
 from gridsim.emulation.part import Setup
-from gridsim.emulation.wire import Kind, message_frame
+from gridsim.emulation.wire import message_frame
 from gridsim.emulation.worker import Worker
+from gridsim.scheduling.nodes.python_mail import Letter
 from gridsim.scheduling.registry import make_scheduler
 from gridsim.support.clock import NS
 from gridsim.support.random_streams import Streams
@@ -32,8 +35,8 @@ class Instrument(Coordinator):
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
         """Give tasks to a node at once."""
-        given = self.free[application].take(tasks)
-        self.alone.engine.push(self.engine.now, 3, self.alone.core.get, node, application, given, handler)
+        given, core = self.free[application].take(tasks), self.alone.core
+        core.push(self.engine.now, core.get, node, application, given, handler)
 
 
 class Alone(Worker):
@@ -44,7 +47,6 @@ class Alone(Worker):
         coordinator.alone = self
         super().__init__(setup, 0, 0)
         self.outbox[0] = bytearray()
-        self.engine.started = True
 
     def tell(self, name: str, *values: Any) -> None:
         """Report to the coordinator at once."""
@@ -52,22 +54,19 @@ class Alone(Worker):
         name, *values = msgspec.msgpack.decode(msgspec.msgpack.encode((name, *values)))
         self.coordinator.records[name](0, *values)
 
-    def post(self, kind: Kind, message: Any, to: int) -> None:
+    def post(self, kind: MessageKind, message: Any, to: int) -> None:
         """Deliver a message."""
         self.core.come(self.decoder.decode(message_frame(message, kind.name)[4:]))
 
     def run(self) -> None:
         """Handle events in order of time until the run is over."""
-        engine, core = self.engine, self.core
-        core.begin(np.flatnonzero(self.policy.up))  # type: ignore[attr-defined]
+        engines, core = (self.engine, self.coordinator.engine), self.core
         for index, at in enumerate(core.release):
-            engine.push(at, 3, core.submit, index, core.tasks[index], "on_release")
+            core.push(at, core.submit, index, core.tasks[index], "on_release")
         while not systems.is_over(self.coordinator, self.coordinator.told):
-            first = min((each for each in (engine, self.coordinator.engine) if each.pending), key=next_due)
-            due, _, _, call, args = heappop(first.pending)
-            first.now, first._moment = max(first.now, due), -1
-            call(*args)
-            core.counting = core.counting and not self.coordinator.quiet
+            engine = min(engines, key=RealTimeEngine.next_instant)
+            engine.handle(engine.next_instant())
+            core.mail.counting = core.mail.counting and not self.coordinator.quiet
 
 
 class Slow(Alone):
@@ -91,42 +90,32 @@ class Slow(Alone):
             super().tell("note", now, node, table, row)
 
 
-class Signals:
-    """Messages that usually take no time; here they take some, and stay in order between two nodes."""
-
-    def __init__(self, worker: Alone, longest: float) -> None:
-        self.core, self.engine, self.longest = worker.core, worker.engine, longest
-        self.chance, self.last = Streams(5)("late signals"), dict[tuple[int, int], int]()
-
-    def __bool__(self) -> bool:
-        return False  # nothing is to be handled now
-
-    def append(self, sent: tuple[Kind, Any]) -> None:
-        """Send a message."""
-        between = sent[1].sender, sent[1].node
-        due = self.engine.now + round(self.chance.uniform(0.0, self.longest) * NS)
-        due = self.last[between] = max(due, self.last.get(between, 0) + 1)
-        self.engine.push(due, ARRIVES, self.deliver, *sent)
-
-    def deliver(self, kind: Kind, message: Any) -> None:
-        """Deliver a message, even if its receiver has restarted since."""
-        self.core._deliver(kind, message, self.core.lives[message.node], True)
-
-
 class LateSignals(Alone):
-    """Process whose signals between nodes take up to `longest` seconds."""
+    """Process whose signals between nodes take up to `longest` seconds, and stay in order between two nodes.
+
+    Usually they take no time.
+    """
 
     longest = 3.0
 
     def run(self) -> None:
         """See `Alone`."""
-        self.core.direct = Signals(self, self.longest)  # type: ignore[assignment]
-        self.core.counting = False
+        self.chance, self.last = Streams(5)("late signals"), dict[tuple[int, int], int]()
+        self.core.mail.send = self.send  # type: ignore[method-assign]
         super().run()
 
+    def send(self, now: int, kind: MessageKind, letters: Sequence[Letter]) -> None:
+        """Send signals."""
+        for letter in letters:
+            between = letter.message.sender, letter.to
+            due = now + round(self.chance.uniform(0.0, self.longest) * NS)
+            due = self.last[between] = max(due, self.last.get(between, 0) + 1)
+            self.core.push(due, self.deliver, kind, letter)
 
-def next_due(engine: RealTimeEngine) -> tuple[int, int]:
-    return engine.pending[0][:2]
+    def deliver(self, kind: MessageKind, letter: Letter) -> None:
+        """Deliver a signal, even if its receiver has restarted since."""
+        if self.core.up[letter.to]:
+            self.core._deliver(kind, letter.to, letter.message)
 
 
 def in_virtual_time(
@@ -135,12 +124,11 @@ def in_virtual_time(
     scheduler: gs.Scheduler,
     process: type[Alone] = Alone,
 ) -> gs.Result:
-    monkeypatch.setattr(RealTimeEngine, "clock", lambda self: self.now)
     setup = Setup(
         scenario=scenario,
         scheduler=scheduler,
         processes=1,
-        speedup=1.0,
+        speedup=math.inf,
         modelled=True,
         spin=False,
         kill=False,
