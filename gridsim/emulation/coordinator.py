@@ -197,11 +197,7 @@ class Coordinator(Part):
             with suppress(asyncio.TimeoutError):
                 self.changed.clear()
                 await asyncio.wait_for(self.changed.wait(), 0.05 if delay is None else min(delay, 0.05))
-            if self.limit is not None and self.engine.clock() > self.limit * NS:
-                raise ScenarioError(
-                    f"the run had not finished at the time limit of {self.limit:,.10g} s: "
-                    f"{self.ledger.tasks_done} of {self.core.total} tasks are completed"
-                )
+            self.check_limit(self.engine.clock())
         self.engine.now = self.engine.clock()
         self.seconds = (time.monotonic_ns() - zero) / NS
         self.closing = True
@@ -212,6 +208,14 @@ class Coordinator(Part):
         self.final = [peer.final for peer in there if peer.final]
         self.down += [(u, since, NEVER) for p, (_, since) in self.out.items() for u in self.machines_of[p]]
         self._all("bye")
+
+    def check_limit(self, now: int) -> None:
+        """Raise ScenarioError if `now` (ns) is beyond the time limit."""
+        if self.limit is not None and now > self.limit * NS:
+            raise ScenarioError(
+                f"the run had not finished at the time limit of {self.limit:,.10g} s: "
+                f"{self.ledger.tasks_done} of {self.core.total} tasks are completed"
+            )
 
     def _over(self) -> bool:
         if self.failure is not None:
@@ -527,9 +531,9 @@ class Coordinator(Part):
         """A message was sent, in a process that may be killed."""
         self.network.counters.count(*values)
 
-    def on_got(self, process: int, kind: int) -> None:
+    def on_got(self, process: int, *values: int) -> None:
         """A message was delivered there."""
-        self.network.counters.got(kind)
+        self.network.counters.got(*values)
 
     def on_dropped(self, process: int, kind: int) -> None:
         """A message was dropped there."""

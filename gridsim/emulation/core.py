@@ -5,8 +5,8 @@ a `gridsim.emulation.engine.RealTimeEngine`; messages to other machines go over 
 (`gridsim.emulation.mail`); tasks have numbers (`gridsim.emulation.tasks`); and what nodes of a simulation
 share without a message, such as a board, is sent to the other processes as facts.
 
-With one process this is a whole run with a wall clock.  With a virtual clock the results are those of
-``simulate(nodes="python")``.
+With one process this is the readable core with a wall clock.  With a virtual clock
+(`gridsim.emulation.virtual`) the result has the digest of ``simulate(nodes="python")``.
 """
 
 from __future__ import annotations
@@ -50,12 +50,15 @@ class Process(Protocol):
         Of the process, -1 for the coordinator, and how often it was started before.
     modelled
         Whether messages take the time that the scenario's network says.
+    is_alone
+        Whether it has all nodes and a virtual clock, so that it ends the run.
     """
 
     number: int
     life: int
     engine: RealTimeEngine
     modelled: bool
+    is_alone: bool
     network: Any
 
     def place(self, machine_of: Sequence[int]) -> list[int]:
@@ -78,6 +81,9 @@ class Process(Protocol):
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
         """Give tasks to a node, by the coordinator: some of those that nobody has."""
+
+    def stop(self) -> None:
+        """Hear that the run can end."""
 
 
 class EmulatedCore(PythonCore):
@@ -122,8 +128,9 @@ class EmulatedCore(PythonCore):
         self.incoming: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self.incoming_count = 0
         super().__init__(links, queues, **given)
-        # the coordinator releases applications, completes the run, and has the tables
-        self.released, self.until, self.add_note = len(self.release), "", process.note
+        self.released, self.add_note = len(self.release), process.note  # the coordinator releases them
+        if not process.is_alone:
+            self.until = ""
         self.seed = (self.seed + process.life * _GOLDEN) % 2**64
         self.request_counts = [process.life << _LIFE] * len(self.request_counts)
         self.learn: dict[str, tuple[Callable[..., None], tuple[Any, ...]]] = {}
@@ -196,7 +203,8 @@ class EmulatedCore(PythonCore):
     # -- calls of the engine --------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Do nothing: the coordinator ends the run."""
+        """End the run."""
+        self.process.stop()
 
     def end_instant(self) -> None:
         """Let machines begin their next tasks."""

@@ -141,14 +141,20 @@ class RealTimeEngine(Engine):
 
     def handle(self, due: int) -> None:
         """Handle all events of the instant `due`, the next one."""
-        self._moment = -1
-        if due > self.now:
-            self._start(due)
-        self.ended = self.run(self.now) or self.ended
-        for hook in self._hooks:
+        self.move_to(due)
+        if self.run(self.now):
+            self.ended = True
+            self.leave()
+        for hook in () if self.ended else self._hooks:
             hook()
         if self.next_instant() > self.now:
             self.nodes.end_instant()
+
+    def move_to(self, instant: int) -> None:
+        """Begin to handle the instant `instant`, ns, or the present one if that is later."""
+        self._moment = -1
+        if instant > self.now:
+            self._start(instant)
 
     def _note_lateness(self, due: int) -> None:
         """Note how late an instant is handled, unless only messages arrive then."""

@@ -10,7 +10,6 @@ import msgspec
 
 from gridcore.common.state import NEVER
 from gridcore.nodes.kinds import MessageKind
-from gridcore.nodes.random_stream import RandomStream
 from gridsim.emulation.network import Counters
 from gridsim.emulation.tasks import Parts, TaskSet, count_of
 from gridsim.emulation.wire import Kind, Message_
@@ -20,6 +19,7 @@ from gridsim.support.clock import NS
 if TYPE_CHECKING:
     from gridsim.emulation.core import EmulatedCore
 
+_GOLDEN = 0x9E3779B97F4A7C15
 #: A message on its way to a node: when it is due (ns), its number here, the node, how often that had failed
 #: before, whether it comes from another machine, and itself.
 _Arrival = tuple[int, int, int, int, bool, Any]
@@ -61,8 +61,8 @@ class EmulatedMail(Mail):
         self.up_free, self.down_free = [0] * machines, [0] * machines
         level_of = self.process.network.level_of
         self.level_of: list[int] = [0] * len(core.is_local) if level_of is None else level_of.tolist()
-        self.chance = RandomStream(core.seed ^ 0x6A09E667F3BCC908, max(0, self.process.number))
-        self._number = 0  # number of messages so far
+        self.seed = self.process.network.seed + self.process.number * _GOLDEN
+        self._number = self._sent = 0  # number of messages so far, and of those that the network carries
         self._arrivals: dict[str, list[_Arrival]] = {kind.name: [] for kind in kinds}  # heaps
         self._heads: list[tuple[int, int, MessageKind, _Arrival]] = []  # before the interface; a heap
         self._dropped: list[tuple[MessageKind, int, Any]] = []
@@ -78,12 +78,13 @@ class EmulatedMail(Mail):
         sender, to = letter.message.sender, letter.to
         here, there = self.core.machines[sender], self.core.machines[to]
         is_outside, due = here != there, now
+        self._sent += kind.delay < 0
         if kind.delay > 0:
             due = self.engine.clock() + kind.delay
         elif is_outside and kind.delay < 0:
             due = self._arrival_of_head(here, letter.nbytes)
         if is_outside and self.counting and kind.is_counted:
-            self.counters.count(kind.number, letter.nbytes, self.level_of[sender], here, there)
+            self.counters.count(kind.number, letter.nbytes, self.level_of[sender], here)
         if self.core.is_local[to] and (kind.delay == 0 or not is_outside):
             self._add(kind, (due, self._next_number(), to, self.core.lives[to], is_outside, letter.message))
             return
@@ -111,13 +112,20 @@ class EmulatedMail(Mail):
         if not self.process.modelled:
             return now
         if self.jitter:
-            latency += int(self.chance.integers(-self.jitter, self.jitter + 1))
+            latency += self._drawn_jitter()
         transmission = self.links.transmission_time(nbytes)
         if not self.has_interfaces:
             return now + latency + transmission
         start = max(now, self.up_free[machine])
         self.up_free[machine] = start + transmission
         return start + latency
+
+    def _drawn_jitter(self) -> int:
+        """Return the jitter of the latest message, ns, as `gridcore.network.transit` draws it (SplitMix64)."""
+        x = (self.seed + self._sent * _GOLDEN) % 2**64
+        x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
+        return (x ^ x >> 31) % (2 * self.jitter + 1) - self.jitter
 
     # -- what comes from other processes ----------------------------------------------------------------
 
@@ -209,8 +217,9 @@ class EmulatedMail(Mail):
         if not self.core.up[node] or self.core.lives[node] != life:
             self._drop(kind, node, message, is_outside)
             return []
-        if is_outside and self.counting:
-            self.counters.got(kind.number)
+        if is_outside and self.counting and kind.is_counted:
+            nbytes = self.core.size_of(node, kind, message)
+            self.counters.got(kind.number, nbytes, self.core.machines[node])
         return [(node, message)]
 
     def _drop(self, kind: MessageKind, node: int, message: Any, is_outside: bool) -> None:

@@ -46,18 +46,18 @@ class Counters:
         """Return the time (ns) that a message takes at an interface."""
         return round(nbytes / self.bandwidth * NS)
 
-    def count(self, kind: int, nbytes: int, level: int, here: int, there: int) -> None:
-        """Count a message that is sent."""
+    def count(self, kind: int, nbytes: int, level: int, machine: int) -> None:
+        """Count a message that a machine sends."""
         self.sent[kind] += 1
         self.traffic[kind] += nbytes
-        self.bytes_out[here] += nbytes
-        self.bytes_in[there] += nbytes
+        self.bytes_out[machine] += nbytes
         self.by_level[0, kind, level] += 1
         self.by_level[1, kind, level] += nbytes
 
-    def got(self, kind: int) -> None:
-        """Count a message that is delivered."""
+    def got(self, kind: int, nbytes: int, machine: int) -> None:
+        """Count a message that is delivered to a machine."""
         self.delivered[kind] += 1
+        self.bytes_in[machine] += nbytes
 
     def drop(self, kind: int) -> None:
         """Count a message that is dropped."""
@@ -112,9 +112,9 @@ class ToldCounters(Counters):
         """See `Counters`."""
         self.tell("sent", *values)
 
-    def got(self, kind: int) -> None:
+    def got(self, *values: int) -> None:
         """See `Counters`."""
-        self.tell("got", kind)
+        self.tell("got", *values)
 
     def drop(self, kind: int) -> None:
         """See `Counters`."""
@@ -139,6 +139,11 @@ class EmulatedTransport(Transport):
         if isinstance(made, ToldCounters) and self.reports is not None:
             made.tell = self.reports
         return cast(Links, made)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the jitter of messages."""
+        return self._seed
 
     @property
     def level_of(self) -> Integers | None:

@@ -65,10 +65,12 @@ class Part(Simulation):
 
     def __init__(self, setup: Setup, number: int, life: int = 0) -> None:
         self.setup, self.number, self.life, self.modelled = setup, number, life, setup.modelled
+        self.is_alone = setup.speedup == math.inf
         super().__init__(setup.scenario, setup.scheduler, Options(nodes="interpreted", record=("schedule",)))
         if isinstance(self.policy, Adapter):
             self.engine.nodes = self.core
-            self.policy.patience = math.inf  # only the coordinator knows what has become of tasks
+            if not self.is_alone:
+                self.policy.patience = math.inf  # only the coordinator knows what has become of tasks
 
     @property
     def core(self) -> EmulatedCore:
@@ -79,7 +81,8 @@ class Part(Simulation):
     def make_engine(self) -> tuple[Engine, Transport]:
         """See `Simulation`."""
         engine, scenario = RealTimeEngine(self.setup.speedup), self.setup.scenario
-        network = EmulatedTransport(engine, scenario.network, scenario.platform.nodes)
+        nodes = scenario.platform.nodes
+        network = EmulatedTransport(engine, scenario.network, nodes, seed=scenario.seed)
         if self.setup.kill and self.number != COORDINATOR:
             network.reports = self.tell
         return engine, network
@@ -105,6 +108,9 @@ class Part(Simulation):
         of = np.minimum(np.asarray(machine_of) * processes // machines, processes - 1)
         found: list[int] = of.tolist()
         return found
+
+    def stop(self) -> None:
+        """Do nothing: the coordinator sees itself when all is done."""
 
     def tell(self, name: str, *values: Any) -> None:
         """Report to the coordinator, see `gridsim.emulation.core.Process`."""

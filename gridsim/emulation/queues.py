@@ -222,6 +222,7 @@ class MachineQueues(_Columns):
                 self.of[machine].queue.append(share)
             placed = self.hands[application].take(count)
             share.tasks.add(placed)
+            self.enqueued += count
             self._idle.add(machine)
             self.tell("came", machine, application, placed, self.engine.moment())
 
@@ -234,6 +235,7 @@ class MachineQueues(_Columns):
         if not share.tasks:
             self.of[machine].queue.remove(share)
         self._hold(application, taken)
+        self.enqueued -= count_of(taken)
         self.tell("taken", machine, application, taken, self.engine.moment())
         return count_of(taken)
 
@@ -289,6 +291,7 @@ class MachineQueues(_Columns):
             of = self.of[machine]
             application, of.running = of.running, -1
             self.running -= 1
+            self.tasks_done += 1
             self._idle.add(machine)
             machines.append(machine)
             self.tell("ended", machine, application, of.task, of.end)
@@ -296,6 +299,14 @@ class MachineQueues(_Columns):
                 done = self._completions
                 done[machine, application] = done.get((machine, application), 0) + 1
         return np.array(sorted(machines), np.int64)
+
+    def finish(self) -> None:
+        """Run all tasks to their ends, of which no node hears."""
+        self.begin_tasks()
+        while (instant := self.next_change()) < NEVER:
+            self.engine.move_to(instant)
+            self.due(instant)
+            self.begin_tasks()
 
     def advance(self, until: int, machines: Any = None) -> tuple[Rows, Rows, Rows, Rows]:
         """Return (machine, application, tasks, unused) of the tasks that have ended since the last call."""

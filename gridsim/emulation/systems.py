@@ -188,6 +188,8 @@ def _prepare_work_queue(policy: WorkQueue) -> None:
         task = values["application"], values["task"]
         policy.left -= values["how"] == COMPLETED and task not in done
         done.add(task) if values["how"] == COMPLETED else None
+        if not policy.left:
+            policy.core.stop()
 
     policy.note = noted  # type: ignore[method-assign]
 
@@ -302,7 +304,9 @@ def _begin_dgs(part: Part, policy: Any) -> None:
     def tell() -> None:
         part.tell("over", policy.runs.completed, policy.given_up)
 
-    core.slots, policy.over = slots, tell
+    core.slots = slots
+    if not part.is_alone:
+        policy.over = tell
     machines, jobs = core.queues.machines, len(core.submitter)
     core.learn |= {
         "reserve": (reserve, (machines, jobs, int, int, int)),
