@@ -29,7 +29,7 @@ class EmulatedMail(Mail):
     """Carries the messages of one process.
 
     With the modelled network, the sender computes when the head of a message arrives, and the receiver lets it
-    through its interface.  Messages of deferred kinds are handled when they arrive.
+    through its interface.  With a wall clock, messages of deferred kinds are drained when they arrive.
 
     Parameters
     ----------
@@ -62,6 +62,8 @@ class EmulatedMail(Mail):
         level_of = self.process.network.level_of
         self.level_of: list[int] = [0] * len(core.is_local) if level_of is None else level_of.tolist()
         self.seed = self.process.network.seed + self.process.number * _GOLDEN
+        self.deferred = [kind for kind in self.through_links if self.links.is_deferred(kind.number)]
+        self.through_links = [kind for kind in self.through_links if kind not in self.deferred]
         self._number = self._sent = 0  # number of messages so far, and of those that the network carries
         self._arrivals: dict[str, list[_Arrival]] = {kind.name: [] for kind in kinds}  # heaps
         self._heads: list[tuple[int, int, MessageKind, _Arrival]] = []  # before the interface; a heap
@@ -86,7 +88,7 @@ class EmulatedMail(Mail):
         if is_outside and self.counting and kind.is_counted:
             self.counters.count(kind.number, letter.nbytes, self.level_of[sender], here)
         if self.core.is_local[to] and (kind.delay == 0 or not is_outside):
-            self._add(kind, (due, self._next_number(), to, self.core.lives[to], is_outside, letter.message))
+            self._add(kind, (due, self._next_number(), to, len(self.core.failed_at[to]), is_outside, letter.message))
             return
         process, move = self.core.process_of[to], 0
         tasks: Parts = ()
@@ -155,7 +157,7 @@ class EmulatedMail(Mail):
             self.behind[1] += now - due
             self.behind[2] = max(self.behind[2], now - due)
         number = self._next_number()
-        arrival = max(due, now), number, node, core.lives[node], is_outside, message
+        arrival = max(due, now), number, node, len(core.failed_at[node]), is_outside, message
         if is_modelled and self.has_interfaces and kind.delay < 0:
             heappush(self._heads, (arrival[0], number, kind, arrival))
         else:
@@ -165,37 +167,42 @@ class EmulatedMail(Mail):
 
     def _add(self, kind: MessageKind, arrival: _Arrival) -> None:
         heappush(self._arrivals[kind.name], arrival)
+        if kind in self.deferred and not self.process.is_alone:
+            self.core.push(arrival[0], _no_call)  # the core drains after whatever comes from outside
 
-    def _first_arrival(self) -> int:
-        return min((arrivals[0][0] for arrivals in self._arrivals.values() if arrivals), default=NEVER)
+    def _first_arrival(self, kinds: Sequence[MessageKind]) -> int:
+        return min((each[0][0] for kind in kinds if (each := self._arrivals[kind.name])), default=NEVER)
 
     def advance(self, limit: int) -> int:
         """Let heads up to `limit` ns through the interfaces; return when the next message arrives, ns.
 
         That may be the arrival of a head, which is not a message yet.
         """
-        first = self._first_arrival()
+        first = min(self.next_delivery(), self._first_arrival(self.direct))
         while self._heads and self._heads[0][0] <= min(limit, first):
             head, _, kind, (_, number, node, life, is_outside, message) = heappop(self._heads)
             machine = self.core.machines[node]
             transmission = self.links.transmission_time(self.core.size_of(node, kind, message))
             due = self.down_free[machine] = max(head, self.down_free[machine]) + transmission
             self._add(kind, (due, number, node, life, is_outside, message))
-            first = min(first, due)
+            first = min(first, NEVER if kind in self.deferred else due)
         return min(first, self._heads[0][0] if self._heads else NEVER)
 
     def next_delivery(self) -> int:
         """Return the instant (ns) of the next known delivery that is not direct."""
-        kinds = self.through_links
-        return min((each[0][0] for kind in kinds if (each := self._arrivals[kind.name])), default=NEVER)
+        return self._first_arrival(self.through_links)
 
     def take(self, kind: MessageKind, now: int) -> list[tuple[int, Any]]:
         """Return (receiver, message) of the messages of `kind` that have arrived, by receiver and order."""
+        arrived = sorted(self._arrived(kind, now), key=lambda arrival: (arrival[2], arrival[1]))
+        return [found for arrival in arrived for found in self._delivered(kind, arrival)]
+
+    def _arrived(self, kind: MessageKind, now: int) -> list[_Arrival]:
+        """Return the messages of `kind` that have arrived, in order of time."""
         arrivals, arrived = self._arrivals[kind.name], []
         while arrivals and arrivals[0][0] <= now:
             arrived.append(heappop(arrivals))
-        arrived.sort(key=lambda arrival: (arrival[2], arrival[1]))
-        return [found for arrival in arrived for found in self._delivered(kind, arrival)]
+        return arrived
 
     def next_direct(self, now: int, *, instant_only: bool) -> MessageKind | None:
         """Return the kind of the first direct message that has arrived; None if there is none."""
@@ -213,8 +220,9 @@ class EmulatedMail(Mail):
 
     def _delivered(self, kind: MessageKind, arrival: _Arrival) -> list[tuple[int, Any]]:
         """Return (receiver, message) of a message that has arrived; nothing if its receiver has failed."""
-        _, _, node, life, is_outside, message = arrival
-        if not self.core.up[node] or self.core.lives[node] != life:
+        due, _, node, life, is_outside, message = arrival
+        failed_at = self.core.failed_at[node][life:]
+        if due >= failed_at[0] if failed_at else not self.core.up[node]:
             self._drop(kind, node, message, is_outside)
             return []
         if is_outside and self.counting and kind.is_counted:
@@ -233,5 +241,15 @@ class EmulatedMail(Mail):
         return dropped
 
     def drain(self, now: int) -> list[tuple[MessageKind, int, Any]]:
-        """Return nothing: messages of deferred kinds are handled when they arrive."""
-        return []
+        """Return (kind, receiver, message) of the deferred messages that have arrived, by machine and time."""
+        machines = self.core.machines
+        return [
+            (kind, node, message)
+            for kind in self.deferred
+            for arrival in sorted(self._arrived(kind, now), key=lambda arrival: machines[arrival[2]])
+            for node, message in self._delivered(kind, arrival)
+        ]
+
+
+def _no_call() -> None:
+    """Do nothing."""

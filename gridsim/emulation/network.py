@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -24,6 +24,8 @@ class Counters:
     ----------
     machine_of
         The machine of each node, which moves with it.
+    deferred
+        Which kinds are deferred.
     bandwidth
         Of the interfaces, bytes/s.
     """
@@ -31,8 +33,11 @@ class Counters:
     windows = None
     unlogged = 0
 
-    def __init__(self, machine_of: Integers, machines: int, kinds: int, bandwidth: float) -> None:
+    def __init__(
+        self, machine_of: Integers, machines: int, deferred: Sequence[bool], bandwidth: float
+    ) -> None:
         self.machines, self.machine_of, self.bandwidth = machines, machine_of.tolist(), bandwidth
+        self.deferred, kinds = deferred, len(deferred)
         self.sent, self.delivered, self.dropped, self.traffic = np.zeros((4, kinds), np.int64)
         self.bytes_out, self.bytes_in = np.zeros((2, machines), np.int64)
         self.by_level = np.zeros((2, kinds, _LEVELS), np.int64)
@@ -41,6 +46,10 @@ class Counters:
         """Return the machine on which `node` runs now."""
         machine: int = self.machine_of[node]
         return machine
+
+    def is_deferred(self, kind: int) -> bool:
+        """Return whether a kind is deferred."""
+        return self.deferred[kind]
 
     def transmission_time(self, nbytes: int) -> int:
         """Return the time (ns) that a message takes at an interface."""
@@ -134,7 +143,7 @@ class EmulatedTransport(Transport):
 
     def _connect(self) -> Links:
         made = (Counters if self.reports is None else ToldCounters)(
-            self._machine_of, self.machines, len(self._kinds), self.network.bandwidth
+            self._machine_of, self.machines, [kind.deferred for kind in self._kinds], self.network.bandwidth
         )
         if isinstance(made, ToldCounters) and self.reports is not None:
             made.tell = self.reports

@@ -88,10 +88,13 @@ def begin(part: Part) -> None:
     if isinstance(policy, DgsNodes):
         _begin_dgs(part, policy)
     elif not isinstance(policy, TreeNodes):
+        task_lost = policy.task_lost
 
         def lose(application: int, tasks: int, node: int = -1) -> None:
             lost = part.core.hands[application].take(tasks)
             part.tell("lost", application, lost, node, part.core.now)
+            if part.is_alone:
+                task_lost(application, tasks, node)
 
         policy.task_lost = part.core.report_lost = lose
 
@@ -142,7 +145,9 @@ def finish(part: Part, noted: dict[str, list[tuple[int, int]]]) -> None:
         Table -> when each of its rows was written, and by which node.
     """
     policy: Any = part.policy
-    for table, when in noted.items():  # as a simulation has them, and not as processes report
+    for table, when in noted.items():
+        if part.is_alone:  # the rows are as a simulation has them, and not as processes report
+            break
         rows = policy.notes.rows[table]
         rows[:] = [rows[k] for k in sorted(range(len(rows)), key=when.__getitem__)]
     if isinstance(policy, WorkQueue):

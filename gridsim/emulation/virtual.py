@@ -15,8 +15,8 @@ from gridcore.common.state import NEVER
 from gridcore.nodes.kinds import MessageKind
 from gridsim.emulation import systems
 from gridsim.emulation.coordinator import Coordinator
-from gridsim.emulation.engine import RealTimeEngine
 from gridsim.emulation.part import Setup
+from gridsim.emulation.tasks import Parts
 from gridsim.emulation.wire import message_frame
 from gridsim.emulation.worker import Worker
 
@@ -43,25 +43,27 @@ class VirtualWorker(Worker):
         """Deliver a message."""
         self.core.come(self.decoder.decode(message_frame(message, kind.name)[4:]))
 
+    def give(self, node: int, application: int, tasks: int, handler: str) -> None:
+        """Give tasks to a node at once."""
+        self.core.get(node, application, self.coordinator.free[application].take(tasks), handler)
+
     def run(self) -> None:
         """Handle all events in order of time, until the run ends."""
-        core, engines = self.core, (self.engine, self.coordinator.engine)
+        core, engine = self.core, self.engine
         for index, at in enumerate(core.release):
             core.push(at, core.submit, index, core.tasks[index], "on_release")
-        while not self.engine.ended:
-            engine = min(engines, key=RealTimeEngine.next_instant)
-            if (due := engine.next_instant()) == NEVER:
-                break
+        while not engine.ended and (due := engine.next_instant()) < NEVER:
             self.coordinator.check_limit(due)
             engine.handle(due)
-        end = self.engine.now
+        end = engine.now
+        core.drain(end)
         core.mail.counting = False
-        self.core.queues.finish()  # type: ignore[attr-defined]
-        self.engine.now = self.coordinator.engine.now = end
+        core.queues.finish()  # type: ignore[attr-defined]
+        engine.now = self.coordinator.engine.now = end
 
 
 class VirtualCoordinator(Coordinator):
-    """A coordinator that runs the only process itself.
+    """A coordinator that only records: the process releases applications, and what was lost, itself.
 
     Parameters
     ----------
@@ -79,10 +81,9 @@ class VirtualCoordinator(Coordinator):
         """End the run after the present wave."""
         self.worker.stop()
 
-    def give(self, node: int, application: int, tasks: int, handler: str) -> None:
-        """Give tasks to a node at once."""
-        given, core = self.free[application].take(tasks), self.worker.core
-        core.push(self.engine.now, core.get, node, application, given, handler)
+    def task_lost(self, application: int, tasks: Parts, node: int = -1) -> None:
+        """Have tasks that are lost, until the process releases them again."""
+        self.free[application].add(tasks)
 
     def execute(self) -> None:
         """Run to the end."""
@@ -93,7 +94,7 @@ class VirtualCoordinator(Coordinator):
             worker.policy.explain(error)
             raise
         self.engine.ended, self.seconds = worker.engine.ended, time.perf_counter() - started
+        self.outages, self.policy.resubmitted = worker.outages, worker.policy.resubmitted
         self.counted = [worker.network.counters.packed()]
-        seconds = time.process_time() - busy
-        late, behind = [0.0] * 4, [0] * 3
+        seconds, late, behind = time.process_time() - busy, [0.0] * 4, [0] * 3
         self.final = [[systems.collect(worker), late, behind, worker.engine.events, seconds]]

@@ -29,6 +29,7 @@ class Slow(VirtualWorker):
     def __init__(self, setup: Setup, coordinator: VirtualCoordinator) -> None:
         self.noted: list[tuple[Any, ...]] = []
         super().__init__(setup, coordinator)
+        coordinator.is_alone = False
 
     def tell(self, name: str, *values: Any) -> None:
         """See `VirtualWorker`."""
