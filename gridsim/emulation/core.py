@@ -109,8 +109,6 @@ class EmulatedCore(PythonCore):
     hands
         Application -> the tasks of this process that are in no queue: those that its nodes must place, and
         those in messages between them.  Nodes only count them.
-    failed_at
-        When each node has failed, ns.
     learn
         For each fact that another process may share: what is called with its values, and the limits of
         these: so many numbers from 0 on, or any int or float.
@@ -123,7 +121,6 @@ class EmulatedCore(PythonCore):
         self.hands: dict[int, TaskSet] = queues.hands
         self.process_of = process.place(self.machines)
         self.is_local = [number == process.number for number in self.process_of]
-        self.failed_at: list[list[int]] = [[] for _ in self.is_local]
         #: What comes from outside: when (ns), its number, what to call, and the arguments; a heap.
         self.incoming: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self.incoming_count = 0
@@ -221,12 +218,6 @@ class EmulatedCore(PythonCore):
     def begin(self, nodes: Iterable[int]) -> None:
         """Call `on_start` of those of `nodes` that are in this process."""
         super().begin(self._local_nodes(nodes))
-
-    def restart(self, nodes: ArrayLike, programs: Sequence[Any], now: int) -> list[tuple[int, int]]:
-        """Make nodes fail, as `PythonCore.restart` does."""
-        for node in np.asarray(nodes).tolist():
-            self.failed_at[node].append(now)
-        return super().restart(nodes, programs, now)
 
     def _local_nodes(self, nodes: Any) -> list[int]:
         return [node for node in np.asarray(nodes).tolist() if self.is_local[node]]

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from gridsim.emulation.core import EmulatedCore
 
 _GOLDEN = 0x9E3779B97F4A7C15
-#: A message on its way to a node: when it is due (ns), its number here, the node, how often that had failed
-#: before, whether it comes from another machine, and itself.
+#: The life of the receiver of a message that is lost.
+_LOST = -1
+#: A message on its way to a node: when it is due (ns), its number here, the node, in which life of its machine
+#: it is to arrive, whether it comes from another machine, and itself.
 _Arrival = tuple[int, int, int, int, bool, Any]
 
 
@@ -54,11 +56,9 @@ class EmulatedMail(Mail):
         super().__init__(self.process.network.links, kinds)
         self.wire = {kind.name: Kind(tag, kind) for tag, kind in enumerate(kinds)}
         self.behind, self.counting = [0, 0, 0], True
-        network, machines = self.process.network.network, self.process.network.machines
+        network = self.process.network.network
         self.jitter, self.latency = round(network.jitter * NS), round(network.latency * NS)
         self.has_interfaces = network.interfaces == "fifo"
-        #: When the interfaces of each machine are free to send, and to receive, ns.
-        self.up_free, self.down_free = [0] * machines, [0] * machines
         level_of = self.process.network.level_of
         self.level_of: list[int] = [0] * len(core.is_local) if level_of is None else level_of.tolist()
         self.seed = self.process.network.seed + self.process.number * _GOLDEN
@@ -66,7 +66,9 @@ class EmulatedMail(Mail):
         self.through_links = [kind for kind in self.through_links if kind not in self.deferred]
         self._number = self._sent = 0  # number of messages so far, and of those that the network carries
         self._arrivals: dict[str, list[_Arrival]] = {kind.name: [] for kind in kinds}  # heaps
-        self._heads: list[tuple[int, int, MessageKind, _Arrival]] = []  # before the interface; a heap
+        #: Of heads on their way to an interface: when they arrive (ns), their number, the machine and its life
+        #: that they have left, and when (ns), and the rest; a heap.
+        self._heads: list[tuple[int, int, MessageKind, tuple[int, int, int], _Arrival]] = []
         self._dropped: list[tuple[MessageKind, int, Any]] = []
 
     # -- sending ----------------------------------------------------------------------------------------
@@ -78,17 +80,17 @@ class EmulatedMail(Mail):
 
     def _send(self, now: int, kind: MessageKind, letter: Letter) -> None:
         sender, to = letter.message.sender, letter.to
-        here, there = self.core.machines[sender], self.core.machines[to]
-        is_outside, due = here != there, now
+        here, there, links = self.core.machines[sender], self.core.machines[to], self.counters
+        is_outside, start, due = here != there, now, now
         self._sent += kind.delay < 0
         if kind.delay > 0:
             due = self.engine.clock() + kind.delay
         elif is_outside and kind.delay < 0:
-            due = self._arrival_of_head(here, letter.nbytes)
+            start, due = self._departure(here, letter.nbytes)
         if is_outside and self.counting and kind.is_counted:
-            self.counters.count(kind.number, letter.nbytes, self.level_of[sender], here)
+            links.count(kind.number, letter.nbytes, self.level_of[sender], here)
         if self.core.is_local[to] and (kind.delay == 0 or not is_outside):
-            self._add(kind, (due, self._next_number(), to, len(self.core.failed_at[to]), is_outside, letter.message))
+            self._add(kind, (due, self._next_number(), to, links.life(there), is_outside, letter.message))
             return
         process, move = self.core.process_of[to], 0
         tasks: Parts = ()
@@ -99,28 +101,31 @@ class EmulatedMail(Mail):
             if not move:  # the process is down
                 self.core.hands[application].add(tasks)
                 if is_outside and self.counting:
-                    self.counters.drop(kind.number)
+                    links.drop(kind.number)
                 self.core.report_lost(application, letter.message.tasks, to)
                 return
-        self.process.post(kind, self.wire[kind.name].pack(to, letter.message, due, move, tasks), process)
+        packed = self.wire[kind.name].pack(
+            to, letter.message, due, start=start, life=links.life(here), move=move, tasks=tasks
+        )
+        self.process.post(kind, packed, process)
 
     def _next_number(self) -> int:
         self._number += 1
         return self._number
 
-    def _arrival_of_head(self, machine: int, nbytes: int) -> int:
-        """Return when the head of a message arrives that a machine sends now, ns."""
-        now, latency = self.engine.clock(), self.latency
+    def _departure(self, machine: int, nbytes: int) -> tuple[int, int]:
+        """Return when a message leaves that a machine sends now, and when its head arrives, ns."""
+        now, latency, links = self.engine.clock(), self.latency, self.counters
         if not self.process.modelled:
-            return now
+            return now, now
         if self.jitter:
             latency += self._drawn_jitter()
-        transmission = self.links.transmission_time(nbytes)
+        transmission = links.transmission_time(nbytes)
         if not self.has_interfaces:
-            return now + latency + transmission
-        start = max(now, self.up_free[machine])
-        self.up_free[machine] = start + transmission
-        return start + latency
+            return now, now + latency + transmission
+        start = max(now, links.up_free[machine])
+        links.up_free[machine] = start + transmission
+        return start, start + latency
 
     def _drawn_jitter(self) -> int:
         """Return the jitter of the latest message, ns, as `gridcore.network.transit` draws it (SplitMix64)."""
@@ -150,16 +155,19 @@ class EmulatedMail(Mail):
         if tasks:
             core.hands.setdefault(message.application, TaskSet()).add(tasks)
         now, due = self.engine.clock(), packed._due
-        is_outside = core.machines[node] != core.machines[message.sender]
+        here, there = core.machines[message.sender], core.machines[node]
+        is_outside, links = here != there, self.counters
         is_modelled = is_outside and self.process.modelled
         if due < now and is_modelled and kind.delay != 0:
             self.behind[0] += 1
             self.behind[1] += now - due
             self.behind[2] = max(self.behind[2], now - due)
         number = self._next_number()
-        arrival = max(due, now), number, node, len(core.failed_at[node]), is_outside, message
+        life = links.life(there)
+        arrival = max(due, now), number, node, life, is_outside, message
         if is_modelled and self.has_interfaces and kind.delay < 0:
-            heappush(self._heads, (arrival[0], number, kind, arrival))
+            departure = here, packed._life, packed._start
+            heappush(self._heads, (arrival[0], number, kind, departure, arrival))
         else:
             self._add(kind, arrival)
 
@@ -180,10 +188,14 @@ class EmulatedMail(Mail):
         """
         first = min(self.next_delivery(), self._first_arrival(self.direct))
         while self._heads and self._heads[0][0] <= min(limit, first):
-            head, _, kind, (_, number, node, life, is_outside, message) = heappop(self._heads)
-            machine = self.core.machines[node]
-            transmission = self.links.transmission_time(self.core.size_of(node, kind, message))
-            due = self.down_free[machine] = max(head, self.down_free[machine]) + transmission
+            due, _, kind, (source, source_life, start), arrival = heappop(self._heads)
+            _, number, node, life, is_outside, message = arrival
+            machine, links = self.core.machines[node], self.counters
+            if due >= links.end_of_life(machine, life) or start > links.end_of_life(source, source_life):
+                life = _LOST  # which is reported when the head would have arrived
+            else:
+                transmission = links.transmission_time(self.core.size_of(node, kind, message))
+                due = links.down_free[machine] = max(due, links.down_free[machine]) + transmission
             self._add(kind, (due, number, node, life, is_outside, message))
             first = min(first, NEVER if kind in self.deferred else due)
         return min(first, self._heads[0][0] if self._heads else NEVER)
@@ -221,13 +233,14 @@ class EmulatedMail(Mail):
     def _delivered(self, kind: MessageKind, arrival: _Arrival) -> list[tuple[int, Any]]:
         """Return (receiver, message) of a message that has arrived; nothing if its receiver has failed."""
         due, _, node, life, is_outside, message = arrival
-        failed_at = self.core.failed_at[node][life:]
-        if due >= failed_at[0] if failed_at else not self.core.up[node]:
+        machine = self.core.machines[node]
+        end = self.counters.end_of_life(machine, life) if life != _LOST else due
+        if due >= end or (end == NEVER and not self.core.up[node]):
             self._drop(kind, node, message, is_outside)
             return []
         if is_outside and self.counting and kind.is_counted:
             nbytes = self.core.size_of(node, kind, message)
-            self.counters.got(kind.number, nbytes, self.core.machines[node])
+            self.counters.got(kind.number, nbytes, machine)
         return [(node, message)]
 
     def _drop(self, kind: MessageKind, node: int, message: Any, is_outside: bool) -> None:
@@ -242,13 +255,17 @@ class EmulatedMail(Mail):
 
     def drain(self, now: int) -> list[tuple[MessageKind, int, Any]]:
         """Return (kind, receiver, message) of the deferred messages that have arrived, by machine and time."""
-        machines = self.core.machines
         return [
             (kind, node, message)
             for kind in self.deferred
-            for arrival in sorted(self._arrived(kind, now), key=lambda arrival: machines[arrival[2]])
+            for arrival in sorted(self._arrived(kind, now), key=self._place_in_drain)
             for node, message in self._delivered(kind, arrival)
         ]
+
+    def _place_in_drain(self, arrival: _Arrival) -> tuple[int, int, bool]:
+        """Return what orders deferred messages; of equals, those that have passed an interface are last."""
+        due, _, node, _, is_outside, _ = arrival
+        return self.core.machines[node], due, is_outside and self.has_interfaces
 
 
 def _no_call() -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gridcore.network.links import Links
 from gridsim.engine.transport import Transport
 from gridsim.support.arrays import Integers
-from gridsim.support.clock import NS
+from gridsim.support.clock import NEVER, NS
 
 #: Most levels of nodes.
 _LEVELS = 64
@@ -41,6 +41,11 @@ class Counters:
         self.sent, self.delivered, self.dropped, self.traffic = np.zeros((4, kinds), np.int64)
         self.bytes_out, self.bytes_in = np.zeros((2, machines), np.int64)
         self.by_level = np.zeros((2, kinds, _LEVELS), np.int64)
+        #: When the interfaces of each machine are free to send, and to receive, ns.
+        self.up_free, self.down_free = [0] * machines, [0] * machines
+        #: When the lives of each machine have ended, ns, and whether it is down.
+        self.ends: list[list[int]] = [[] for _ in range(machines)]
+        self.down = [False] * machines
 
     def machine(self, node: int) -> int:
         """Return the machine on which `node` runs now."""
@@ -94,18 +99,36 @@ class Counters:
         for node, machine in zip(np.asarray(nodes).tolist(), np.asarray(machines).tolist(), strict=True):
             self.machine_of[node] = machine
 
+    def fail(self, machines: Any, now: int, *, down: bool = False) -> None:
+        """End the lives of machines, which lose their messages; with `down` until `restore`."""
+        for machine in np.asarray(machines).tolist():
+            ends = self.ends[machine]
+            ends.append(ends[-1] if self.down[machine] else now)
+            self.down[machine] = down
+            for free in (self.up_free, self.down_free):
+                free[machine] = min(free[machine], now)
+
+    def restore(self, machines: Any, now: int) -> None:
+        """Let machines be up again."""
+        self.fail(machines, now)
+
+    def life(self, machine: int) -> int:
+        """Return the number of the present life of a machine."""
+        return len(self.ends[machine])
+
+    def end_of_life(self, machine: int, life: int) -> int:
+        """Return when a life of a machine ended, ns; `NEVER` if it lasts, its start if the machine is down."""
+        ends = self.ends[machine]
+        if life < len(ends):
+            return ends[life]
+        return ends[-1] if self.down[machine] else NEVER
+
     def detach(self, nodes: Any) -> None:
         """Do nothing: messages to nodes that are down are dropped."""
 
     def advance(self, limit: int) -> int:
         """Do nothing, as all that follows: nodes handle messages when they come."""
         return limit
-
-    def fail(self, machines: Any, now: int, *, down: bool = False) -> None:
-        """See `advance`."""
-
-    def restore(self, machines: Any, now: int) -> None:
-        """See `advance`."""
 
     def drain(self, until: int) -> list[Any]:
         """See `advance`."""

@@ -55,7 +55,7 @@ class VirtualWorker(Worker):
         while not engine.ended and (due := engine.next_instant()) < NEVER:
             self.coordinator.check_limit(due)
             engine.handle(due)
-        end = engine.now
+        end = core.now  # that of the last event; a head of a message is none
         core.drain(end)
         core.mail.counting = False
         core.queues.finish()  # type: ignore[attr-defined]

@@ -174,6 +174,7 @@ _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 class Message_(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """What all messages have: the receiving and the sending node, and when it is due (ns).
 
+    It leaves the machine of the sender at `_start` ns, unless the life `_life` of that machine ends before.
     One that moves tasks has a number, and those of the tasks (`gridsim.emulation.tasks.Parts`); any other has
     0 and none.
     """
@@ -181,6 +182,8 @@ class Message_(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     node: _Int64
     sender: _Int64
     _due: _Int64
+    _start: _Int64
+    _life: _Int64
     _move: _Int64
     _tasks: tuple[tuple[_Int64, _Int64], ...]
 
@@ -219,13 +222,30 @@ class Kind:
             forbid_unknown_fields=True,
         )
 
-    def pack(self, node: int, message: Any, due: int, move: int, tasks: Parts) -> Message_:
+    def pack(
+        self,
+        node: int,
+        message: Any,
+        due: int,
+        *,
+        start: int = 0,
+        life: int = 0,
+        move: int = 0,
+        tasks: Parts = (),
+    ) -> Message_:
         """Return a message to `node` as it is sent; for the others see `Message_`."""
         fields = {name: getattr(message, name) for name in self.declared.fields}
         for name in self.arrays:
             fields[name] = Packed(fields[name].shape, fields[name].tobytes())
         packed: Message_ = self.type(
-            node=node, sender=message.sender, _due=due, _move=move, _tasks=tasks, **fields
+            node=node,
+            sender=message.sender,
+            _due=due,
+            _start=start,
+            _life=life,
+            _move=move,
+            _tasks=tasks,
+            **fields,
         )
         return packed
 

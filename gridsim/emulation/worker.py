@@ -293,6 +293,7 @@ class Worker(Part):
         self.engine.start(zero)
         if not all(up):
             self.outages.up[:] = up
+            self.network.fail(np.flatnonzero(~self.outages.up), down=True)
             policy.up[:] = policy.layout.of_nodes(policy.run.up)
         if self.life:
             self.engine.skip()
@@ -312,6 +313,8 @@ class Worker(Part):
 
     def _faults(self, failed: list[int], back: list[int]) -> None:
         self.outages.up[failed], self.outages.up[back] = False, True
+        self.network.fail(np.array(failed, np.int64), down=True)
+        self.network.restore(np.array(back, np.int64))
         self.policy.on_faults(np.array(failed, np.int64), np.array(back, np.int64))
 
     def do_quiet(self) -> None:

@@ -213,7 +213,8 @@ def test_a_worker_reports_only_the_error_after_a_failure(what: Exception | None)
 def test_invalid_messages_from_other_processes_are_rejected() -> None:
     core = Worker(setup(), 0, 0).core
     task = core.mail.wire["task"].type
-    good = {"node": 1, "sender": 7, "_due": 0, "_move": 0, "_tasks": ((2, 3),), "application": 0, "tasks": 1}
+    good: dict[str, Any] = {"node": 1, "sender": 7, "_due": 0, "_start": 0, "_life": 0, "_move": 0}
+    good |= {"_tasks": ((2, 3),), "application": 0, "tasks": 1}
     core.come(task(**good))
     for wrong in (
         {"node": 7},
