@@ -21,14 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.emulation import systems
-from gridsim.emulation.engine import FIRES
 from gridsim.emulation.part import COORDINATOR, Part, Setup
 from gridsim.emulation.queues import Ledger
 from gridsim.emulation.tasks import Parts, TaskSet, count_of
 from gridsim.emulation.wire import LOOPBACK, Conversation, Greeting, frame
 from gridsim.emulation.worker import run_worker
 from gridsim.errors import GridSimError, ScenarioError, SchedulerError
-from gridsim.scheduling.contract import FAULT_PRIORITY
 from gridsim.support.clock import NEVER, NS
 
 #: Seconds ahead that processes are told of releases, and that they have before the time begins.
@@ -199,11 +197,7 @@ class Coordinator(Part):
             with suppress(asyncio.TimeoutError):
                 self.changed.clear()
                 await asyncio.wait_for(self.changed.wait(), 0.05 if delay is None else min(delay, 0.05))
-            if self.limit is not None and self.engine.clock() > self.limit * NS:
-                raise ScenarioError(
-                    f"the run had not finished at the time limit of {self.limit:,.10g} s: "
-                    f"{self.ledger.tasks_done} of {self.core.total} tasks are completed"
-                )
+            self.check_limit(self.engine.clock())
         self.engine.now = self.engine.clock()
         self.seconds = (time.monotonic_ns() - zero) / NS
         self.closing = True
@@ -214,6 +208,14 @@ class Coordinator(Part):
         self.final = [peer.final for peer in there if peer.final]
         self.down += [(u, since, NEVER) for p, (_, since) in self.out.items() for u in self.machines_of[p]]
         self._all("bye")
+
+    def check_limit(self, now: int) -> None:
+        """Raise ScenarioError if `now` (ns) is beyond the time limit."""
+        if self.limit is not None and now > self.limit * NS:
+            raise ScenarioError(
+                f"the run had not finished at the time limit of {self.limit:,.10g} s: "
+                f"{self.ledger.tasks_done} of {self.core.total} tasks are completed"
+            )
 
     def _over(self) -> bool:
         if self.failure is not None:
@@ -290,11 +292,13 @@ class Coordinator(Part):
             self.failure = GridSimError(f"process {number} of the emulation has ended")
 
     def _reported(self, talk: Conversation, records: list[list[Any]]) -> None:
-        for name, *values in records:
-            try:
+        try:
+            if self.engine.started:
+                self.engine.run_due()  # what is due now, before what follows from the reports
+            for name, *values in records:
                 self.records[name](talk.process, *values)
-            except Exception as error:  # raised where the run waits
-                self.failure = error
+        except Exception as error:  # raised where the run waits
+            self.failure = error
         self.changed.set()
 
     # -- releases and failures ------------------------------------------------------------------------------
@@ -303,7 +307,7 @@ class Coordinator(Part):
         """Release applications, and let processes be killed."""
         ahead = int(_AHEAD * NS * self.setup.speedup)
         for index, at in enumerate(self.core.release):
-            self.engine.push(max(0, at - ahead), FIRES, self._release, index, at)
+            self.engine.call_at(max(0, at - ahead), self._release, index, at)
         if self.setup.kill:
             assert self.scenario.faults is not None
             blocks = self.scenario.faults.course(len(self.policy.run.speeds)).blocks
@@ -337,14 +341,13 @@ class Coordinator(Part):
         if row is not None:
             at, machine, up = row
             call = self._revive if up else self._fail
-            self.engine.push(at, FAULT_PRIORITY, call, machine)
+            self.engine.call_at(at, call, machine)
 
     def _fail(self, machine: int) -> None:
         """Kill the process of a machine that fails."""
         number = self.process_of_machine[machine]
         if number not in self.out and number not in self.servers:
             now = self.engine.clock()
-            self.engine.now = now
             self._kill(self.peers[number])
             self.kills += 1
             self.out[number] = machine, now
@@ -441,8 +444,8 @@ class Coordinator(Part):
                 if q != process:
                     self._send(q, "peers", [[process, peer.port, peer.life]])
             _, since = self.out.pop(process)
-            self.engine.now = self.engine.clock()
-            self.down += [(u, since, self.engine.now) for u in self.machines_of[process]]
+            now = self.engine.clock()
+            self.down += [(u, since, now) for u in self.machines_of[process]]
             self._change([], self.machines_of[process])
 
     def on_came(self, process: int, machine: int, application: int, tasks: Parts, time: int) -> None:
@@ -486,7 +489,6 @@ class Coordinator(Part):
     def on_lost(self, process: int, application: int, tasks: Parts, node: int, now: int) -> None:
         """Tasks are lost."""
         self._hand(process, application, tasks, -1)
-        self.engine.now = max(self.engine.now, now)
         self.task_lost(application, tasks, node)
 
     def on_open(self, process: int, move: int, application: int, tasks: Parts, to: int) -> None:
@@ -529,9 +531,9 @@ class Coordinator(Part):
         """A message was sent, in a process that may be killed."""
         self.network.counters.count(*values)
 
-    def on_got(self, process: int, kind: int) -> None:
+    def on_got(self, process: int, *values: int) -> None:
         """A message was delivered there."""
-        self.network.counters.got(kind)
+        self.network.counters.got(*values)
 
     def on_dropped(self, process: int, kind: int) -> None:
         """A message was dropped there."""

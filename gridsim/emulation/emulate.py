@@ -13,6 +13,7 @@ from typing import Any, Literal
 from gridsim.emulation import systems
 from gridsim.emulation.coordinator import Coordinator
 from gridsim.emulation.part import Setup
+from gridsim.emulation.virtual import VirtualCoordinator
 from gridsim.emulation.wire import LOOPBACK, check_address
 from gridsim.errors import ScenarioError
 from gridsim.model.faults import Faults
@@ -56,7 +57,8 @@ def emulate(
     processes
         In how many processes the machines are, neighbouring ones in the same.
     speedup
-        Simulated seconds in a second, at most 1e6.
+        Simulated seconds in a second, at most 1e6.  ``math.inf`` is a virtual clock, which does not wait: then
+        there is one process, this one, nothing is late, and the result has the digest of a simulated one.
     network
         ``"modelled"``, messages take the time that the network of the scenario says, or longer if the
         computer does; ``"real"``, they take what sockets take.
@@ -73,15 +75,20 @@ def emulate(
         The address on which processes listen; only 127.0.0.1 is allowed.
     """
     check_address(host)
-    if not hasattr(os, "fork"):
+    if not hasattr(os, "fork") and speedup != math.inf:
         raise ScenarioError("emulate needs a system that can copy a process (fork), such as Linux")
     systems.check_scheduler(scheduler)
     if scenario.faults is not None and scenario.faults.reachable:
         raise ScenarioError("faults.reachable must be false for an emulation, got True")
     if getattr(scenario.workload.recipe, "cancel_at", None) is not None:
         raise ScenarioError("workload.cancel_at must be absent for an emulation, where users cancel no jobs")
-    speedup = real("speedup", speedup, above=0)
-    if speedup > MOST_SPEEDUP:
+    speedup = real("speedup", speedup, above=0, finite=False)
+    is_virtual = speedup == math.inf
+    if is_virtual and (kill or (processes, network, work) != (1, "modelled", "sleep")):
+        raise ScenarioError(
+            "speedup must be finite with kill, several processes, network='real' or work='spin', got inf"
+        )
+    if MOST_SPEEDUP < speedup and not is_virtual:
         raise ScenarioError(f"speedup must be at most {MOST_SPEEDUP:g}, got {speedup:g}")
     setup = Setup(
         scenario=scenario,
@@ -97,7 +104,10 @@ def emulate(
         raise ScenarioError(
             f"processes must be at most {scenario.platform.nodes}, one a machine, got {processes}"
         )
-    run = Coordinator(setup, checked_limit(time_limit))
+    run = (VirtualCoordinator if is_virtual else Coordinator)(setup, checked_limit(time_limit))
+    if is_virtual:
+        run.execute()
+        return result_of(run)
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -119,7 +129,7 @@ def result_of(run: Coordinator) -> Result:
     if run.setup.kill:
         _what_failed(run)
     else:
-        run.outages.end(False)
+        run.outages.end(run.engine.ended)
     result = run._result()
     result.provenance["emulation"] = _about(run)
     return result

@@ -1,131 +1,167 @@
-"""The clock of an emulation, and what is due: in scaled real time, where the engine has simulated time."""
+"""The engine of an emulation: the simulated time is that of the computer's clock, scaled."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from heapq import heappop, heappush
-from typing import Any
+from math import inf
+from typing import Any, Protocol
 
-from gridsim.engine.engine import Engine, Handler, Source
+from gridsim.engine.engine import TIMER, Engine
+from gridsim.scheduling.contract import FAULT_PRIORITY
 from gridsim.support.clock import NEVER, NS
 
-#: What is due at one instant is handled in this order: what ends, what arrives, what acts, timers.
-ENDS, ARRIVES, ACTS, FIRES = range(4)
-#: Timers of policies come after those of nodes, by their priority.
-_POLICY = 16
-#: ns of the computer's clock.
+#: Events are handled for this long (ns of the computer's clock), then messages leave.
 _TURN = 1_000_000
 
 
+class Nodes(Protocol):
+    """What has the events of the nodes, see `gridsim.emulation.core.EmulatedCore`."""
+
+    def next_instant(self) -> int:
+        """Return the instant (ns) of the next event; `NEVER` if there is none."""
+
+    def next_own_instant(self) -> int:
+        """Return the instant (ns) of the next event that is not the arrival of a message, else `NEVER`."""
+
+    def end_instant(self) -> None:
+        """Do what nodes do once all events of an instant are handled."""
+
+
 class RealTimeEngine(Engine):
-    """Handles what is due by the clock of the computer, in order; each handler sees the instant it was due.
+    """Handles instant by instant what is due by the clock of the computer, in the order of `Engine`.
+
+    Each handler sees the instant at which its event was due.  It is handled then or later, never earlier.
 
     Parameters
     ----------
     speedup
-        Simulated seconds in a second.
+        Simulated seconds in a second; inf for a virtual clock, which is at the instant that is handled.
 
     Attributes
     ----------
+    nodes
+        What has the events of the nodes.
     late
         Of what was due at a known instant: how often, and by how many ns of the computer's clock, it was
         handled late, in all, squared, and at most.
+    ended
+        Whether `stop` has ended the run.
     """
+
+    nodes: Nodes
 
     def __init__(self, speedup: float) -> None:
         super().__init__()
         self.speedup, self.zero = speedup, 0
-        self.started, self._moment = False, -1
-        self.pending: list[tuple[int, int, int, Callable[..., None], tuple[Any, ...]]] = []
-        self._count = self.handled = 0
-        self.kinds: dict[str, tuple[int, Handler]] = {}
-        self.periods: dict[str, int] = {}
+        self.started, self.ended, self._moment = False, False, -1
         self.late = [0, 0.0, 0.0, 0.0]
+        self._calls: dict[int, tuple[Callable[..., None], tuple[Any, ...]]] = {}
+        self._call_count = 0
+        self.on("call", self._run_calls, priority=FAULT_PRIORITY + 90, phase=TIMER)
+
+    # -- the clock --------------------------------------------------------------------------------------
 
     def start(self, zero: int) -> None:
         """Let the time begin at `zero`, ns of `time.monotonic_ns`."""
         self.zero, self.started = zero, True
 
+    def skip(self) -> None:
+        """Begin now, in the middle of a run: periodic events are next due at a multiple of their period."""
+        now, names = self.clock(), {rank: name for name, rank in self._rank.items()}
+        for rank, (period, _) in [*self._periods.items()]:
+            self.every(period, names[rank], first=(now // period + 1) * period)
+        self._start(now)
+
     def clock(self) -> int:
         """Return the time now, simulated ns; never earlier than the event that is being handled."""
-        if not self.started:
+        if not self.started or self.speedup == inf:
             return self.now
-        return max(self.now, int((time.monotonic_ns() - self.zero) * self.speedup))
+        return max(self.now, self._wall_time())
+
+    def _wall_time(self) -> int:
+        """Return the time by the clock of the computer, simulated ns."""
+        return int((time.monotonic_ns() - self.zero) * self.speedup)
 
     def moment(self) -> int:
-        """Return the time now, the same one as long as one event is handled."""
+        """Return the time now, the same one as long as one instant is handled."""
         if self._moment < 0:
             self._moment = self.clock()
         return self._moment
 
     @property
-    def events(self) -> int:
-        """How much has been handled here."""
-        return self.handled
+    def stopping(self) -> bool:
+        """Whether `stop` has been called."""
+        return self.ended or self._stopped
 
-    def push(self, due: int, order: int, call: Callable[..., None], *args: Any) -> None:
-        """Call `call` with `args` at `due` ns."""
-        self._count += 1
-        heappush(self.pending, (due, order, self._count, call, args))
+    # -- what is due ------------------------------------------------------------------------------------
+
+    def at(self, time: int, kind: str, item: int = 0) -> None:
+        """Schedule a timer as `Engine.at` does; what is already past is due now."""
+        super().at(max(time, self.now), kind, item)
+
+    def call_at(self, due: int, call: Callable[..., None], *arguments: Any) -> None:
+        """Call `call` with `arguments` at `due` ns, after all other events of this instant."""
+        self._call_count += 1
+        self._calls[self._call_count] = call, arguments
+        self.at(due, "call", self._call_count)
+
+    def _run_calls(self, numbers: list[int]) -> None:
+        for number in numbers:
+            call, arguments = self._calls.pop(number)
+            call(*arguments)
+
+    def _next_own_instant(self) -> int:
+        """Return the instant (ns) of the next event of the engine itself; `NEVER` if there is none."""
+        queue = self._queue
+        instant: int = queue.front[0][0] if queue.front or queue.fill_front() else NEVER
+        return instant
+
+    def next_instant(self) -> int:
+        """Return the instant (ns) of the next event; `NEVER` if there is none."""
+        return min(self._next_own_instant(), self.nodes.next_instant())
 
     def delay(self) -> float | None:
         """Return for how many s of the computer's clock nothing is due; None if nothing is."""
-        if not self.pending or not self.started:
+        due = self.next_instant() if self.started and not self.ended else NEVER
+        if due == NEVER:
             return None
-        return max(0.0, (self.pending[0][0] / self.speedup + self.zero - time.monotonic_ns()) / NS)
+        return max(0.0, (due / self.speedup + self.zero - time.monotonic_ns()) / NS)
 
     def run_due(self) -> None:
         """Handle what is due by now, for about `_TURN` at most: what was sent then leaves."""
-        pending, late, until_ns = self.pending, self.late, time.monotonic_ns() + _TURN
-        until = int((time.monotonic_ns() - self.zero) * self.speedup)
-        while pending and pending[0][0] <= until:
-            due, order, _, call, args = heappop(pending)
-            if due > self.now:
-                self.now = due
-            if order != ARRIVES:
-                behind = (time.monotonic_ns() - self.zero) - due / self.speedup
-                late[0] += 1
-                late[1] += behind
-                late[2] += behind * behind
-                late[3] = max(late[3], behind)
-            self._moment = -1
-            call(*args)
-            self.handled += 1
-            if time.monotonic_ns() > until_ns:
-                break
+        now, turn_ends = self._wall_time(), time.monotonic_ns() + _TURN
+        while not self.ended and (due := self.next_instant()) <= now:
+            self._note_lateness(due)
+            self.handle(due)
+            if time.monotonic_ns() > turn_ends:
+                return
+        if now > self.now:
+            self._start(now)
 
-    # -- what policies use of an engine ---------------------------------------------------------------------
+    def handle(self, due: int) -> None:
+        """Handle all events of the instant `due`, the next one."""
+        self.move_to(due)
+        if self.run(self.now):
+            self.ended = True
+            self.leave()
+        for hook in () if self.ended else self._hooks:
+            hook()
+        if self.next_instant() > self.now:
+            self.nodes.end_instant()
 
-    def on(self, kind: str, handler: Handler, *, priority: int, phase: int = 0) -> None:
-        """See `Engine.on`."""
-        self.kinds[kind] = _POLICY + priority, handler
+    def move_to(self, instant: int) -> None:
+        """Begin to handle the instant `instant`, ns, or the present one if that is later."""
+        self._moment = -1
+        if instant > self.now:
+            self._start(instant)
 
-    def at(self, time: int, kind: str, item: int = 0) -> None:
-        """See `Engine.at`; what is already past is due now."""
-        priority, handler = self.kinds[kind]
-        if time < NEVER:
-            self.push(max(time, self.now), priority, handler, [item])
-
-    def every(self, period: int, kind: str, *, first: int | None = None) -> None:
-        """See `Engine.every`."""
-        self.periods[kind] = period
-        self.push(period if first is None else first, self.kinds[kind][0], self._again, kind)
-
-    def _again(self, kind: str) -> None:
-        priority, handler = self.kinds[kind]
-        self.push(self.now + self.periods[kind], priority, self._again, kind)
-        handler([0])
-
-    def touch(self, kind: str, items: Any, *, time: int | None = None) -> None:
-        """Do nothing: there are no waves at whose ends something could be done."""
-
-    def at_wave_end(self, hook: Callable[[], None]) -> None:
-        """Do nothing, see `touch`."""
-
-    def add_source(self, source: Source) -> None:
-        """Do nothing: what nodes do is due here."""
-
-    def exhausted(self) -> bool:
-        """Whether nothing is left to do."""
-        return not self.pending
+    def _note_lateness(self, due: int) -> None:
+        """Note how late an instant is handled, unless only messages arrive then."""
+        if min(self._next_own_instant(), self.nodes.next_own_instant()) > due:
+            return
+        late, by = self.late, (time.monotonic_ns() - self.zero) - due / self.speedup
+        late[0] += 1
+        late[1] += by
+        late[2] += by * by
+        late[3] = max(late[3], by)

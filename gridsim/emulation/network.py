@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gridcore.network.links import Links
 from gridsim.engine.transport import Transport
 from gridsim.support.arrays import Integers
+from gridsim.support.clock import NEVER, NS
 
 #: Most levels of nodes.
 _LEVELS = 64
@@ -23,29 +24,54 @@ class Counters:
     ----------
     machine_of
         The machine of each node, which moves with it.
+    deferred
+        Which kinds are deferred.
+    bandwidth
+        Of the interfaces, bytes/s.
     """
 
     windows = None
     unlogged = 0
 
-    def __init__(self, machine_of: Integers, machines: int, kinds: int) -> None:
-        self.machines, self.machine_of = machines, machine_of.tolist()
+    def __init__(
+        self, machine_of: Integers, machines: int, deferred: Sequence[bool], bandwidth: float
+    ) -> None:
+        self.machines, self.machine_of, self.bandwidth = machines, machine_of.tolist(), bandwidth
+        self.deferred, kinds = deferred, len(deferred)
         self.sent, self.delivered, self.dropped, self.traffic = np.zeros((4, kinds), np.int64)
         self.bytes_out, self.bytes_in = np.zeros((2, machines), np.int64)
         self.by_level = np.zeros((2, kinds, _LEVELS), np.int64)
+        #: When the interfaces of each machine are free to send, and to receive, ns.
+        self.up_free, self.down_free = [0] * machines, [0] * machines
+        #: When the lives of each machine have ended, ns, and whether it is down.
+        self.ends: list[list[int]] = [[] for _ in range(machines)]
+        self.down = [False] * machines
 
-    def count(self, kind: int, nbytes: int, level: int, here: int, there: int) -> None:
-        """Count a message that is sent."""
+    def machine(self, node: int) -> int:
+        """Return the machine on which `node` runs now."""
+        machine: int = self.machine_of[node]
+        return machine
+
+    def is_deferred(self, kind: int) -> bool:
+        """Return whether a kind is deferred."""
+        return self.deferred[kind]
+
+    def transmission_time(self, nbytes: int) -> int:
+        """Return the time (ns) that a message takes at an interface."""
+        return round(nbytes / self.bandwidth * NS)
+
+    def count(self, kind: int, nbytes: int, level: int, machine: int) -> None:
+        """Count a message that a machine sends."""
         self.sent[kind] += 1
         self.traffic[kind] += nbytes
-        self.bytes_out[here] += nbytes
-        self.bytes_in[there] += nbytes
+        self.bytes_out[machine] += nbytes
         self.by_level[0, kind, level] += 1
         self.by_level[1, kind, level] += nbytes
 
-    def got(self, kind: int) -> None:
-        """Count a message that is delivered."""
+    def got(self, kind: int, nbytes: int, machine: int) -> None:
+        """Count a message that is delivered to a machine."""
         self.delivered[kind] += 1
+        self.bytes_in[machine] += nbytes
 
     def drop(self, kind: int) -> None:
         """Count a message that is dropped."""
@@ -73,18 +99,36 @@ class Counters:
         for node, machine in zip(np.asarray(nodes).tolist(), np.asarray(machines).tolist(), strict=True):
             self.machine_of[node] = machine
 
+    def fail(self, machines: Any, now: int, *, down: bool = False) -> None:
+        """End the lives of machines, which lose their messages; with `down` until `restore`."""
+        for machine in np.asarray(machines).tolist():
+            ends = self.ends[machine]
+            ends.append(ends[-1] if self.down[machine] else now)
+            self.down[machine] = down
+            for free in (self.up_free, self.down_free):
+                free[machine] = min(free[machine], now)
+
+    def restore(self, machines: Any, now: int) -> None:
+        """Let machines be up again."""
+        self.fail(machines, now)
+
+    def life(self, machine: int) -> int:
+        """Return the number of the present life of a machine."""
+        return len(self.ends[machine])
+
+    def end_of_life(self, machine: int, life: int) -> int:
+        """Return when a life of a machine ended, ns; `NEVER` if it lasts, its start if the machine is down."""
+        ends = self.ends[machine]
+        if life < len(ends):
+            return ends[life]
+        return ends[-1] if self.down[machine] else NEVER
+
     def detach(self, nodes: Any) -> None:
         """Do nothing: messages to nodes that are down are dropped."""
 
     def advance(self, limit: int) -> int:
         """Do nothing, as all that follows: nodes handle messages when they come."""
         return limit
-
-    def fail(self, machines: Any, now: int, *, down: bool = False) -> None:
-        """See `advance`."""
-
-    def restore(self, machines: Any, now: int) -> None:
-        """See `advance`."""
 
     def drain(self, until: int) -> list[Any]:
         """See `advance`."""
@@ -100,9 +144,9 @@ class ToldCounters(Counters):
         """See `Counters`."""
         self.tell("sent", *values)
 
-    def got(self, kind: int) -> None:
+    def got(self, *values: int) -> None:
         """See `Counters`."""
-        self.tell("got", kind)
+        self.tell("got", *values)
 
     def drop(self, kind: int) -> None:
         """See `Counters`."""
@@ -122,11 +166,16 @@ class EmulatedTransport(Transport):
 
     def _connect(self) -> Links:
         made = (Counters if self.reports is None else ToldCounters)(
-            self._machine_of, self.machines, len(self._kinds)
+            self._machine_of, self.machines, [kind.deferred for kind in self._kinds], self.network.bandwidth
         )
         if isinstance(made, ToldCounters) and self.reports is not None:
             made.tell = self.reports
         return cast(Links, made)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the jitter of messages."""
+        return self._seed
 
     @property
     def level_of(self) -> Integers | None:

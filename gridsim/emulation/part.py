@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,16 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from gridcore.nodes.kinds import MessageKind
 from gridsim.emulation.core import EmulatedCore
 from gridsim.emulation.engine import RealTimeEngine
 from gridsim.emulation.network import EmulatedTransport
 from gridsim.emulation.queues import Ledger, MachineQueues
 from gridsim.emulation.tasks import Parts
-from gridsim.emulation.wire import Fact, Kind
+from gridsim.emulation.wire import Fact
 from gridsim.engine.engine import Engine
 from gridsim.engine.transport import Transport
 from gridsim.model.scenario import Scenario
 from gridsim.scheduling.contract import Scheduler
+from gridsim.scheduling.nodes.adapter import Adapter
 from gridsim.simulation.simulate import Options, Simulation
 
 #: The number of the coordinator, which has no nodes.
@@ -62,7 +65,12 @@ class Part(Simulation):
 
     def __init__(self, setup: Setup, number: int, life: int = 0) -> None:
         self.setup, self.number, self.life, self.modelled = setup, number, life, setup.modelled
+        self.is_alone = setup.speedup == math.inf
         super().__init__(setup.scenario, setup.scheduler, Options(nodes="interpreted", record=("schedule",)))
+        if isinstance(self.policy, Adapter):
+            self.engine.nodes = self.core
+            if not self.is_alone:
+                self.policy.patience = math.inf  # only the coordinator knows what has become of tasks
 
     @property
     def core(self) -> EmulatedCore:
@@ -73,7 +81,8 @@ class Part(Simulation):
     def make_engine(self) -> tuple[Engine, Transport]:
         """See `Simulation`."""
         engine, scenario = RealTimeEngine(self.setup.speedup), self.setup.scenario
-        network = EmulatedTransport(engine, scenario.network, scenario.platform.nodes)
+        nodes = scenario.platform.nodes
+        network = EmulatedTransport(engine, scenario.network, nodes, seed=scenario.seed)
         if self.setup.kill and self.number != COORDINATOR:
             network.reports = self.tell
         return engine, network
@@ -100,6 +109,9 @@ class Part(Simulation):
         found: list[int] = of.tolist()
         return found
 
+    def stop(self) -> None:
+        """Do nothing: the coordinator sees itself when all is done."""
+
     def tell(self, name: str, *values: Any) -> None:
         """Report to the coordinator, see `gridsim.emulation.core.Process`."""
         raise NotImplementedError
@@ -108,7 +120,7 @@ class Part(Simulation):
         """See `gridsim.emulation.core.Process`."""
         raise NotImplementedError
 
-    def post(self, kind: Kind, message: Any, to: int) -> None:
+    def post(self, kind: MessageKind, message: Any, to: int) -> None:
         """See `gridsim.emulation.core.Process`."""
         raise NotImplementedError
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from gridcore.queues.availability import sample_availability
 from gridcore.queues.edf import optimal_stretch
-from gridsim.emulation.engine import ENDS, RealTimeEngine
+from gridsim.emulation.engine import RealTimeEngine
 from gridsim.emulation.tasks import Parts, TaskSet, count_of
 from gridsim.scheduling.contract import ARRIVALS, SCHEDULE
 from gridsim.support.clock import NEVER, NS
@@ -37,8 +38,8 @@ class _Columns:
         self.offset: list[int] = []
         self.tasks_done = self.enqueued = 0
         self.log = False
-        #: Tasks that are lost here, until the coordinator hears of it.
-        self.missing: dict[int, TaskSet] = {}
+        #: See `gridsim.emulation.core.EmulatedCore.hands`.
+        self.hands: dict[int, TaskSet] = {}
 
     def add_applications(
         self, release: Any, size: Any, task_size: Any, sizes: Any = None, tasks: Any = None, **_: Any
@@ -50,6 +51,9 @@ class _Columns:
         if sizes is not None:
             self.sizes = np.asarray(sizes, float).tolist()
             self.offset = [0, *np.cumsum(tasks).tolist()]
+
+    def catch_up(self, until: int, machines: Any = None) -> None:
+        """Do nothing: what is due is handled when it is."""
 
     def lasts(self, machine: int, application: int, task: int) -> int:
         """Return how long a task runs, ns."""
@@ -84,19 +88,19 @@ class Machine:
         The application of the task that runs, -1 for none, and its number.
     start, end, planned
         When it began, when it ends, and when it would end by its stated size, ns.
+    life
+        How many tasks have begun here.
     """
 
-    __slots__ = ("completed", "end", "life", "planned", "queue", "running", "start", "task", "touched")
+    __slots__ = ("end", "life", "planned", "queue", "running", "start", "task")
 
     def __init__(self) -> None:
         self.queue: list[Share] = []
         self.running, self.task, self.start, self.end, self.planned, self.life = -1, 0, 0, 0, 0, 0
-        self.touched = False
-        self.completed: dict[int, int] = {}
 
 
 class MachineQueues(_Columns):
-    """The queues of the machines of one process.
+    """The queues of the machines of one process, with the methods of `gridcore.queues.task_queues.TaskQueues`.
 
     Parameters
     ----------
@@ -107,8 +111,8 @@ class MachineQueues(_Columns):
 
     Attributes
     ----------
-    ended
-        Called with (machine, application) when a task has ended.
+    running
+        Number of tasks that run.
     """
 
     def __init__(
@@ -125,25 +129,32 @@ class MachineQueues(_Columns):
     ) -> None:
         super().__init__(speed)
         self.engine, self.tell, self.edf, self.log = engine, tell, order == "edf", log
-        self.watch = watch
-        self.tolerance = tolerance
-        self.ended: Callable[[int, int], None] = lambda machine, application: None
+        self.watch, self.tolerance = watch, tolerance
         self.of = [Machine() for _ in self.speed]
         self.running = 0
+        self._ends: list[tuple[int, int, int]] = []  # of tasks: (ns, machine, its life); a heap
+        self._idle = set[int]()  # machines that may begin a task at the end of this instant
+        self._completions = dict[tuple[int, int], int]()  # machine, application -> tasks
 
     # -- what nodes ask -------------------------------------------------------------------------------------
 
-    def waiting(self, machine: int) -> int:
-        """Return how many tasks wait."""
-        return sum(len(share.tasks) for share in self.of[machine].queue)
+    def speed_of(self, machine: int) -> float:
+        """Return the speed of a machine, Mflop/s."""
+        return self.speed[machine]
 
-    def tasks(self, machine: int) -> int:
-        """Return how many tasks there are, with the one that runs."""
-        return self.waiting(machine) + (self.of[machine].running >= 0)
+    def queue(self, machine: int) -> tuple[Rows, Rows, int, int]:
+        """Return (applications, tasks, running application or -1, its end in ns) of a machine."""
+        of = self.of[machine]
+        rows = np.array(_counted(of.queue), np.int64).reshape(-1, 2)
+        return rows[:, 0], rows[:, 1], of.running, of.end
 
-    def work(self, machine: int) -> float:
+    def is_busy(self, machines: Any) -> list[bool]:
+        """Return whether each of `machines` has tasks."""
+        return [self.of[machine].running >= 0 or bool(self.of[machine].queue) for machine in machines]
+
+    def work(self, machine: int, now: int) -> float:
         """Return how long the machine needs for all that it has, s."""
-        of, now = self.of[machine], self.engine.now
+        of = self.of[machine]
         size = sum(self.task_size[share.application] * len(share.tasks) for share in of.queue)
         left = max(0, of.planned - now) / NS if of.running >= 0 else 0.0
         return left + size / self.speed[machine]
@@ -159,9 +170,12 @@ class MachineQueues(_Columns):
             "running_size": self.size[running] if busy else None,
         }
 
-    def minimum_stretch(self, machine: int) -> float:
-        """Return the minimum stretch of what waits or runs; inf if nothing does."""
-        of, now = self.of[machine], self.engine.now
+    def minimum_stretch(self, machines: Any, now: int) -> list[float]:
+        """Return the minimum stretch of what waits or runs on each machine; inf if nothing does."""
+        return [self._minimum_stretch(machine, now) for machine in machines]
+
+    def _minimum_stretch(self, machine: int, now: int) -> float:
+        of = self.of[machine]
         if of.running < 0 and not of.queue:
             return math.inf
         free = max(of.planned, now) if of.running >= 0 else now
@@ -169,127 +183,163 @@ class MachineQueues(_Columns):
         asked = self._queue(machine, now, _counted(of.queue), of.running, of.planned)
         return float(optimal_stretch(**asked, now=free / NS, **how))
 
-    def sample(self, machine: int, grid: Any, release: int) -> NDArray[np.uint32]:
-        """Return how many further tasks the machine could take, released at `release` ns."""
-        of, now = self.of[machine], self.engine.now
+    def summaries(self, machines: Any, grid: Any, now: int, *, cell: int) -> list[NDArray[np.uint32]]:
+        """Return how many further tasks each machine could take, released at `cell` ns."""
+        return [self._sample(machine, grid, now, cell) for machine in machines]
+
+    def _sample(self, machine: int, grid: Any, now: int, release: int) -> NDArray[np.uint32]:
+        of = self.of[machine]
         queue, running = _counted(of.queue), of.running
         end = max(of.planned, now) if running >= 0 else now
         floor = 0.0
-        overdue = running >= 0 and self.sizes is not None and of.planned <= now  # the next one may begin now
         if release > now and (queue or running >= 0):
-            floor = self.minimum_stretch(machine)
-        if release > now or overdue:
-            while end <= release and queue:
-                running = queue[0][0]
-                end += self.planned(machine, running)
-                queue[0][1] -= 1
-                if not queue[0][1]:
-                    del queue[0]
-            end = max(end, release)
+            floor = self._minimum_stretch(machine, now)
+        while end <= release and queue:  # a task that starts at exactly `release` counts as started
+            running = queue[0][0]
+            end += self.planned(machine, running)
+            queue[0][1] -= 1
+            if not queue[0][1]:
+                del queue[0]
+        end = max(end, release)
         asked = self._queue(machine, release, queue, running, end)
         cells = sample_availability(grid, release / NS, **asked, free_at=end / NS)
         if floor:
             cells[grid.stretch * (1 + 1e-12) < floor] = 0
         return cells
 
-    def queued(self, machine: int) -> tuple[tuple[int, int], ...]:
-        """Return what waits, in order."""
-        return tuple((share.application, len(share.tasks)) for share in self.of[machine].queue)
-
     # -- what nodes do --------------------------------------------------------------------------------------
 
-    def enqueue(self, machine: int, application: int, tasks: Parts) -> None:
-        """Queue tasks; `settle` starts them."""
-        of = self.of[machine]
-        share = next((share for share in of.queue if share.application == application), None)
-        if share is None:
-            share = Share(application)
-            of.queue.append(share)
-        share.tasks.add(tasks)
-        of.touched = True
-        self.tell("came", machine, application, tasks, self.engine.moment())
+    def _share_of(self, machine: int, application: int) -> Share | None:
+        queue = self.of[machine].queue
+        return next((share for share in queue if share.application == application), None)
 
-    def withdraw(self, machine: int, application: int, tasks: int) -> Parts:
-        """Take up to `tasks` waiting tasks out of the queue, those that came last; return them."""
-        of = self.of[machine]
-        share = next((share for share in of.queue if share.application == application), None)
+    def enqueue(self, machines: Any, applications: Any, tasks: Any, now: int) -> None:
+        """Queue tasks that the nodes of this process have; `begin_tasks` starts them."""
+        for machine, application, count in zip(machines, applications, tasks, strict=True):
+            share = self._share_of(machine, application)
+            if share is None:
+                share = Share(application)
+                self.of[machine].queue.append(share)
+            placed = self.hands[application].take(count)
+            share.tasks.add(placed)
+            self.enqueued += count
+            self._idle.add(machine)
+            self.tell("came", machine, application, placed, self.engine.moment())
+
+    def withdraw(self, machine: int, application: int, tasks: int, now: int) -> int:
+        """Take up to `tasks` waiting tasks out of the queue, those that came last; return their number."""
+        share = self._share_of(machine, application)
         if share is None or tasks <= 0:
-            return ()
+            return 0
         taken = share.tasks.take_last(min(tasks, len(share.tasks)))
         if not share.tasks:
-            of.queue.remove(share)
-        of.touched = True
+            self.of[machine].queue.remove(share)
+        self._hold(application, taken)
+        self.enqueued -= count_of(taken)
         self.tell("taken", machine, application, taken, self.engine.moment())
-        return taken
+        return count_of(taken)
 
-    def settle(self, machine: int) -> None:
-        """Bring the queue into its order, and start its first task if none runs."""
-        of = self.of[machine]
-        if of.touched and self.edf and len(of.queue) > 1:
-            least = self.minimum_stretch(machine)
-            # an order of floats, ties by place
-            of.queue.sort(
-                key=lambda share: self.release[share.application] + least * self.size[share.application]
-            )
-        of.touched = False
-        if of.running >= 0 or not of.queue:
-            return
-        first = of.queue[0]
-        ((of.task, _),) = first.tasks.take(1)
-        if not first.tasks:
-            del of.queue[0]
-        of.running, of.start = first.application, self.engine.moment()
-        of.end = of.start + self.lasts(machine, of.running, of.task)
-        of.planned = of.start + self.planned(machine, of.running)
-        self.running += 1
-        self.tell("began", machine, of.running, of.task, of.start)
-        self.engine.push(of.end, ENDS, self._end, machine, of.life)
+    def _hold(self, application: int, tasks: Parts) -> None:
+        self.hands.setdefault(application, TaskSet()).add(tasks)
 
-    def _end(self, machine: int, life: int) -> None:
-        of = self.of[machine]
-        if of.life != life:
-            return
-        application, of.running = of.running, -1
-        self.running -= 1
-        self.tell("ended", machine, application, of.task, of.end)
-        if self.log:
-            of.completed[application] = of.completed.get(application, 0) + 1
-        self.ended(machine, application)
+    # -- events ---------------------------------------------------------------------------------------------
 
-    def fail(self, machines: Any, now: int) -> tuple[Rows, Rows, Rows]:
-        """Lose all that machines have; see `TaskQueues`."""
+    def reschedule(self, machines: Any, now: int) -> None:
+        """Bring queues that have changed into their order."""
+        for machine in machines if self.edf else ():
+            queue = self.of[machine].queue
+            if len(queue) > 1:
+                least = self._minimum_stretch(machine, now)
+                # an order of floats, ties by place
+                queue.sort(
+                    key=lambda share: self.release[share.application] + least * self.size[share.application]
+                )
+
+    def begin_tasks(self) -> None:
+        """Start the first task of each idle machine: all that could go before it at this instant is here."""
+        for machine in sorted(self._idle):
+            of = self.of[machine]
+            if of.running >= 0 or not of.queue:
+                continue
+            first = of.queue[0]
+            ((of.task, _),) = first.tasks.take(1)
+            if not first.tasks:
+                del of.queue[0]
+            of.running, of.start = first.application, self.engine.moment()
+            of.end = of.start + self.lasts(machine, of.running, of.task)
+            of.planned = of.start + self.planned(machine, of.running)
+            of.life += 1
+            self.running += 1
+            self.tell("began", machine, of.running, of.task, of.start)
+            heappush(self._ends, (of.end, machine, of.life))
+        self._idle.clear()
+
+    def next_change(self) -> int:
+        """Return when the next task ends, ns; `NEVER` if none runs."""
+        while self._ends and not self._runs(*self._ends[0]):
+            heappop(self._ends)
+        return self._ends[0][0] if self._ends else NEVER
+
+    def _runs(self, end: int, machine: int, life: int) -> bool:
+        return self.of[machine].running >= 0 and self.of[machine].life == life
+
+    def due(self, now: int) -> Rows:
+        """End the tasks whose time is over by `now` ns; return their machines, ascending."""
+        machines = list[int]()
+        while self.next_change() <= now:
+            _, machine, _ = heappop(self._ends)
+            of = self.of[machine]
+            application, of.running = of.running, -1
+            self.running -= 1
+            self.tasks_done += 1
+            self._idle.add(machine)
+            machines.append(machine)
+            self.tell("ended", machine, application, of.task, of.end)
+            if self.log:
+                done = self._completions
+                done[machine, application] = done.get((machine, application), 0) + 1
+        return np.array(sorted(machines), np.int64)
+
+    def finish(self) -> None:
+        """Run all tasks to their ends, of which no node hears."""
+        self.begin_tasks()
+        while (instant := self.next_change()) < NEVER:
+            self.engine.move_to(instant)
+            self.due(instant)
+            self.begin_tasks()
+
+    def advance(self, until: int, machines: Any = None) -> tuple[Rows, Rows, Rows, Rows]:
+        """Return (machine, application, tasks, unused) of the tasks that have ended since the last call."""
+        rows = [(machine, i, tasks, 0) for (machine, i), tasks in sorted(self._completions.items())]
+        self._completions.clear()
+        return _columns(rows, 4)
+
+    def fail(self, machines: Any, now: int) -> tuple[Rows, ...]:
+        """Lose all that machines have; return (machine, application, tasks), see `TaskQueues`."""
         lost = []
         for machine in np.asarray(machines).tolist():
             of = self.of[machine]
             left = dict[int, int]()
             for share in of.queue:
                 left[share.application] = len(share.tasks)
-                self.missing.setdefault(share.application, TaskSet()).add(share.tasks.take_all())
+                self._hold(share.application, share.tasks.take_all())
             if of.running >= 0:
                 if of.start < now:
                     self.tell("cut", machine, of.running, of.task, now)
                 else:  # it has begun after the machine failed, of which it had not heard
                     self.tell("undone", machine, of.running, of.task)
                 left[of.running] = left.get(of.running, 0) + 1
-                self.missing.setdefault(of.running, TaskSet()).add([(of.task, of.task + 1)])
+                self._hold(of.running, [(of.task, of.task + 1)])
                 self.running -= 1
             lost += [(machine, i, left[i]) for i in sorted(left)]
             if of.queue:
                 self.tell("failed", machine)
-            of.queue, of.running, of.touched = [], -1, False
-            of.life += 1
-        columns = np.array(lost, np.int64).reshape(-1, 3).T.copy()
-        return columns[0], columns[1], columns[2]
+            of.queue, of.running = [], -1
+        return _columns(lost, 3)
 
-    def with_completions(self) -> list[int]:
-        """Return the machines that have completed tasks for which no node has asked."""
-        return [u for u, of in enumerate(self.of) if of.completed]
 
-    def completed(self, machine: int) -> list[tuple[int, int]]:
-        """Return what has been completed since the last call."""
-        of = self.of[machine]
-        done, of.completed = sorted(of.completed.items()), {}
-        return done
+def _columns(rows: list[Any], columns: int) -> tuple[Any, ...]:
+    return tuple(np.array(rows, np.int64).reshape(-1, columns).T.copy())
 
 
 def _counted(queue: list[Share]) -> list[list[int]]:
@@ -352,14 +402,16 @@ class Ledger(_Columns):
         """Note that a task has not begun after all."""
         del self.running[machine]
 
-    def fail(self, machines: Any, now: int) -> tuple[Rows, Rows, Rows]:
-        """Return nothing: processes report what their machines lose."""
-        none: Rows = np.zeros(0, np.int64)
-        return none, none, none
+    def next_change(self) -> int:
+        """Return `NEVER`: no machine is here."""
+        return NEVER
 
-    def with_completions(self) -> list[int]:
-        """Return no machine: nodes ask for their own."""
-        return []
+    def begin_tasks(self) -> None:
+        """Do nothing: no machine is here."""
+
+    def fail(self, machines: Any, now: int) -> tuple[Rows, ...]:
+        """Return nothing: processes report what their machines lose."""
+        return _columns([], 3)
 
     def drop(self, machines: list[int], now: int) -> dict[int, TaskSet]:
         """Lose all that machines have that nobody can report; return application -> tasks."""
@@ -390,8 +442,9 @@ class Ledger(_Columns):
 
     # -- the end, see `TaskQueues` --------------------------------------------------------------------------
 
-    def advance(self, until: int = NEVER) -> None:
-        """Do nothing: all is done."""
+    def advance(self, until: int = NEVER, machines: Any = None) -> tuple[Rows, ...]:
+        """Return nothing: all is done, and nodes ask for what their own machines have completed."""
+        return _columns([], 4)
 
     def schedule(self) -> dict[str, Rows]:
         """Return what ran, by machine and start."""

@@ -88,12 +88,15 @@ def begin(part: Part) -> None:
     if isinstance(policy, DgsNodes):
         _begin_dgs(part, policy)
     elif not isinstance(policy, TreeNodes):
+        task_lost = policy.task_lost
 
         def lose(application: int, tasks: int, node: int = -1) -> None:
-            lost = part.core.missing[application].take(tasks)
-            part.tell("lost", application, lost, node, part.engine.now)
+            lost = part.core.hands[application].take(tasks)
+            part.tell("lost", application, lost, node, part.core.now)
+            if part.is_alone:
+                task_lost(application, tasks, node)
 
-        policy.task_lost = part.core.lost = lose
+        policy.task_lost = part.core.report_lost = lose
 
 
 def collect(part: Part) -> dict[str, Any]:
@@ -142,7 +145,9 @@ def finish(part: Part, noted: dict[str, list[tuple[int, int]]]) -> None:
         Table -> when each of its rows was written, and by which node.
     """
     policy: Any = part.policy
-    for table, when in noted.items():  # as a simulation has them, and not as processes report
+    for table, when in noted.items():
+        if part.is_alone:  # the rows are as a simulation has them, and not as processes report
+            break
         rows = policy.notes.rows[table]
         rows[:] = [rows[k] for k in sorted(range(len(rows)), key=when.__getitem__)]
     if isinstance(policy, WorkQueue):
@@ -188,15 +193,18 @@ def _prepare_work_queue(policy: WorkQueue) -> None:
         task = values["application"], values["task"]
         policy.left -= values["how"] == COMPLETED and task not in done
         done.add(task) if values["how"] == COMPLETED else None
+        if not policy.left:
+            policy.core.stop()
 
     policy.note = noted  # type: ignore[method-assign]
 
 
 def _end_copies(part: Part) -> None:
     """End the copies of tasks whose completion machines have not heard of when the run is over."""
-    part.engine.now, core = part.engine.clock(), part.core
+    core = part.core
+    core.enter(part.engine.clock())
     for node, program in enumerate(core.programs):
-        if core.local[node] and isinstance(program, Worker) and program.copy is not None:
+        if core.is_local[node] and isinstance(program, Worker) and program.copy is not None:
             program.end(core.view(node), KILLED)  # type: ignore[arg-type]
 
 
@@ -291,17 +299,19 @@ def _begin_dgs(part: Part, policy: Any) -> None:
         schedules.extend(machine, start, end, claimed(application, attempt), part.engine.clock())
 
     def outlived(node: int, job: int, attempt: int, start: int, end: int) -> None:
-        if core.local[node]:
+        if core.is_local[node]:
             core.programs[node].on_outlived(core.view_of(node, job), job, attempt, start, end)
 
     def over(node: int, job: int, attempt: int, start: int) -> None:
-        if core.local[node]:
+        if core.is_local[node]:
             core.programs[node].on_over(core.view_of(node, job), job, attempt, start)
 
     def tell() -> None:
         part.tell("over", policy.runs.completed, policy.given_up)
 
-    core.slots, policy.over = slots, tell
+    core.slots = slots
+    if not part.is_alone:
+        policy.over = tell
     machines, jobs = core.queues.machines, len(core.submitter)
     core.learn |= {
         "reserve": (reserve, (machines, jobs, int, int, int)),
@@ -311,5 +321,5 @@ def _begin_dgs(part: Part, policy: Any) -> None:
         "outlived": (outlived, (core.nodes, jobs, int, int, int)),
     }
     for node in range(core.nodes):
-        if not core.local[node]:
+        if not core.is_local[node]:
             core.programs[node] = _Remote(part, node)

@@ -11,13 +11,15 @@ import asyncio
 import hmac
 import logging
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcore.nodes.kinds import MessageKind
+from gridsim.emulation.tasks import Parts
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.scheduling.nodes.program import ArrayField
 
@@ -172,6 +174,7 @@ _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 class Message_(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     """What all messages have: the receiving and the sending node, and when it is due (ns).
 
+    It leaves the machine of the sender at `_start` ns, unless the life `_life` of that machine ends before.
     One that moves tasks has a number, and those of the tasks (`gridsim.emulation.tasks.Parts`); any other has
     0 and none.
     """
@@ -179,6 +182,8 @@ class Message_(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     node: _Int64
     sender: _Int64
     _due: _Int64
+    _start: _Int64
+    _life: _Int64
     _move: _Int64
     _tasks: tuple[tuple[_Int64, _Int64], ...]
 
@@ -193,72 +198,76 @@ class Packed(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
 class Kind:
     """A kind of message on the wire: its type has the declared fields, and checks their types.
 
-    The arguments are those of `gridcore.nodes.kinds.MessageKind`; `tag` is its number on the wire.
+    Parameters
+    ----------
+    tag
+        Its number on the wire.
+    declared
+        The kind of message.
     """
 
-    def __init__(
-        self,
-        tag: int,
-        name: str,
-        number: int,
-        nbytes: Any,
-        fields: Mapping[str, Any],
-        moves: bool,
-        handlers: tuple[str | None, ...],
-        delay: int = -1,
-        counted: bool = True,
-        answers: tuple[str, ...] = (),
-        is_answer: bool = False,
-    ) -> None:
-        self.answers, self.is_answer = answers, is_answer
-        self.tag, self.name, self.number, self.handlers, self.fields = tag, name, number, handlers, fields
-        self.size = nbytes if callable(nbytes) else None
-        self.nbytes = 0 if nbytes is None or callable(nbytes) else int(nbytes)
-        self.delay, self.counted, self.moves = delay, counted, moves
-        self.about = "application" in fields
-        self.arrays = {each: kind for each, kind in fields.items() if isinstance(kind, ArrayField)}
+    def __init__(self, tag: int, declared: MessageKind) -> None:
+        self.declared = declared
+        fields = dict(zip(declared.fields, declared.types, strict=True))
+        self.arrays = {name: kind for name, kind in fields.items() if isinstance(kind, ArrayField)}
         types = {int: _Int64, float: float}
-        typed = [(each, types.get(kind, Packed)) for each, kind in fields.items()]
         self.type: Any = msgspec.defstruct(
             f"Message_{tag}",
-            [*typed],
+            [(name, types.get(kind, Packed)) for name, kind in fields.items()],
             bases=(Message_,),
-            namespace={"kind": name},
+            namespace={"kind": declared.name},
             tag=tag,
             tag_field=_TAG,
             array_like=True,
             forbid_unknown_fields=True,
         )
 
-    def nbytes_of(self, fields: Mapping[str, Any]) -> int:
-        """Return the size of a message with `fields`, bytes."""
-        if self.size is None:
-            return self.nbytes
-        return int(self.size(**{name: fields[name] for name in self.fields if not self._is_number(name)}))
+    def pack(
+        self,
+        node: int,
+        message: Any,
+        due: int,
+        *,
+        start: int = 0,
+        life: int = 0,
+        move: int = 0,
+        tasks: Parts = (),
+    ) -> Message_:
+        """Return a message to `node` as it is sent; for the others see `Message_`."""
+        fields = {name: getattr(message, name) for name in self.declared.fields}
+        for name in self.arrays:
+            fields[name] = Packed(fields[name].shape, fields[name].tobytes())
+        packed: Message_ = self.type(
+            node=node,
+            sender=message.sender,
+            _due=due,
+            _start=start,
+            _life=life,
+            _move=move,
+            _tasks=tasks,
+            **fields,
+        )
+        return packed
 
-    def _is_number(self, name: str) -> bool:
-        """Return whether a field is the number of a request."""
-        return name == "request" and bool(self.answers or self.is_answer)
+    def unpack(self, packed: Any) -> Any:
+        """Return a message that has come as nodes get it; raises ValidationError for what is none."""
+        message: Any = self.declared.type()
+        message.sender = packed.sender
+        for name in self.declared.fields:
+            value = getattr(packed, name)
+            setattr(message, name, _array(self.arrays[name], value) if name in self.arrays else value)
+        return message
 
-    def pack(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields with arrays as bytes."""
-        return {
-            name: Packed(value.shape, value.tobytes()) if name in self.arrays else value
-            for name, value in fields.items()
-        }
 
-    def unpack(self, message: Any) -> None:
-        """Give a message that has come its arrays; raises ValidationError for what is none."""
-        for name, kind in self.arrays.items():
-            packed: Packed = getattr(message, name)
-            if len(packed.shape) not in kind.dimensions or any(each < 0 for each in packed.shape):
-                raise msgspec.ValidationError(f"an array of the shape {packed.shape}")
-            if kind.dtype.itemsize * int(np.prod([*map(int, packed.shape)], dtype=object)) != len(
-                packed.data
-            ):
-                raise msgspec.ValidationError(f"an array of {len(packed.data)} bytes for {packed.shape}")
-            kept: NDArray[Any] = np.frombuffer(packed.data, kind.dtype)
-            setattr(message, name, kept.reshape(packed.shape))
+def _array(kind: ArrayField, packed: Packed) -> NDArray[Any]:
+    """Return the array of a message; raises ValidationError for what is none."""
+    shape, data = packed.shape, packed.data
+    if len(shape) not in kind.dimensions or any(each < 0 for each in shape):
+        raise msgspec.ValidationError(f"an array of the shape {shape}")
+    if kind.dtype.itemsize * int(np.prod([*map(int, shape)], dtype=object)) != len(data):
+        raise msgspec.ValidationError(f"an array of {len(data)} bytes for {shape}")
+    array: NDArray[Any] = np.frombuffer(data, kind.dtype)
+    return array.reshape(shape)
 
 
 class Fact(msgspec.Struct, array_like=True, forbid_unknown_fields=True, tag=-1, tag_field=_TAG):

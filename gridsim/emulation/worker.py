@@ -21,8 +21,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from gridcore.nodes.kinds import MessageKind
 from gridsim.emulation import systems
-from gridsim.emulation.engine import FIRES
 from gridsim.emulation.part import Part, Setup
 from gridsim.emulation.tasks import Parts
 from gridsim.emulation.wire import (
@@ -30,7 +30,6 @@ from gridsim.emulation.wire import (
     Conversation,
     Fact,
     Greeting,
-    Kind,
     decoder_of,
     frame,
     message_frame,
@@ -73,7 +72,7 @@ class Worker(Part):
         self.forgotten: set[tuple[int, int]] = set()
         self.incoming: dict[tuple[int, int], Conversation] = {}
         self.strangers: dict[Conversation, None] = {}
-        self.decoder = decoder_of(kind for kind in self.core.kinds if kind.number >= 0)
+        self.decoder = decoder_of(self.core.mail.wire.values())
         self.moves = 0
         self.soon = False
         self.reporting: asyncio.TimerHandle | None = None
@@ -91,9 +90,9 @@ class Worker(Part):
     def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
         """Report a row that a node writes, with numbers as the table has them."""
         row = self.policy.checked_row(node, table, values)
-        self.tell("note", self.engine.now, node, table, row)
+        self.tell("note", self.core.now, node, table, row)
 
-    def post(self, kind: Kind, message: Any, to: int) -> None:
+    def post(self, kind: MessageKind, message: Any, to: int) -> None:
         """Send a message to a process; without one, it is dropped."""
         if to in self.outbox:
             self.outbox[to] += message_frame(message, kind.name)
@@ -204,7 +203,8 @@ class Worker(Part):
     def _fail(self, error: Exception) -> None:
         """Report an error, which ends the run."""
         try:
-            said = str(error)
+            self.policy.explain(error)
+            said = "\n".join([str(error), *getattr(error, "__notes__", ())])
         except Exception:
             said = "an error without a text"
         said = said.encode(errors="backslashreplace").decode()  # half a surrogate pair cannot be sent
@@ -293,10 +293,10 @@ class Worker(Part):
         self.engine.start(zero)
         if not all(up):
             self.outages.up[:] = up
+            self.network.fail(np.flatnonzero(~self.outages.up), down=True)
             policy.up[:] = policy.layout.of_nodes(policy.run.up)
         if self.life:
-            self.engine.now = self.engine.clock()
-        self.core.begin(np.flatnonzero(policy.up))
+            self.engine.skip()
         self._report_counts()
         if self.setup.spin:
             threading.Thread(target=self._spin, daemon=True).start()
@@ -305,28 +305,30 @@ class Worker(Part):
         """Give tasks to a node."""
         if move:
             self.tell("shut", move)
-        self.engine.push(max(due, self.engine.now), FIRES, self.core.get, node, application, tasks, handler)
+        self.core.push(due, self.core.get, node, application, tasks, handler)
 
     def do_faults(self, failed: list[int], back: list[int], due: int) -> None:
         """Let machines fail or be up again."""
-        self.engine.push(max(due, self.engine.now), 1 << 12, self._faults, failed, back)
+        self.engine.call_at(due, self._faults, failed, back)
 
     def _faults(self, failed: list[int], back: list[int]) -> None:
         self.outages.up[failed], self.outages.up[back] = False, True
+        self.network.fail(np.array(failed, np.int64), down=True)
+        self.network.restore(np.array(back, np.int64))
         self.policy.on_faults(np.array(failed, np.int64), np.array(back, np.int64))
 
     def do_quiet(self) -> None:
         """Count no more messages."""
-        self.core.counting = False
+        self.core.mail.counting = False
 
     def do_end(self) -> None:
         """Report what is kept for the result, and end."""
-        late, behind = [float(each) for each in self.engine.late], self.core.behind
+        late, behind = [float(each) for each in self.engine.late], self.core.mail.behind
         self.tell("counts", self.network.counters.packed())
         cpu = time.process_time()
         kept = systems.collect(self)
         self.engine.started = False
-        self.tell("final", kept, late, behind, self.engine.handled, cpu)
+        self.tell("final", kept, late, behind, self.engine.events, cpu)
         self.flush()
 
     def do_bye(self) -> None:

@@ -27,6 +27,7 @@ from gridsim.emulation.wire import Fact, Greeting, frame
 from gridsim.emulation.worker import Worker
 from gridsim.report import write_report
 from gridsim.scheduling.registry import make_scheduler
+from gridsim.support.clock import NEVER
 from gridsim.validation.results import validate_result
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="emulate needs fork")
@@ -211,8 +212,9 @@ def test_a_worker_reports_only_the_error_after_a_failure(what: Exception | None)
 
 def test_invalid_messages_from_other_processes_are_rejected() -> None:
     core = Worker(setup(), 0, 0).core
-    task = core.by_name["task"].type
-    good = {"node": 1, "sender": 7, "_due": 0, "_move": 0, "_tasks": ((2, 3),), "application": 0, "tasks": 1}
+    task = core.mail.wire["task"].type
+    good: dict[str, Any] = {"node": 1, "sender": 7, "_due": 0, "_start": 0, "_life": 0, "_move": 0}
+    good |= {"_tasks": ((2, 3),), "application": 0, "tasks": 1}
     core.come(task(**good))
     for wrong in (
         {"node": 7},
@@ -228,7 +230,7 @@ def test_invalid_messages_from_other_processes_are_rejected() -> None:
     ):
         with pytest.raises(msgspec.ValidationError):
             core.come(task(**(good | wrong)))
-    assert len(core.engine.pending) == 1
+    assert core.next_instant() < NEVER and core.hands[0].parts == [(2, 3)]
 
 
 def test_invalid_board_values_from_other_processes_are_rejected() -> None:
@@ -248,7 +250,7 @@ def test_invalid_board_values_from_other_processes_are_rejected() -> None:
     ):
         with pytest.raises(msgspec.ValidationError):
             where.come(Fact("board", values))
-    assert len(core.engine.pending) == 1 and not without.engine.pending
+    assert len(core.incoming) == 1 and not without.incoming
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from gridsim.emulation.emulate import emulate
 from gridsim.emulation.tasks import TaskSet, count_of
 from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.validation.results import validate_result
-from tests.emulation.test_virtual_time import in_virtual_time
+from tests.emulation.test_virtual_time import OWN, in_virtual_time
 
 #: Those with a node program; of the policies of work queues one is enough.
 NAMES = [
@@ -23,7 +23,6 @@ NAMES = [
     for name, (kind, _) in registered().items()
     if "interpreted" in kind.node_forms and not kind.rigid and not name.endswith("Info")
 ]
-OWN = {name: {"cutoff": 3000.0} for name in ("hawk", "eagle", "lwl", "dlwl")}
 #: Size of a task of each application, Mflop -> what is stated of it; and sizes that differ.
 EQUAL = [[5000.0] * 4, [800.0] * 6, [20000.0] * 3]
 UNEQUAL = [[5000.0, 700.0, 12000.0, 30.0], [800.0, 90.0, 4000.0, 10.0, 2500.0], [600.0]]
@@ -53,11 +52,11 @@ def check_sizes(result: gs.Result, sizes: list[list[float]]) -> None:
 @pytest.mark.parametrize("stated", ["wrong", "zero"])
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "rendezvous"])
 def test_schedulers_see_estimates_instead_of_task_sizes(
-    name: str, stated: str, monkeypatch: pytest.MonkeyPatch
+    name: str, stated: str
 ) -> None:
     """In virtual time an emulation decides like a simulation only if schedulers see the same sizes."""
     scheduler = make_scheduler(name, OWN.get(name))
-    emulated = in_virtual_time(monkeypatch, scenario(EQUAL, stated), scheduler)
+    emulated = in_virtual_time(scenario(EQUAL, stated), scheduler)
     simulated = gs.simulate(scenario(EQUAL, stated), scheduler, nodes="interpreted")
     check_sizes(emulated, EQUAL)
     for column in ("first_start", "finish", "nodes_used", "estimate"):
@@ -70,17 +69,17 @@ def test_schedulers_see_estimates_instead_of_task_sizes(
 @pytest.mark.parametrize("stated", ESTIMATES)
 @pytest.mark.parametrize("name", [name for name in NAMES if registered()[name][0].unequal])
 def test_tasks_of_different_sizes_run_once_each(
-    name: str, stated: str, monkeypatch: pytest.MonkeyPatch
+    name: str, stated: str
 ) -> None:
     scheduler = make_scheduler(name, OWN.get(name))
-    check_sizes(in_virtual_time(monkeypatch, scenario(UNEQUAL, stated), scheduler), UNEQUAL)
+    check_sizes(in_virtual_time(scenario(UNEQUAL, stated), scheduler), UNEQUAL)
 
 
 @pytest.mark.parametrize("name", ["sparrow", "eagle", "work-stealing", "join-shortest-queue"])
-def test_lost_tasks_keep_their_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_tasks_keep_their_sizes(name: str) -> None:
     faults = gs.Faults.of([0, 1, 2, 0], [1.0, 4.0, 4.5, 9.5], [6.0, 20.0, 5.0, 9.5])
     result = in_virtual_time(
-        monkeypatch, scenario(UNEQUAL, "wrong", faults), make_scheduler(name, OWN.get(name))
+        scenario(UNEQUAL, "wrong", faults), make_scheduler(name, OWN.get(name))
     )
     check_sizes(result, UNEQUAL)
     assert result.applications["resubmitted"].sum() > 0 and result.machines["interrupted"].sum() > 0

@@ -2,156 +2,92 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 from fractions import Fraction
-from heapq import heappop
 from typing import Any, ClassVar
 
-import msgspec
 import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.emulation import systems
-from gridsim.emulation.coordinator import Coordinator
+from gridcore.nodes.kinds import MessageKind
 from gridsim.emulation.emulate import result_of
-from gridsim.emulation.engine import ARRIVES, RealTimeEngine
 from gridsim.emulation.part import Setup
-from gridsim.emulation.wire import Kind, message_frame
-from gridsim.emulation.worker import Worker
-from gridsim.scheduling.registry import make_scheduler
+from gridsim.emulation.virtual import VirtualCoordinator, VirtualWorker
+from gridsim.scheduling.nodes.python_mail import Letter
+from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.support.clock import NS
 from gridsim.support.random_streams import Streams
 from gridsim.validation.results import validate_result
 
 
-class Instrument(Coordinator):
-    """Coordinator that calls its only process directly."""
-
-    alone: Alone
-
-    def give(self, node: int, application: int, tasks: int, handler: str) -> None:
-        """Give tasks to a node at once."""
-        given = self.free[application].take(tasks)
-        self.alone.engine.push(self.engine.now, 3, self.alone.core.get, node, application, given, handler)
-
-
-class Alone(Worker):
-    """Process with all nodes, without sockets; messages are encoded and decoded, and arrive when due."""
-
-    def __init__(self, setup: Setup, coordinator: Instrument) -> None:
-        self.coordinator = coordinator
-        coordinator.alone = self
-        super().__init__(setup, 0, 0)
-        self.outbox[0] = bytearray()
-        self.engine.started = True
-
-    def tell(self, name: str, *values: Any) -> None:
-        """Report to the coordinator at once."""
-        self.coordinator.engine.now = self.engine.now
-        name, *values = msgspec.msgpack.decode(msgspec.msgpack.encode((name, *values)))
-        self.coordinator.records[name](0, *values)
-
-    def post(self, kind: Kind, message: Any, to: int) -> None:
-        """Deliver a message."""
-        self.core.come(self.decoder.decode(message_frame(message, kind.name)[4:]))
-
-    def run(self) -> None:
-        """Handle events in order of time until the run is over."""
-        engine, core = self.engine, self.core
-        core.begin(np.flatnonzero(self.policy.up))  # type: ignore[attr-defined]
-        for index, at in enumerate(core.release):
-            engine.push(at, 3, core.submit, index, core.tasks[index], "on_release")
-        while not systems.is_over(self.coordinator, self.coordinator.told):
-            first = min((each for each in (engine, self.coordinator.engine) if each.pending), key=next_due)
-            due, _, _, call, args = heappop(first.pending)
-            first.now, first._moment = max(first.now, due), -1
-            call(*args)
-            core.counting = core.counting and not self.coordinator.quiet
-
-
-class Slow(Alone):
+class Slow(VirtualWorker):
     """Process that reports recorded values at the end, node by node, like one process per node."""
 
-    def __init__(self, setup: Setup, coordinator: Instrument) -> None:
+    def __init__(self, setup: Setup, coordinator: VirtualCoordinator) -> None:
         self.noted: list[tuple[Any, ...]] = []
         super().__init__(setup, coordinator)
+        coordinator.is_alone = False
 
     def tell(self, name: str, *values: Any) -> None:
-        """See `Alone`."""
+        """See `VirtualWorker`."""
         if name == "note":
             self.noted.append(values)
         else:
             super().tell(name, *values)
 
     def run(self) -> None:
-        """See `Alone`."""
+        """See `VirtualWorker`."""
         super().run()
         for now, node, table, row in sorted(self.noted, key=lambda values: -values[1]):
             super().tell("note", now, node, table, row)
 
 
-class Signals:
-    """Messages that usually take no time; here they take some, and stay in order between two nodes."""
+class LateSignals(VirtualWorker):
+    """Process whose signals between nodes take up to `longest` seconds, and stay in order between two nodes.
 
-    def __init__(self, worker: Alone, longest: float) -> None:
-        self.core, self.engine, self.longest = worker.core, worker.engine, longest
-        self.chance, self.last = Streams(5)("late signals"), dict[tuple[int, int], int]()
-
-    def __bool__(self) -> bool:
-        return False  # nothing is to be handled now
-
-    def append(self, sent: tuple[Kind, Any]) -> None:
-        """Send a message."""
-        between = sent[1].sender, sent[1].node
-        due = self.engine.now + round(self.chance.uniform(0.0, self.longest) * NS)
-        due = self.last[between] = max(due, self.last.get(between, 0) + 1)
-        self.engine.push(due, ARRIVES, self.deliver, *sent)
-
-    def deliver(self, kind: Kind, message: Any) -> None:
-        """Deliver a message, even if its receiver has restarted since."""
-        self.core._deliver(kind, message, self.core.lives[message.node], True)
-
-
-class LateSignals(Alone):
-    """Process whose signals between nodes take up to `longest` seconds."""
+    Usually they take no time.
+    """
 
     longest = 3.0
 
     def run(self) -> None:
-        """See `Alone`."""
-        self.core.direct = Signals(self, self.longest)  # type: ignore[assignment]
-        self.core.counting = False
+        """See `VirtualWorker`."""
+        self.chance, self.last = Streams(5)("late signals"), dict[tuple[int, int], int]()
+        self.core.mail.send = self.send  # type: ignore[method-assign]
         super().run()
 
+    def send(self, now: int, kind: MessageKind, letters: Sequence[Letter]) -> None:
+        """Send signals."""
+        for letter in letters:
+            between = letter.message.sender, letter.to
+            due = now + round(self.chance.uniform(0.0, self.longest) * NS)
+            due = self.last[between] = max(due, self.last.get(between, 0) + 1)
+            self.core.push(due, self.deliver, kind, letter)
 
-def next_due(engine: RealTimeEngine) -> tuple[int, int]:
-    return engine.pending[0][:2]
+    def deliver(self, kind: MessageKind, letter: Letter) -> None:
+        """Deliver a signal, even if its receiver has restarted since."""
+        if self.core.up[letter.to]:
+            self.core._deliver(kind, letter.to, letter.message)
 
 
 def in_virtual_time(
-    monkeypatch: pytest.MonkeyPatch,
-    scenario: gs.Scenario,
-    scheduler: gs.Scheduler,
-    process: type[Alone] = Alone,
+    scenario: gs.Scenario, scheduler: gs.Scheduler, process: type[VirtualWorker] = VirtualWorker
 ) -> gs.Result:
-    monkeypatch.setattr(RealTimeEngine, "clock", lambda self: self.now)
     setup = Setup(
         scenario=scenario,
         scheduler=scheduler,
         processes=1,
-        speedup=1.0,
+        speedup=math.inf,
         modelled=True,
         spin=False,
         kill=False,
         token=b"",
     )
-    coordinator = Instrument(setup, None)
-    worker = process(setup, coordinator)
-    worker.run()
-    coordinator.engine.now = worker.engine.now
-    coordinator.counted = [worker.network.counters.packed()]
-    coordinator.final = [[systems.collect(worker), [0] * 4, [0] * 3, 0, 0.0]]
+    coordinator = VirtualCoordinator(setup, None, process)
+    coordinator.execute()
     return result_of(coordinator)
 
 
@@ -173,35 +109,41 @@ def rigid(asked: float = 1.0) -> gs.Scenario:
     return gs.Scenario(gs.Platform.equal(30, attributes=places), jobs, seed=3)
 
 
-SAME = ("sparrow", "power-of-d", "random-walk-search", "rjss", "WQR-FT", "fair-tree")
-
-
-@pytest.mark.parametrize(
-    ("name", "asked"), [*((name, 1.0) for name in (*SAME, "dgs-asap", "dgs-acap")), ("dgs-asap", 0.3)]
+OWN = {name: {"cutoff": 3000.0} for name in ("hawk", "eagle", "lwl", "dlwl")}
+#: The registered schedulers that can be emulated.
+EMULATED = sorted(
+    name
+    for name, (kind, _) in registered().items()
+    if "interpreted" in kind.node_forms and (not kind.rigid or name.startswith("dgs"))
 )
-def test_emulation_in_virtual_time_equals_simulation(
-    name: str, asked: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scenario = rigid(asked) if name.startswith("dgs") else bags()
-    # of messages at one instant, any may be the first; with these slots that makes no difference
-    scheduler = make_scheduler(name, None if asked == 1 else {"slot": 3.7})
-    emulated = in_virtual_time(monkeypatch, scenario, scheduler)
+FAULTS = gs.Faults.of([3, 17, 3, 8], [50.0, 71.0, 120.0, 90.0], [80.0, 71.0, 125.0, 300.0])
+
+
+@pytest.mark.parametrize("name", EMULATED)
+def test_emulations_in_virtual_time_have_the_digests_of_simulations(name: str) -> None:
+    scenario, scheduler = rigid() if name.startswith("dgs") else bags(), make_scheduler(name, OWN.get(name))
+    emulated = gs.emulate(scenario, scheduler, processes=1, speedup=math.inf)
+    assert validate_result(emulated) == []
+    assert emulated.digest == gs.simulate(scenario, scheduler, nodes="interpreted").digest
+
+
+@pytest.mark.parametrize("name", ["sparrow", "eagle", "work-stealing", "join-shortest-queue"])
+def test_emulations_in_virtual_time_have_the_digests_of_simulations_with_failures(name: str) -> None:
+    scenario, scheduler = bags(faults=FAULTS), make_scheduler(name, OWN.get(name))
+    emulated = in_virtual_time(scenario, scheduler)
     simulated = gs.simulate(scenario, scheduler, nodes="interpreted")
-    for column in ("first_start", "finish", "nodes_used"):
-        assert emulated.applications[column].tolist() == simulated.applications[column].tolist()
-    assert emulated.machines["busy"].tolist() == pytest.approx(simulated.machines["busy"].tolist())
-    moved = [
-        {key: each.facts.get(key, 0) for key in ("extended", "displaced")} for each in (emulated, simulated)
-    ]
-    assert moved[0] == moved[1] and all(moved[0].values()) == (asked < 1)
-    assert emulated.tables.get("placements") == simulated.tables.get("placements")
-    # where the last task has ended, a simulation is over before its machine asks for more
-    assert np.abs(emulated.messages["sent"] - simulated.messages["sent"]).max(initial=0) <= 1
+    assert emulated.digest == simulated.digest and emulated.applications["resubmitted"].sum() > 0
 
 
-def test_table_rows_of_several_processes_are_sorted_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_that_outlast_their_requests_have_the_digest_of_a_simulation() -> None:
+    scheduler = make_scheduler("dgs-asap", {"slot": 3.7})
+    emulated, simulated = in_virtual_time(rigid(0.3), scheduler), gs.simulate(rigid(0.3), scheduler)
+    assert emulated.digest == simulated.digest and emulated.facts["extended"] and emulated.facts["displaced"]
+
+
+def test_table_rows_of_several_processes_are_sorted_by_time() -> None:
     scenario, scheduler = bags(), make_scheduler("random-walk-search")
-    result = in_virtual_time(monkeypatch, scenario, scheduler, Slow)
+    result = in_virtual_time(scenario, scheduler, Slow)
     assert len(result.tables["hosts"]) > 100 and validate_result(result) == []
     assert result.tables["hosts"]["found"].tolist() == sorted(result.tables["hosts"]["found"])
 
@@ -216,7 +158,7 @@ def late_signals(
     )
     scenario = gs.Scenario(gs.Platform.desktop_grid(nodes=20, seed=1), workload, seed=3, faults=faults)
     scheduler = gs.WqrFt(checkpoint_interval=5.0, max_replicas=3)
-    return in_virtual_time(monkeypatch, scenario, scheduler, LateSignals)
+    return in_virtual_time(scenario, scheduler, LateSignals)
 
 
 def test_a_run_is_valid_if_task_copies_start_out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +193,7 @@ def test_recorded_values_become_numbers_as_in_a_simulation(
     monkeypatch: pytest.MonkeyPatch, value: Any
 ) -> None:
     monkeypatch.setattr(Noting, "value", value, raising=False)
-    emulated = in_virtual_time(monkeypatch, bags(), Noting())
+    emulated = in_virtual_time(bags(), Noting())
     assert emulated.tables["seen"]["x"].tolist() == [float(value)] * 6
 
 
@@ -263,16 +205,4 @@ def test_invalid_recorded_values_raise_the_error_of_a_simulation(
     with pytest.raises(gs.SchedulerError) as simulated:
         gs.simulate(bags(), Noting())
     with pytest.raises(gs.SchedulerError, match=re.escape(str(simulated.value))):
-        in_virtual_time(monkeypatch, bags(), Noting())
-
-
-def test_failures_lose_the_same_tasks_as_in_a_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
-    faults = gs.Faults.of([3, 17, 3, 8], [50.0, 71.0, 120.0, 90.0], [80.0, 71.0, 125.0, 300.0])
-    emulated = in_virtual_time(monkeypatch, bags(faults=faults), gs.Sparrow())
-    simulated = gs.simulate(bags(faults=faults), gs.Sparrow())
-    for table, column in (
-        ("applications", "finish"),
-        ("applications", "resubmitted"),
-        ("messages", "dropped"),
-    ):
-        assert emulated.tables[table][column].tolist() == simulated.tables[table][column].tolist()
+        in_virtual_time(bags(), Noting())

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from gridcore.nodes.kinds import MessageKind
 from gridsim import ScenarioError, SchedulerError, array
 from gridsim.emulation import wire
 from gridsim.emulation.wire import Conversation, Fact, Greeting, Kind, decoder_of, frame, message_frame
@@ -20,9 +21,9 @@ from gridsim.support.random_streams import Streams
 
 TOKEN = bytes(range(32))
 KINDS = [
-    Kind(0, "share", 0, 100, {"application": int, "tasks": int}, True, "on_share"),
-    Kind(1, "matrix", 1, 100, {"cells": array(float)}, False, "on_matrix"),
-    Kind(2, "counts", 2, 100, {"counts": array(np.uint16, ndim=1)}, False, "on_counts"),
+    Kind(0, MessageKind("share", 0, 100, {"application": int, "tasks": int}, True, ("on_share",))),
+    Kind(1, MessageKind("matrix", 1, 100, {"cells": array(float)}, False, ("on_matrix",))),
+    Kind(2, MessageKind("counts", 2, 100, {"counts": array(np.uint16, ndim=1)}, False, ("on_counts",))),
 ]
 GREETING = frame(Greeting(TOKEN, 3, 0))
 
@@ -37,7 +38,7 @@ class Server:
 
     def handle(self, talk: Conversation, message: Any) -> None:
         if type(message) is not Fact:
-            next(kind for kind in KINDS if kind.name == message.kind).unpack(message)
+            message = next(kind for kind in KINDS if kind.declared.name == message.kind).unpack(message)
         self.handled.append(message)
 
     def __call__(self) -> Conversation:
@@ -120,19 +121,22 @@ def test_random_bytes_are_never_handled(caplog: pytest.LogCaptureFixture) -> Non
     assert 40 <= len(lines(caplog)) <= 80  # a connection that ends in the middle of a frame needs none
 
 
+#: What all messages begin with: node, sender, due, start, life, move, tasks.
+HEADER = [0, 1, 0, 0, 0, 0, []]
 WRONG = {
-    "an unknown kind": [9, 0, 1, 0, 0, 5, 6],
-    "a missing field": [0, 0, 1, 0, 0, 5],
-    "a further field": [0, 0, 1, 0, 0, 5, 6, 7],
-    "a float for an int": [0, 0, 1, 0, 0, 5, 6.5],
-    "a text for an int": [0, 0, 1, 0, 0, "5", 6],
-    "an int beyond 64 bits": [0, 0, 1, 0, 0, 2**64 - 1, 6],
-    "an array of another length": [1, 0, 1, 0, 0, [[3], b"x" * 16]],
-    "an array of three dimensions": [1, 0, 1, 0, 0, [[1, 1, 1], b"x" * 8]],
-    "an array of a negative length": [1, 0, 1, 0, 0, [[-1, -1], b"x" * 8]],
-    "a huge array": [1, 0, 1, 0, 0, [[2**40, 2**40], b"x" * 8]],
-    "a matrix for a vector": [2, 0, 1, 0, 0, [[2, 2], b"x" * 8]],
-    "elements of 64 bits for 16": [2, 0, 1, 0, 0, [[2], b"x" * 16]],
+    "an unknown kind": [9, *HEADER, 5, 6],
+    "a text for a node": [0, "0", *HEADER[1:], 5, 6],
+    "a missing field": [0, *HEADER, 5],
+    "a further field": [0, *HEADER, 5, 6, 7],
+    "a float for an int": [0, *HEADER, 5, 6.5],
+    "a text for an int": [0, *HEADER, "5", 6],
+    "an int beyond 64 bits": [0, *HEADER, 2**64 - 1, 6],
+    "an array of another length": [1, *HEADER, [[3], b"x" * 16]],
+    "an array of three dimensions": [1, *HEADER, [[1, 1, 1], b"x" * 8]],
+    "an array of a negative length": [1, *HEADER, [[-1, -1], b"x" * 8]],
+    "a huge array": [1, *HEADER, [[2**40, 2**40], b"x" * 8]],
+    "a matrix for a vector": [2, *HEADER, [[2, 2], b"x" * 8]],
+    "elements of 64 bits for 16": [2, *HEADER, [[2], b"x" * 16]],
 }
 
 
@@ -152,9 +156,7 @@ def test_an_incomplete_greeting_closes_the_connection_after_a_timeout(
 
 
 def test_a_greeting_may_come_in_pieces() -> None:
-    good = message_frame(
-        KINDS[0].type(node=1, sender=2, _due=3, _move=0, _tasks=((0, 6),), application=5, tasks=6), "share"
-    )
+    good = message_frame(KINDS[0].pack(1, message(0, application=5, tasks=6), 3, tasks=((0, 6),)), "share")
     every = GREETING + good
     server = talk(*(every[k : k + 1] for k in range(len(every))), STRANGE["oversized"], wait=0.0005)
     assert [message.tasks for message in server.handled] == [6]
@@ -181,26 +183,34 @@ def test_the_oldest_connections_are_closed_if_too_many_send_no_greeting(
 
 
 def test_fields_may_have_the_names_that_msgspec_uses() -> None:
-    kind = Kind(0, "x", 0, 100, {"type": int, "tag": int, "cls": int}, False, "on_x")
-    sent = kind.type(node=1, sender=2, _due=3, _move=0, _tasks=(), type=5, tag=6, cls=7)
-    assert decoder_of([kind]).decode(message_frame(sent, "x")[4:]).type == 5
+    kind = Kind(0, MessageKind("x", 0, 100, {"type": int, "tag": int, "cls": int}, False, ("on_x",)))
+    sent = kind.type(node=1, sender=2, _due=3, _start=3, _life=0, _move=0, _tasks=(), type=5, tag=6, cls=7)
+    assert kind.unpack(decoder_of([kind]).decode(message_frame(sent, "x")[4:])).type == 5
 
 
 def test_arrays_up_to_the_size_limit_arrive_unchanged() -> None:
     cells = np.arange(6.0).reshape(2, 3)
-    sent = KINDS[1].type(node=1, sender=2, _due=3, _move=0, _tasks=(), **KINDS[1].pack({"cells": cells}))
-    come = decoder_of(KINDS).decode(message_frame(sent, "matrix")[4:])
-    KINDS[1].unpack(come)
-    assert (come.cells == cells).all() and not come.cells.flags.writeable
-    packed = KINDS[2].pack({"counts": np.array([3, 65535], np.uint16)})
-    come = decoder_of(KINDS).decode(
-        message_frame(KINDS[2].type(node=1, sender=2, _due=3, _move=0, _tasks=(), **packed), "counts")[4:]
-    )
-    KINDS[2].unpack(come)
+    come = there_and_back(1, cells=cells)
+    assert (come.cells == cells).all() and not come.cells.flags.writeable and come.sender == 2
+    come = there_and_back(2, counts=np.array([3, 65535], np.uint16))
     assert come.counts.dtype == np.uint16 and come.counts.tolist() == [3, 65535]
     with pytest.raises(SchedulerError, match="at most"):
-        packed = KINDS[1].pack({"cells": np.zeros(2**18)})
-        message_frame(KINDS[1].type(node=1, sender=2, _due=3, _move=0, _tasks=(), **packed), "matrix")
+        there_and_back(1, cells=np.zeros(2**18))
+
+
+def message(number: int, **fields: Any) -> Any:
+    """Return a message of a kind as a node sends it."""
+    made = KINDS[number].declared.type()
+    for name, value in {"sender": 2, **fields}.items():
+        setattr(made, name, value)
+    return made
+
+
+def there_and_back(number: int, **fields: Any) -> Any:
+    """Return a message as it comes."""
+    kind = KINDS[number]
+    sent = message_frame(kind.pack(1, message(number, **fields), 3), kind.declared.name)
+    return kind.unpack(decoder_of(KINDS).decode(sent[4:]))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "localhost", "192.168.0.1"])

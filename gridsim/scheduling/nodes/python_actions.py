@@ -110,7 +110,7 @@ class PythonActions(BoardActions):
         self.by_name = {kind.name: kind for kind in self.kinds}
         self.local = LocalMail([kind for kind in self.kinds if kind.number < 0], nodes)
         numbered = sorted((kind for kind in self.kinds if kind.number >= 0), key=lambda kind: kind.number)
-        self.mail = Mail(links, numbered, observe)
+        self.mail = self.make_mail(links, numbered, observe)
         self.outbox: dict[str, list[Letter]] = {kind.name: [] for kind in numbered}
         self.read_only_reason = ""  # why nodes cannot act now
         self.is_observed = False  # whether a column of `Observe` reads nodes
@@ -124,6 +124,12 @@ class PythonActions(BoardActions):
         self.acting: dict[str, set[int]] = {"reorder": set(), "start": set(), "end": set(), "idle": set()}
         #: Machine -> application -> completed tasks that no node has read.
         self.unread_completions: dict[int, dict[int, int]] = {}
+
+    def make_mail(
+        self, links: Links, kinds: list[MessageKind], observe: Callable[..., None] | None
+    ) -> Mail:
+        """Make what carries messages of `kinds`, which are in the order of their numbers."""
+        return Mail(links, kinds, observe)
 
     def error(self, node: int, text: str) -> Exception:
         """Return an error that `node` causes now."""
@@ -228,6 +234,12 @@ class PythonActions(BoardActions):
         self._record("publish", {**about, "value" if name == "values" else name: value})
         super().publish_number(row, column, value, falling)
 
+    def add_number(self, row: int, column: int, delta: float, is_last: bool) -> None:
+        """Add to a shown number; `is_last` ends an addition."""
+        assert self.board is not None
+        self._record("add", {"node": row, "delta": delta}, self.board.numbers[column])
+        super().add_number(row, column, delta, is_last)
+
     # -- machines ---------------------------------------------------------------------------------------
 
     def queue(self, machine: int) -> tuple[Integers, Integers, int, int]:
@@ -319,10 +331,10 @@ class PythonActions(BoardActions):
             self._record("take", {"application": application, "tasks": count})
         return count
 
-    def _record(self, entry: str, fields: Mapping[str, float]) -> None:
+    def _record(self, entry: str, fields: Mapping[str, float], name: str = "") -> None:
         """Report what a recorded node does."""
         if self.recorder is not None:
-            self.recorder.add(entry, fields)
+            self.recorder.add(entry, fields, name)
 
     # -- timers -----------------------------------------------------------------------------------------
 
@@ -524,7 +536,7 @@ class PythonActions(BoardActions):
         """Return a message that `node` sends, and its kind; its tasks are no longer those of `node`."""
         kind = self._declared_kind(node, to, name, fields, is_local=False)
         message = self._message(node, kind, fields)
-        nbytes = kind.nbytes if kind.size is None else self._size_of(node, kind, message)
+        nbytes = self.size_of(node, kind, message)
         if kind.application_at >= 0 and message.application not in self.holdings[node]:
             raise self.error(
                 node, f"sends {name!r} with application {message.application}, which it does not know"
@@ -601,8 +613,10 @@ class PythonActions(BoardActions):
             setattr(message, name, self.convert(declared, fields[name], node, name))
         return message
 
-    def _size_of(self, node: int, kind: MessageKind, message: Any) -> int:
-        """Return the bytes of a message whose size depends on its fields."""
+    def size_of(self, node: int, kind: MessageKind, message: Any) -> int:
+        """Return the size of a message of `node`, bytes."""
+        if kind.size is None:
+            return kind.nbytes
         names = kind.fields[: kind.request_at] if kind.request_at >= 0 else kind.fields
         fields = {name: getattr(message, name) for name in names}
         nbytes: int = self.convert(int, kind.size(**fields), node, f"the size of {kind.name!r} in bytes")

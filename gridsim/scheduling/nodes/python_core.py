@@ -171,7 +171,7 @@ class PythonCore(PythonActions):
                 self.flush()
             if self.finished:
                 return self.now
-            at = self._next_instant()
+            at = self.next_instant()
             if self.sample_at < min(at, self.limit) < NEVER:
                 self._run_sampler(min(at, self.limit))
             if at > self.limit or at == NEVER:
@@ -235,7 +235,7 @@ class PythonCore(PythonActions):
     def exhausted(self) -> bool:
         """Whether there are no more events."""
         self.limit = NEVER
-        return not self.has_unsent and self._next_instant() == NEVER
+        return not self.has_unsent and self.next_instant() == NEVER
 
     def _reach(self, now: int) -> None:
         """Advance the clock to an event of the engine at `now` ns."""
@@ -250,12 +250,12 @@ class PythonCore(PythonActions):
         """Resubmit lost tasks at the home nodes of their submitters; timers of this instant fire, too."""
         self.enter(now)
         for index, count in zip(applications.tolist(), tasks.tolist(), strict=True):
-            self._submit(index, count, "on_lost")
+            self.submit(index, count, "on_lost")
         self._continue_wave()
 
     def give(self, node: int, application: int, tasks: int) -> None:
         """Release `tasks` tasks at `node` now, even if it is down; its messages are then lost."""
-        self._give(node, application, tasks, "on_release")
+        self.hand_over(node, application, tasks, "on_release")
 
     def receive(self, sender: int, kind: str, fields: dict[str, Any], now: int) -> None:
         """Deliver a message to `only_node` at `now` ns, from a node that does not exist.
@@ -355,16 +355,27 @@ class PythonCore(PythonActions):
 
     # -- due events -------------------------------------------------------------------------------------
 
-    def _next_instant(self) -> int:
+    def next_instant(self) -> int:
         """Return the instant (ns) of the next event; `NEVER` if there is none."""
-        if any(self.acting.values()):
-            self.mail.advance(self.now)
-            return self.now
-        first = min(self.timers.first(), self.turns.first(), self.local.first(), self.queues.next_change())
-        if self.released < len(self.release):
-            first = min(first, self.release[self.released])
+        first = self.next_own_instant()
         # the network must not run beyond the next event, whose messages may arrive before those under way
         return min(first, self.mail.advance(min(first, self.limit)))
+
+    def next_own_instant(self) -> int:
+        """Return the instant (ns) of the next event that is not the arrival of a message, else `NEVER`."""
+        if any(self.acting.values()):
+            return self.now
+        return min(
+            self.timers.first(),
+            self.turns.first(),
+            self.local.first(),
+            self.queues.next_change(),
+            self.next_release(),
+        )
+
+    def next_release(self) -> int:
+        """Return the instant (ns) of the next release; `NEVER` if there is none."""
+        return self.release[self.released] if self.released < len(self.release) else NEVER
 
     def _due_phase(self) -> Phase:
         """Return the first phase of this instant with a due event."""
@@ -372,14 +383,11 @@ class PythonCore(PythonActions):
             return Phase.DELIVERIES
         if any(self.acting.values()) or self.turns.first() <= self.now:
             return Phase.ACTS
-        if self._release_is_due() or self.timers.first() <= self.now:
+        if min(self.next_release(), self.timers.first()) <= self.now:
             return Phase.RELEASES_AND_TIMERS
         if self.mail.next_direct(self.now, instant_only=False) is not None:
             return Phase.RELEASES_AND_TIMERS
         return Phase.END
-
-    def _release_is_due(self) -> bool:
-        return self.released < len(self.release) and self.release[self.released] <= self.now
 
     def _collect_ends(self) -> None:
         """Collect the machines that have become idle or ended a task."""
@@ -520,20 +528,24 @@ class PythonCore(PythonActions):
         while (kind := self.mail.next_direct(self.now, instant_only=False)) is not None:
             self._take_direct(kind)
             is_direct = True
-        if self._release_is_due():
-            first = self.released
-            while self._release_is_due():
-                self.released += 1
-            node = self.release_nodes[self.submitter[first]]
-            self._count("on_release", node, self.released - first)
-            for index in range(first, self.released):
-                self._submit(index, self.tasks[index], "on_release")
+        if self.next_release() <= self.now:
+            self.take_releases()
             self._drain()
         elif not is_direct:
             for timer in self.timers.due(self.now):
                 self._count(timer.name, timer.node)
                 if self.timers.fire(timer):
                     self._fire(timer)
+
+    def take_releases(self) -> None:
+        """Release the applications that are due."""
+        first = self.released
+        while self.next_release() <= self.now:
+            self.released += 1
+        node = self.release_nodes[self.submitter[first]]
+        self._count("on_release", node, self.released - first)
+        for index in range(first, self.released):
+            self.submit(index, self.tasks[index], "on_release")
 
     def _fire(self, timer: NodeTimer) -> None:
         """Call the handler of a timer."""
@@ -550,17 +562,18 @@ class PythonCore(PythonActions):
         if self.handles(node, "on_timer"):
             self.call(node, "on_timer", name, *([value] if self.handles(node, "value") else []))
 
-    def _submit(self, index: int, tasks: int, handler: str) -> None:
+    def submit(self, index: int, tasks: int, handler: str) -> None:
         """Give tasks to the node for releases at their submitter; if it is down, at the next machine."""
         machines, submitter = len(self.release_nodes), self.submitter[index]
         for k in range(machines):
             node = self.release_nodes[(submitter + k) % machines]
             if self.up[node]:
-                self._give(node, index, tasks, handler)
+                self.hand_over(node, index, tasks, handler)
                 return
         self.report_lost(index, tasks, -1)
 
-    def _give(self, node: int, index: int, tasks: int, handler: str) -> None:
+    def hand_over(self, node: int, index: int, tasks: int, handler: str) -> None:
+        """Hand tasks over to `node`, which must place them."""
         self.hold(node, index, tasks)
         if not self.handles(node, handler):
             raise self._missing_handler(node, "tasks were submitted", "on_release")

@@ -49,13 +49,12 @@ def test_pigeon_has_the_same_results_compiled(pigeon: Any, faults: gs.Faults | N
 
 @pytest.mark.parametrize("faults", [None, FAULTS])
 def test_pigeon_has_the_same_results_emulated(
-    pigeon: Any, faults: gs.Faults | None, monkeypatch: pytest.MonkeyPatch
+    pigeon: Any, faults: gs.Faults | None
 ) -> None:
     scheduler = pigeon(size=7, cutoff=2e4, patience=100.0)
-    emulated = in_virtual_time(monkeypatch, scenario(faults=faults), scheduler)
+    emulated = in_virtual_time(scenario(faults=faults), scheduler)
     simulated = gs.simulate(scenario(faults=faults), scheduler, nodes="interpreted")
-    for column in ("first_start", "finish", "resubmitted", "nodes_used"):
-        assert emulated.applications[column].tolist() == simulated.applications[column].tolist()
+    assert emulated.digest == simulated.digest
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="emulate needs fork")

@@ -1,0 +1,272 @@
+"""The messages of the nodes of one process: those between machines go over a socket."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gridcore.common.state import NEVER
+from gridcore.nodes.kinds import MessageKind
+from gridsim.emulation.network import Counters
+from gridsim.emulation.tasks import Parts, TaskSet, count_of
+from gridsim.emulation.wire import Kind, Message_
+from gridsim.scheduling.nodes.python_mail import Letter, Mail
+from gridsim.support.clock import NS
+
+if TYPE_CHECKING:
+    from gridsim.emulation.core import EmulatedCore
+
+_GOLDEN = 0x9E3779B97F4A7C15
+#: The life of the receiver of a message that is lost.
+_LOST = -1
+#: A message on its way to a node: when it is due (ns), its number here, the node, in which life of its machine
+#: it is to arrive, whether it comes from another machine, and itself.
+_Arrival = tuple[int, int, int, int, bool, Any]
+
+
+class EmulatedMail(Mail):
+    """Carries the messages of one process.
+
+    With the modelled network, the sender computes when the head of a message arrives, and the receiver lets it
+    through its interface.  With a wall clock, messages of deferred kinds are drained when they arrive.
+
+    Parameters
+    ----------
+    core
+        The core of the process.
+    kinds
+        The kinds by their number.
+
+    Attributes
+    ----------
+    wire
+        Name -> the kind on the wire.
+    behind
+        Of messages that came after they were due: how many, by how many ns in all, and at most.
+    counting
+        Whether messages are counted.
+    """
+
+    def __init__(self, core: EmulatedCore, kinds: Sequence[MessageKind]) -> None:
+        self.core, self.process, self.engine = core, core.process, core.process.engine
+        self.counters: Counters = self.process.network.counters
+        super().__init__(self.process.network.links, kinds)
+        self.wire = {kind.name: Kind(tag, kind) for tag, kind in enumerate(kinds)}
+        self.behind, self.counting = [0, 0, 0], True
+        network = self.process.network.network
+        self.jitter, self.latency = round(network.jitter * NS), round(network.latency * NS)
+        self.has_interfaces = network.interfaces == "fifo"
+        level_of = self.process.network.level_of
+        self.level_of: list[int] = [0] * len(core.is_local) if level_of is None else level_of.tolist()
+        self.seed = self.process.network.seed + self.process.number * _GOLDEN
+        self.deferred = [kind for kind in self.through_links if self.links.is_deferred(kind.number)]
+        self.through_links = [kind for kind in self.through_links if kind not in self.deferred]
+        self._number = self._sent = 0  # number of messages so far, and of those that the network carries
+        self._arrivals: dict[str, list[_Arrival]] = {kind.name: [] for kind in kinds}  # heaps
+        #: Of heads on their way to an interface: when they arrive (ns), their number, the machine and its life
+        #: that they have left, and when (ns), and the rest; a heap.
+        self._heads: list[tuple[int, int, MessageKind, tuple[int, int, int], _Arrival]] = []
+        self._dropped: list[tuple[MessageKind, int, Any]] = []
+
+    # -- sending ----------------------------------------------------------------------------------------
+
+    def send(self, now: int, kind: MessageKind, letters: Sequence[Letter]) -> None:
+        """Send messages of one kind, in order."""
+        for letter in letters:
+            self._send(now, kind, letter)
+
+    def _send(self, now: int, kind: MessageKind, letter: Letter) -> None:
+        sender, to = letter.message.sender, letter.to
+        here, there, links = self.core.machines[sender], self.core.machines[to], self.counters
+        is_outside, start, due = here != there, now, now
+        self._sent += kind.delay < 0
+        if kind.delay > 0:
+            due = self.engine.clock() + kind.delay
+        elif is_outside and kind.delay < 0:
+            start, due = self._departure(here, letter.nbytes)
+        if is_outside and self.counting and kind.is_counted:
+            links.count(kind.number, letter.nbytes, self.level_of[sender], here)
+        if self.core.is_local[to] and (kind.delay == 0 or not is_outside):
+            self._add(kind, (due, self._next_number(), to, links.life(there), is_outside, letter.message))
+            return
+        process, move = self.core.process_of[to], 0
+        tasks: Parts = ()
+        if kind.moves_tasks:
+            application = letter.message.application
+            tasks = self.core.hands[application].take(letter.message.tasks)
+            move = self.process.open(application, tasks, process)
+            if not move:  # the process is down
+                self.core.hands[application].add(tasks)
+                if is_outside and self.counting:
+                    links.drop(kind.number)
+                self.core.report_lost(application, letter.message.tasks, to)
+                return
+        packed = self.wire[kind.name].pack(
+            to, letter.message, due, start=start, life=links.life(here), move=move, tasks=tasks
+        )
+        self.process.post(kind, packed, process)
+
+    def _next_number(self) -> int:
+        self._number += 1
+        return self._number
+
+    def _departure(self, machine: int, nbytes: int) -> tuple[int, int]:
+        """Return when a message leaves that a machine sends now, and when its head arrives, ns."""
+        now, latency, links = self.engine.clock(), self.latency, self.counters
+        if not self.process.modelled:
+            return now, now
+        if self.jitter:
+            latency += self._drawn_jitter()
+        transmission = links.transmission_time(nbytes)
+        if not self.has_interfaces:
+            return now, now + latency + transmission
+        start = max(now, links.up_free[machine])
+        links.up_free[machine] = start + transmission
+        return start, start + latency
+
+    def _drawn_jitter(self) -> int:
+        """Return the jitter of the latest message, ns, as `gridcore.network.transit` draws it (SplitMix64)."""
+        x = (self.seed + self._sent * _GOLDEN) % 2**64
+        x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
+        return (x ^ x >> 31) % (2 * self.jitter + 1) - self.jitter
+
+    # -- what comes from other processes ----------------------------------------------------------------
+
+    def come(self, packed: Message_) -> None:
+        """Take a message that has come over a socket; raises ValidationError for what cannot be."""
+        core, node, tasks = self.core, packed.node, packed._tasks
+        kind = core.by_name[packed.kind]  # type: ignore[attr-defined]
+        name = kind.name
+        if not 0 <= node < core.nodes or not core.is_local[node] or not 0 <= packed.sender < core.nodes:
+            raise msgspec.ValidationError(f"a message {name!r} from {packed.sender} to node {node}")
+        message = self.wire[name].unpack(packed)
+        if kind.application_at >= 0 and not 0 <= message.application < len(core.submitter):
+            raise msgspec.ValidationError(f"a message {name!r} of application {message.application}")
+        limit = core.tasks[message.application] if kind.moves_tasks else 0
+        is_valid = all(0 <= first < end <= limit for first, end in tasks)
+        if not is_valid or (kind.moves_tasks and message.tasks != count_of(tasks)):
+            raise msgspec.ValidationError(f"a message {name!r} with tasks {tasks[:4]}")
+        if packed._move:
+            self.process.tell("shut", packed._move)
+        if tasks:
+            core.hands.setdefault(message.application, TaskSet()).add(tasks)
+        now, due = self.engine.clock(), packed._due
+        here, there = core.machines[message.sender], core.machines[node]
+        is_outside, links = here != there, self.counters
+        is_modelled = is_outside and self.process.modelled
+        if due < now and is_modelled and kind.delay != 0:
+            self.behind[0] += 1
+            self.behind[1] += now - due
+            self.behind[2] = max(self.behind[2], now - due)
+        number = self._next_number()
+        life = links.life(there)
+        arrival = max(due, now), number, node, life, is_outside, message
+        if is_modelled and self.has_interfaces and kind.delay < 0:
+            departure = here, packed._life, packed._start
+            heappush(self._heads, (arrival[0], number, kind, departure, arrival))
+        else:
+            self._add(kind, arrival)
+
+    # -- receiving --------------------------------------------------------------------------------------
+
+    def _add(self, kind: MessageKind, arrival: _Arrival) -> None:
+        heappush(self._arrivals[kind.name], arrival)
+        if kind in self.deferred and not self.process.is_alone:
+            self.core.push(arrival[0], _no_call)  # the core drains after whatever comes from outside
+
+    def _first_arrival(self, kinds: Sequence[MessageKind]) -> int:
+        return min((each[0][0] for kind in kinds if (each := self._arrivals[kind.name])), default=NEVER)
+
+    def advance(self, limit: int) -> int:
+        """Let heads up to `limit` ns through the interfaces; return when the next message arrives, ns.
+
+        That may be the arrival of a head, which is not a message yet.
+        """
+        first = min(self.next_delivery(), self._first_arrival(self.direct))
+        while self._heads and self._heads[0][0] <= min(limit, first):
+            due, _, kind, (source, source_life, start), arrival = heappop(self._heads)
+            _, number, node, life, is_outside, message = arrival
+            machine, links = self.core.machines[node], self.counters
+            if due >= links.end_of_life(machine, life) or start > links.end_of_life(source, source_life):
+                life = _LOST  # which is reported when the head would have arrived
+            else:
+                transmission = links.transmission_time(self.core.size_of(node, kind, message))
+                due = links.down_free[machine] = max(due, links.down_free[machine]) + transmission
+            self._add(kind, (due, number, node, life, is_outside, message))
+            first = min(first, NEVER if kind in self.deferred else due)
+        return min(first, self._heads[0][0] if self._heads else NEVER)
+
+    def next_delivery(self) -> int:
+        """Return the instant (ns) of the next known delivery that is not direct."""
+        return self._first_arrival(self.through_links)
+
+    def take(self, kind: MessageKind, now: int) -> list[tuple[int, Any]]:
+        """Return (receiver, message) of the messages of `kind` that have arrived, by receiver and order."""
+        arrived = sorted(self._arrived(kind, now), key=lambda arrival: (arrival[2], arrival[1]))
+        return [found for arrival in arrived for found in self._delivered(kind, arrival)]
+
+    def _arrived(self, kind: MessageKind, now: int) -> list[_Arrival]:
+        """Return the messages of `kind` that have arrived, in order of time."""
+        arrivals, arrived = self._arrivals[kind.name], []
+        while arrivals and arrivals[0][0] <= now:
+            arrived.append(heappop(arrivals))
+        return arrived
+
+    def next_direct(self, now: int, *, instant_only: bool) -> MessageKind | None:
+        """Return the kind of the first direct message that has arrived; None if there is none."""
+        arrived = [
+            (arrivals[0][:2], kind)
+            for kind in self.direct
+            if (arrivals := self._arrivals[kind.name]) and arrivals[0][0] <= now
+            if not (instant_only and kind.delay > 0)
+        ]
+        return min(arrived, key=lambda entry: entry[0])[1] if arrived else None
+
+    def take_direct(self, kind: MessageKind) -> list[tuple[int, Any]]:
+        """Return (receiver, message) of the first direct message of `kind`, or nothing if it was dropped."""
+        return self._delivered(kind, heappop(self._arrivals[kind.name]))
+
+    def _delivered(self, kind: MessageKind, arrival: _Arrival) -> list[tuple[int, Any]]:
+        """Return (receiver, message) of a message that has arrived; nothing if its receiver has failed."""
+        due, _, node, life, is_outside, message = arrival
+        machine = self.core.machines[node]
+        end = self.counters.end_of_life(machine, life) if life != _LOST else due
+        if due >= end or (end == NEVER and not self.core.up[node]):
+            self._drop(kind, node, message, is_outside)
+            return []
+        if is_outside and self.counting and kind.is_counted:
+            nbytes = self.core.size_of(node, kind, message)
+            self.counters.got(kind.number, nbytes, machine)
+        return [(node, message)]
+
+    def _drop(self, kind: MessageKind, node: int, message: Any, is_outside: bool) -> None:
+        if is_outside and self.counting:
+            self.counters.drop(kind.number)
+        self._dropped.append((kind, node, message))
+
+    def dropped(self) -> list[tuple[MessageKind, int, Any]]:
+        """Return (kind, receiver, message) of the messages that have been dropped since the last call."""
+        dropped, self._dropped = self._dropped, []
+        return dropped
+
+    def drain(self, now: int) -> list[tuple[MessageKind, int, Any]]:
+        """Return (kind, receiver, message) of the deferred messages that have arrived, by machine and time."""
+        return [
+            (kind, node, message)
+            for kind in self.deferred
+            for arrival in sorted(self._arrived(kind, now), key=self._place_in_drain)
+            for node, message in self._delivered(kind, arrival)
+        ]
+
+    def _place_in_drain(self, arrival: _Arrival) -> tuple[int, int, bool]:
+        """Return what orders deferred messages; of equals, those that have passed an interface are last."""
+        due, _, node, _, is_outside, _ = arrival
+        return self.core.machines[node], due, is_outside and self.has_interfaces
+
+
+def _no_call() -> None:
+    """Do nothing."""

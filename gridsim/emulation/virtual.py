@@ -1,0 +1,100 @@
+"""An emulation with a virtual clock: one process, without sockets and without waiting.
+
+All else is as in real time: messages are encoded and decoded, the process reports to the coordinator, and the
+coordinator makes the result.  That has the digest of a simulation.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+
+from gridcore.common.state import NEVER
+from gridcore.nodes.kinds import MessageKind
+from gridsim.emulation import systems
+from gridsim.emulation.coordinator import Coordinator
+from gridsim.emulation.part import Setup
+from gridsim.emulation.tasks import Parts
+from gridsim.emulation.wire import message_frame
+from gridsim.emulation.worker import Worker
+
+
+class VirtualWorker(Worker):
+    """The only process, which the coordinator runs itself."""
+
+    def __init__(self, setup: Setup, coordinator: VirtualCoordinator) -> None:
+        self.coordinator = coordinator
+        super().__init__(setup, 0, 0)
+        self.outbox[0] = bytearray()
+
+    def stop(self) -> None:
+        """End the run after the present wave."""
+        self.core.finished = True
+
+    def tell(self, name: str, *values: Any) -> None:
+        """Report to the coordinator at once."""
+        self.coordinator.engine.now = self.engine.now
+        name, *values = msgspec.msgpack.decode(msgspec.msgpack.encode((name, *values)))
+        self.coordinator.records[name](0, *values)
+
+    def post(self, kind: MessageKind, message: Any, to: int) -> None:
+        """Deliver a message."""
+        self.core.come(self.decoder.decode(message_frame(message, kind.name)[4:]))
+
+    def give(self, node: int, application: int, tasks: int, handler: str) -> None:
+        """Give tasks to a node at once."""
+        self.core.get(node, application, self.coordinator.free[application].take(tasks), handler)
+
+    def run(self) -> None:
+        """Handle all events in order of time, until the run ends."""
+        core, engine = self.core, self.engine
+        for index, at in enumerate(core.release):
+            core.push(at, core.submit, index, core.tasks[index], "on_release")
+        while not engine.ended and (due := engine.next_instant()) < NEVER:
+            self.coordinator.check_limit(due)
+            engine.handle(due)
+        end = core.now  # that of the last event; a head of a message is none
+        core.drain(end)
+        core.mail.counting = False
+        core.queues.finish()  # type: ignore[attr-defined]
+        engine.now = self.coordinator.engine.now = end
+
+
+class VirtualCoordinator(Coordinator):
+    """A coordinator that only records: the process releases applications, and what was lost, itself.
+
+    Parameters
+    ----------
+    worker
+        The class of the process.
+    """
+
+    def __init__(
+        self, setup: Setup, time_limit: float | None, worker: type[VirtualWorker] = VirtualWorker
+    ) -> None:
+        super().__init__(setup, time_limit)
+        self.worker = worker(setup, self)
+
+    def stop(self) -> None:
+        """End the run after the present wave."""
+        self.worker.stop()
+
+    def task_lost(self, application: int, tasks: Parts, node: int = -1) -> None:
+        """Have tasks that are lost, until the process releases them again."""
+        self.free[application].add(tasks)
+
+    def execute(self) -> None:
+        """Run to the end."""
+        worker, started, busy = self.worker, time.perf_counter(), time.process_time()
+        try:
+            worker.run()
+        except Exception as error:
+            worker.policy.explain(error)
+            raise
+        self.engine.ended, self.seconds = worker.engine.ended, time.perf_counter() - started
+        self.outages, self.policy.resubmitted = worker.outages, worker.policy.resubmitted
+        self.counted = [worker.network.counters.packed()]
+        seconds, late, behind = time.process_time() - busy, [0.0] * 4, [0] * 3
+        self.final = [[systems.collect(worker), late, behind, worker.engine.events, seconds]]
