@@ -390,6 +390,9 @@ cdef class IntSet(KeyedContainer):
         return map_at(&self.head, integer(k, "index"), 1)[0]
 
 
+_NO_DEFAULT = object()
+
+
 @cython.final
 @cython.no_gc
 @cython.auto_pickle(False)
@@ -430,8 +433,10 @@ cdef class IntMap(KeyedContainer):
         cdef const long long* row = map_find(&self.head, integer(key, "key"), self.columns.words)
         return default if row == NULL else self.columns._values(row)
 
-    def pop(self, key: int) -> Any:
-        """Remove a key and return its value; raise KeyError if it is not there."""
+    def pop(self, key: int, default: Any = _NO_DEFAULT) -> Any:
+        """Remove a key and return its value; if it is not there, return `default`, or raise KeyError without one."""
+        if default is not _NO_DEFAULT and key not in self:
+            return default
         value = self[key]
         del self[key]
         return value

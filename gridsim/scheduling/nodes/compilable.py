@@ -215,6 +215,7 @@ _REPLACEMENTS = {
     "the node, or decorate it with numba.njit",
     r"Untyped global name '(\w+)'.*": r"Numba does not support \1 of Python",
     r"No implementation of function .*": r"Numba does not support \g<0> of Python or NumPy",
+    r"AssertionError: Implementation function .*": "Numba does not support this call of Python or NumPy",
     r"Cannot unify (.+?) and (.+?) for '([^.']+).*": r"\3 is \1 at one place and \2 at another",
     r"Can't unify return type from the following types: (.*)": r"it returns values of different types: \1",
     r"AttributeError: 'NoneType' .* 'args'": "an array cannot hold the values assigned to it",

@@ -15,6 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils, imputils
 from numba.core.datamodel import models
+from numba.core.inline_closurecall import length_of_iterator
 from numba.core.typing import signature, templates
 from numba.extending import lower_builtin, register_model
 
@@ -105,10 +106,16 @@ _METHODS: dict[
 ] = {}
 
 
-def _method(kinds: tuple[type, ...], name: str, arguments: Any, result: Any) -> Callable[[Any], Any]:
+#: (class of the container, method) -> number of the last arguments that a call may leave out
+_OPTIONAL: dict[tuple[type, str], int] = {}
+
+
+def _method(
+    kinds: tuple[type, ...], name: str, arguments: Any, result: Any, optional: int = 0
+) -> Callable[[Any], Any]:
     def register(lower: Any) -> Any:
         for kind in kinds:
-            _METHODS[kind, name] = (arguments, result, lower)
+            _METHODS[kind, name], _OPTIONAL[kind, name] = (arguments, result, lower), optional
         _lower_calls(name)
         return lower
 
@@ -155,8 +162,13 @@ class _ContainerMethods(templates.AttributeTemplate):
 
             def generic(self, args: Any, kws: Any) -> Any:
                 expected, path = arguments(container), f"{kind.__name__}.{attr}"
-                if kws or len(args) != len(expected):
-                    raise NotCompiled(f"{path} takes {len(expected)} values by position, not by name")
+                optional = _OPTIONAL.get((kind, attr), 0)
+                if kws:
+                    raise NotCompiled(f"{path} takes values by position, not by name, in compiled nodes")
+                if not len(expected) - optional <= len(args) <= len(expected):
+                    counts = " or ".join(map(str, range(len(expected) - optional, len(expected) + 1)))
+                    raise NotCompiled(f"{path} takes {counts} values, got {len(args)}")
+                expected = expected[: len(args)]
                 for argument, value in zip(expected, args, strict=True):
                     if not isinstance(argument, types.BaseTuple):
                         _as_number(f"a value of {path}", argument, value)
@@ -234,7 +246,11 @@ def _set_pop(context: Any, builder: Any, container: Any, core_context: Any, head
     return builder.load(row)
 
 
-@_method((IntMap,), "get", lambda container: [types.int64, _row_type(container)], _row_type)
+def _key_and_default(container: Any) -> list[Any]:
+    return [types.int64, _row_type(container)]
+
+
+@_method((IntMap,), "get", _key_and_default, _row_type)
 def _map_get(
     context: Any, builder: Any, container: Any, core_context: Any, head: Any, key: Any, default: Any
 ) -> Any:
@@ -245,10 +261,15 @@ def _map_get(
     return builder.load(out)
 
 
-@_method((IntMap,), "pop", _key_argument, _row_type)
-def _map_pop(context: Any, builder: Any, container: Any, core_context: Any, head: Any, key: Any) -> Any:
-    row = call_checked(context, builder, core_context, "map_get", _WORDS, head, key, _words(container))
-    value = _load_row(context, builder, container, row)
+@_method((IntMap,), "pop", _key_and_default, _row_type, optional=1)
+def _map_pop(
+    context: Any, builder: Any, container: Any, core_context: Any, head: Any, key: Any, *default: Any
+) -> Any:
+    if default:
+        value = _map_get(context, builder, container, core_context, head, key, *default)
+    else:
+        row = call_checked(context, builder, core_context, "map_get", _WORDS, head, key, _words(container))
+        value = _load_row(context, builder, container, row)
     call_unchecked(builder, core_context, "map_discard", I64, head, key, _words(container))
     return value
 
@@ -276,6 +297,7 @@ def _count(builder: Any, container: ContainerType, head: Any) -> Any:
 
 _infer(len, lambda container: signature(types.int64, container))
 _infer(bool, lambda container: signature(types.boolean, container))
+_infer(operator.not_, lambda container: signature(types.boolean, container))
 
 
 @lower_builtin(len, ContainerType)
@@ -289,11 +311,22 @@ def _truth(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.icmp_signed(">", count, ir.Constant(I64, 0))
 
 
+@lower_builtin(operator.not_, ContainerType)
+def _is_empty(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.not_(_truth(context, builder, sig, args))
+
+
+def item_type(container: ContainerType) -> Any:
+    """Return the type of ``container[k]``."""
+    return types.int64 if container.kind is IntSet else _row_type(container)
+
+
 def _infer_item(container: Any, index: Any) -> Any:
-    result = types.int64 if container.kind is IntSet else _row_type(container)
     name = "key" if container.kind is IntMap else "index"
     return signature(
-        result, container, _as_number(f"{name} of {container.kind.__name__}", types.int64, index)
+        item_type(container),
+        container,
+        _as_number(f"{name} of {container.kind.__name__}", types.int64, index),
     )
 
 
@@ -444,3 +477,21 @@ def _next_row(context: Any, builder: Any, sig: Any, args: Any, result: Any) -> N
                 context, builder, core_context, "queue_at", _WORDS, head, at, _words(container)
             )
             result.yield_(_load_row(context, builder, container, row))
+
+
+@templates.infer_global(length_of_iterator)
+class _Length(templates.AbstractTemplate):
+    """Number of rows, which Numba asks for to make an array of a list comprehension."""
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        return signature(types.intp, *args) if isinstance(args[0], ContainerIteratorType) else None
+
+
+@lower_builtin(length_of_iterator, ContainerIteratorType)
+def _length(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    iterator = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
+    return _count(
+        builder,
+        sig.args[0].container,
+        _parts(context, builder, sig.args[0].container, iterator.container)[1],
+    )

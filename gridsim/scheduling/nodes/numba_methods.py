@@ -15,9 +15,9 @@ from numba.core.typing import signature
 from numba.extending import intrinsic, overload, overload_method
 from numba.np import arrayobj
 
+from gridcore.nodes.containers import Fifo, IntSet
 from gridsim.scheduling.nodes import (  # noqa: F401  (they register types and methods)
     numba_board,
-    numba_containers,
     numba_messages,
     numba_timers,
 )
@@ -31,12 +31,14 @@ from gridsim.scheduling.nodes.numba_calls import (
     parameter_list,
 )
 from gridsim.scheduling.nodes.numba_checks import CheckedCompiler
+from gridsim.scheduling.nodes.numba_containers import item_type
 from gridsim.scheduling.nodes.numba_types import (
     APPLICATIONS,
     F64,
     I32,
     I64,
     ApplicationType,
+    ContainerType,
     MessageType,
     NameType,
     NeighboursType,
@@ -354,7 +356,12 @@ class _Choice:
                 argument_type = types.range_state64_type
             result = getattr(argument_type, "dtype", types.int64)  # that of an array
             return result, [argument_type], parameter_list(("a",))
-        raise NotCompiled("view.random.choice chooses from a number, a range or an array in compiled nodes")
+        if isinstance(args[0], ContainerType) and (args[0].kind is IntSet or args[0].kind is Fifo):
+            return item_type(args[0]), [args[0]], parameter_list(("a",))
+        raise NotCompiled(
+            "view.random.choice chooses from a number, a range, an array, a Fifo or an IntSet in compiled "
+            "nodes"
+        )
 
     @staticmethod
     def lower(context: Any, builder: Any, random: Any, value: Any, types_: Any, args: Any) -> Any:
@@ -366,6 +373,11 @@ class _Choice:
             count = context.get_function(len, signature(types.intp, types_[0]))(builder, args)
             index = _integer(context, builder, random, value, zero, count)
             return builder.add(span.start, builder.mul(index, span.step))
+        if isinstance(types_[0], ContainerType):
+            count = context.get_function(len, signature(types.int64, types_[0]))(builder, args)
+            index = _integer(context, builder, random, value, zero, count)
+            sig = signature(item_type(types_[0]), types_[0], types.int64)
+            return context.get_function(operator.getitem, sig)(builder, (args[0], index))
         array = arrayobj.make_array(types_[0])(context, builder, args[0])
         count = cgutils.unpack_tuple(builder, array.shape, 1)[0]
         index = _integer(context, builder, random, value, zero, count)

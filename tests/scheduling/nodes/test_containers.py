@@ -6,6 +6,7 @@ import gc
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
@@ -82,6 +83,12 @@ class Node(gs.NodeProgram):
                 del self.debts[node]
             elif node in self.debts:
                 self.sum += self.debts.pop(node)[1]
+            self.sum += self.debts.pop(node + 1, (0, 0.25))[1]
+            is_ignorant = not self.known
+            if not is_ignorant:
+                self.sum += view.random.choice(self.known)
+            for key in np.array([key for key in self.known]):
+                self.sum += key
             if len(self.known) > 3:
                 self.sum += self.known.pop()
             view.send(node, "give", application=number, tasks=1)
