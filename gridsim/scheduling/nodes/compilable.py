@@ -22,6 +22,7 @@ from gridsim.scheduling.nodes.program import NodeProgram
 from gridsim.scheduling.nodes.rewrites import (
     calls_by_position,
     has_super,
+    has_try,
     local_names,
     replace_super,
     with_source,
@@ -89,9 +90,12 @@ def compilable_function(function: Any, policy: type, jit: Callable[[Any], Any]) 
         lines, first_line = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except (OSError, TypeError, SyntaxError):  # Numba reports other constructs, less clearly
-        if has_super(function):
-            at = code.co_filename, code.co_firstlineno
-            raise NotCompiled("super() can be compiled only if the method is in a file", at) from None
+        for construct, is_used in (("super()", has_super(function)), ("try", has_try(function))):
+            if is_used:
+                at = code.co_filename, code.co_firstlineno
+                raise NotCompiled(
+                    f"{construct} can be compiled only if the method is in a file", at
+                ) from None
         return function
     ast.increment_lineno(tree, first_line - 1)
     if has_super(function):

@@ -13,12 +13,14 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Callable
+from dis import get_instructions
 from typing import Any
 
 __all__ = [
     "base_name",
     "calls_by_position",
     "has_super",
+    "has_try",
     "local_names",
     "method_text",
     "replace_super",
@@ -72,6 +74,11 @@ class _SuperCalls(ast.NodeTransformer):
 
 
 # -- calls in try statements ---------------------------------------------------------------------------------
+
+
+def has_try(function: Any) -> bool:
+    """Return whether a function has a ``try`` statement that handles errors."""
+    return any(step.opname == "PUSH_EXC_INFO" for step in get_instructions(function))
 
 
 def calls_by_position(function: Any, tree: ast.Module) -> list[ast.FunctionDef]:

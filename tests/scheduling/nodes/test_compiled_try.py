@@ -168,3 +168,19 @@ def test_errors_of_compilation_name_the_line_of_the_call(method: Any, line: int,
     line += inspect.getsourcelines(method)[1]
     with pytest.raises(gs.CompileError, match=rf"test_compiled_try.py:{line}: Own.on_start: {text}"):
         gs.simulate(SCENARIO, Owns(), nodes="compiled")
+
+
+def test_try_statements_without_their_source_are_named() -> None:
+    """The keywords of calls in them would be lost."""
+    made: dict[str, Any] = {}
+    source = "def on_start(self, view):\n try: view.act(seconds=1.0)\n except Exception: self.errors += 1"
+    exec(source, made)
+
+    class Own(Careful):
+        on_start = made["on_start"]
+
+    class Owns(Scheduler, frozen=True, kw_only=True):
+        policy = Own
+
+    with pytest.raises(gs.CompileError, match="try can be compiled only if the method is in a file"):
+        gs.simulate(SCENARIO, Owns(), nodes="compiled")
