@@ -125,9 +125,7 @@ class PythonActions(BoardActions):
         #: Machine -> application -> completed tasks that no node has read.
         self.unread_completions: dict[int, dict[int, int]] = {}
 
-    def make_mail(
-        self, links: Links, kinds: list[MessageKind], observe: Callable[..., None] | None
-    ) -> Mail:
+    def make_mail(self, links: Links, kinds: list[MessageKind], observe: Callable[..., None] | None) -> Mail:
         """Make what carries messages of `kinds`, which are in the order of their numbers."""
         return Mail(links, kinds, observe)
 

@@ -48,9 +48,7 @@ def test_pigeon_has_the_same_results_compiled(pigeon: Any, faults: gs.Faults | N
 
 
 @pytest.mark.parametrize("faults", [None, FAULTS])
-def test_pigeon_has_the_same_results_emulated(
-    pigeon: Any, faults: gs.Faults | None
-) -> None:
+def test_pigeon_has_the_same_results_emulated(pigeon: Any, faults: gs.Faults | None) -> None:
     scheduler = pigeon(size=7, cutoff=2e4, patience=100.0)
     emulated = in_virtual_time(scenario(faults=faults), scheduler)
     simulated = gs.simulate(scenario(faults=faults), scheduler, nodes="interpreted")
