@@ -1,7 +1,7 @@
 """The readable message core (`gridsim.scheduling.nodes.python_core`) in one process of an emulation.
 
-Its nodes see, do and handle what they do in a simulation, by the same code.  Four things differ: the clock is that of
-a `gridsim.emulation.engine.RealTimeEngine`; messages to other machines go over a socket
+Its nodes see, do and handle what they do in a simulation, by the same code.  Four things differ: the clock is
+that of a `gridsim.emulation.engine.RealTimeEngine`; messages to other machines go over a socket
 (`gridsim.emulation.mail`); tasks have numbers (`gridsim.emulation.tasks`); and what nodes of a simulation
 share without a message, such as a board, is sent to the other processes as facts.
 
@@ -30,7 +30,7 @@ from gridsim.scheduling.nodes.python_core import PythonCore
 
 #: Of a restarted process nodes draw other random numbers than in its life before.
 _GOLDEN = 0x9E3779B97F4A7C15
-#: The requests of a node are counted from a multiple of 2**_LIFE on, the next one in each life of its process.
+#: The requests of a node are counted from a multiple of 2**_LIFE on, another one in each life of its process.
 _LIFE = 32
 
 

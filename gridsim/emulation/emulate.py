@@ -57,7 +57,7 @@ def emulate(
     processes
         In how many processes the machines are, neighbouring ones in the same.
     speedup
-        Simulated seconds in a second, at most 1e6.  ``math.inf`` is a virtual clock, which does not wait: then
+        Simulated seconds in a second, at most 1e6.  ``math.inf`` is a virtual clock, which does not wait:
         there is one process, this one, nothing is late, and the result has the digest of a simulated one.
     network
         ``"modelled"``, messages take the time that the network of the scenario says, or longer if the
@@ -88,7 +88,7 @@ def emulate(
         raise ScenarioError(
             "speedup must be finite with kill, several processes, network='real' or work='spin', got inf"
         )
-    if MOST_SPEEDUP < speedup and not is_virtual:
+    if speedup > MOST_SPEEDUP and not is_virtual:
         raise ScenarioError(f"speedup must be at most {MOST_SPEEDUP:g}, got {speedup:g}")
     setup = Setup(
         scenario=scenario,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -16,27 +16,24 @@ from gridsim.emulation.wire import Kind, Message_
 from gridsim.scheduling.nodes.python_mail import Letter, Mail
 from gridsim.support.clock import NS
 
-if TYPE_CHECKING:
-    from gridsim.emulation.core import EmulatedCore
-
 _GOLDEN = 0x9E3779B97F4A7C15
 #: The life of the receiver of a message that is lost.
 _LOST = -1
-#: A message on its way to a node: when it is due (ns), its number here, the node, in which life of its machine
-#: it is to arrive, whether it comes from another machine, and itself.
+#: A message on its way to a node: when it is due (ns), its number here, the node, in which life of its
+#: machine it is to arrive, whether it comes from another machine, and itself.
 _Arrival = tuple[int, int, int, int, bool, Any]
 
 
 class EmulatedMail(Mail):
     """Carries the messages of one process.
 
-    With the modelled network, the sender computes when the head of a message arrives, and the receiver lets it
-    through its interface.  With a wall clock, messages of deferred kinds are drained when they arrive.
+    With the modelled network, the sender computes when the head of a message arrives, and the receiver lets
+    it through its interface.  With a wall clock, messages of deferred kinds are drained when they arrive.
 
     Parameters
     ----------
     core
-        The core of the process.
+        The core of the process, a `gridsim.emulation.core.EmulatedCore`.
     kinds
         The kinds by their number.
 
@@ -50,7 +47,7 @@ class EmulatedMail(Mail):
         Whether messages are counted.
     """
 
-    def __init__(self, core: EmulatedCore, kinds: Sequence[MessageKind]) -> None:
+    def __init__(self, core: Any, kinds: Sequence[MessageKind]) -> None:
         self.core, self.process, self.engine = core, core.process, core.process.engine
         self.counters: Counters = self.process.network.counters
         super().__init__(self.process.network.links, kinds)
@@ -66,8 +63,8 @@ class EmulatedMail(Mail):
         self.through_links = [kind for kind in self.through_links if kind not in self.deferred]
         self._number = self._sent = 0  # number of messages so far, and of those that the network carries
         self._arrivals: dict[str, list[_Arrival]] = {kind.name: [] for kind in kinds}  # heaps
-        #: Of heads on their way to an interface: when they arrive (ns), their number, the machine and its life
-        #: that they have left, and when (ns), and the rest; a heap.
+        #: Of heads on their way to an interface: when they arrive (ns), their number, their kind, the machine
+        #: and its life that they have left and when (ns), and the rest; a heap.
         self._heads: list[tuple[int, int, MessageKind, tuple[int, int, int], _Arrival]] = []
         self._dropped: list[tuple[MessageKind, int, Any]] = []
 
@@ -128,11 +125,11 @@ class EmulatedMail(Mail):
         return start, start + latency
 
     def _drawn_jitter(self) -> int:
-        """Return the jitter of the latest message, ns, as `gridcore.network.transit` draws it (SplitMix64)."""
+        """Return the jitter of the latest message, ns, as `Links` draws it (SplitMix64)."""
         x = (self.seed + self._sent * _GOLDEN) % 2**64
         x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
         x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
-        return (x ^ x >> 31) % (2 * self.jitter + 1) - self.jitter
+        return int((x ^ x >> 31) % (2 * self.jitter + 1) - self.jitter)
 
     # -- what comes from other processes ----------------------------------------------------------------
 
@@ -254,7 +251,7 @@ class EmulatedMail(Mail):
         return dropped
 
     def drain(self, now: int) -> list[tuple[MessageKind, int, Any]]:
-        """Return (kind, receiver, message) of the deferred messages that have arrived, by machine and time."""
+        """Return (kind, receiver, message) of deferred messages that have arrived, by machine and time."""
         return [
             (kind, node, message)
             for kind in self.deferred

@@ -117,7 +117,7 @@ class Counters:
         return len(self.ends[machine])
 
     def end_of_life(self, machine: int, life: int) -> int:
-        """Return when a life of a machine ended, ns; `NEVER` if it lasts, its start if the machine is down."""
+        """Return when a life of a machine ended, ns; `NEVER` if it lasts, its start while it is down."""
         ends = self.ends[machine]
         if life < len(ends):
             return ends[life]

@@ -100,7 +100,7 @@ class Machine:
 
 
 class MachineQueues(_Columns):
-    """The queues of the machines of one process, with the methods of `gridcore.queues.task_queues.TaskQueues`.
+    """The queues of the machines of one process, with what cores use of `TaskQueues`.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ def is_over(part: Part, told: dict[int, list[int]]) -> bool:
         return bool(policy.left == 0)
     if isinstance(policy, DgsNodes):
         return bool(sum(map(sum, told.values())) == len(policy.records))
-    return int(policy.queues.tasks_done) == part.core.total
+    return bool(policy.queues.tasks_done == part.core.total)
 
 
 def begin(part: Part) -> None:

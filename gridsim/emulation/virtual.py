@@ -47,7 +47,7 @@ class VirtualWorker(Worker):
         """Give tasks to a node at once."""
         self.core.get(node, application, self.coordinator.free[application].take(tasks), handler)
 
-    def run(self) -> None:
+    def run_to_end(self) -> None:
         """Handle all events in order of time, until the run ends."""
         core, engine = self.core, self.engine
         for index, at in enumerate(core.release):
@@ -89,7 +89,7 @@ class VirtualCoordinator(Coordinator):
         """Run to the end."""
         worker, started, busy = self.worker, time.perf_counter(), time.process_time()
         try:
-            worker.run()
+            worker.run_to_end()
         except Exception as error:
             worker.policy.explain(error)
             raise

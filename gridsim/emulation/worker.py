@@ -344,7 +344,8 @@ class Worker(Part):
 
     def _spin(self) -> None:
         """Compute as long as a task runs here."""
-        queues, block = self.core.queues, bytes(1 << 16)
+        queues: Any = self.core.queues
+        block = bytes(1 << 16)
         while True:
             if queues.running:
                 hashlib.sha256(block)

@@ -51,9 +51,7 @@ def check_sizes(result: gs.Result, sizes: list[list[float]]) -> None:
 
 @pytest.mark.parametrize("stated", ["wrong", "zero"])
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "rendezvous"])
-def test_schedulers_see_estimates_instead_of_task_sizes(
-    name: str, stated: str
-) -> None:
+def test_schedulers_see_estimates_instead_of_task_sizes(name: str, stated: str) -> None:
     """In virtual time an emulation decides like a simulation only if schedulers see the same sizes."""
     scheduler = make_scheduler(name, OWN.get(name))
     emulated = in_virtual_time(scenario(EQUAL, stated), scheduler)
@@ -68,9 +66,7 @@ def test_schedulers_see_estimates_instead_of_task_sizes(
 
 @pytest.mark.parametrize("stated", ESTIMATES)
 @pytest.mark.parametrize("name", [name for name in NAMES if registered()[name][0].unequal])
-def test_tasks_of_different_sizes_run_once_each(
-    name: str, stated: str
-) -> None:
+def test_tasks_of_different_sizes_run_once_each(name: str, stated: str) -> None:
     scheduler = make_scheduler(name, OWN.get(name))
     check_sizes(in_virtual_time(scenario(UNEQUAL, stated), scheduler), UNEQUAL)
 
@@ -78,9 +74,7 @@ def test_tasks_of_different_sizes_run_once_each(
 @pytest.mark.parametrize("name", ["sparrow", "eagle", "work-stealing", "join-shortest-queue"])
 def test_lost_tasks_keep_their_sizes(name: str) -> None:
     faults = gs.Faults.of([0, 1, 2, 0], [1.0, 4.0, 4.5, 9.5], [6.0, 20.0, 5.0, 9.5])
-    result = in_virtual_time(
-        scenario(UNEQUAL, "wrong", faults), make_scheduler(name, OWN.get(name))
-    )
+    result = in_virtual_time(scenario(UNEQUAL, "wrong", faults), make_scheduler(name, OWN.get(name)))
     check_sizes(result, UNEQUAL)
     assert result.applications["resubmitted"].sum() > 0 and result.machines["interrupted"].sum() > 0
 

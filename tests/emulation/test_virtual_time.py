@@ -6,10 +6,12 @@ import math
 import re
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 import gridsim as gs
 from gridcore.nodes.kinds import MessageKind
@@ -21,6 +23,7 @@ from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.support.clock import NS
 from gridsim.support.random_streams import Streams
 from gridsim.validation.results import validate_result
+from tests.scheduling.nodes.test_python_core import runs
 
 
 class Slow(VirtualWorker):
@@ -38,9 +41,9 @@ class Slow(VirtualWorker):
         else:
             super().tell(name, *values)
 
-    def run(self) -> None:
+    def run_to_end(self) -> None:
         """See `VirtualWorker`."""
-        super().run()
+        super().run_to_end()
         for now, node, table, row in sorted(self.noted, key=lambda values: -values[1]):
             super().tell("note", now, node, table, row)
 
@@ -53,11 +56,11 @@ class LateSignals(VirtualWorker):
 
     longest = 3.0
 
-    def run(self) -> None:
+    def run_to_end(self) -> None:
         """See `VirtualWorker`."""
         self.chance, self.last = Streams(5)("late signals"), dict[tuple[int, int], int]()
         self.core.mail.send = self.send  # type: ignore[method-assign]
-        super().run()
+        super().run_to_end()
 
     def send(self, now: int, kind: MessageKind, letters: Sequence[Letter]) -> None:
         """Send signals."""
@@ -133,6 +136,34 @@ def test_emulations_in_virtual_time_have_the_digests_of_simulations_with_failure
     emulated = in_virtual_time(scenario, scheduler)
     simulated = gs.simulate(scenario, scheduler, nodes="interpreted")
     assert emulated.digest == simulated.digest and emulated.applications["resubmitted"].sum() > 0
+
+
+@given(runs())
+def test_drawn_programs_have_the_digests_of_simulations(run: tuple[gs.Scenario, gs.Scheduler]) -> None:
+    scenario, scheduler = run
+    try:
+        emulated = gs.emulate(scenario, scheduler, processes=1, speedup=math.inf)
+    except gs.ScenarioError as error:
+        assert "handles the events of machine" in str(error)
+        return
+    assert emulated.digest == gs.simulate(scenario, scheduler, nodes="python").digest
+
+
+@pytest.mark.parametrize("how", [{}, {"processes": 1, "network": "real"}, {"processes": 1, "kill": True}])
+def test_a_virtual_clock_has_one_process_and_a_modelled_network(how: dict[str, Any]) -> None:
+    with pytest.raises(gs.ScenarioError, match="speedup must be finite with"):
+        gs.emulate(bags(faults=FAULTS), gs.Sparrow(), speedup=math.inf, **how)
+
+
+def test_a_virtual_run_ends_at_its_time_limit() -> None:
+    with pytest.raises(gs.ScenarioError, match="time limit of 50 s: .* tasks are completed"):
+        gs.emulate(bags(), gs.Sparrow(), processes=1, speedup=math.inf, time_limit=50.0)
+
+
+def test_a_virtual_result_can_be_saved(tmp_path: Path) -> None:
+    gs.emulate(bags(), gs.Sparrow(), processes=1, speedup=math.inf).save(tmp_path / "virtual.npz")
+    again = gs.Result.load(tmp_path / "virtual.npz")
+    assert again.digest == gs.simulate(bags(), gs.Sparrow()).digest and "emulated" in again.format()
 
 
 def test_jobs_that_outlast_their_requests_have_the_digest_of_a_simulation() -> None:
