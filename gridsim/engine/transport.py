@@ -21,7 +21,7 @@ from gridsim.support.arrays import Rows
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.state import check_names, set_attribute
 
-Observer = Callable[[int, str, Rows, NDArray[np.int64], tuple[str, ...]], None]
+Observer = Callable[[int, str, Rows, tuple[str, ...]], None]
 #: The maximum time of a message on an interface (s), which is limited by `Links`.
 MAX_TRANSFER_TIME = 2**40 / NS
 #: The maximum size of a message, bytes.
@@ -100,9 +100,9 @@ class Transport:
         self._observer: Observer | None = None
 
     def observe(self, observer: Observer) -> None:
-        """Call `observer` for all messages, with the arguments (time in ns, kind, rows, machines, opaque).
+        """Call `observer` for all messages, with the arguments (time in ns, kind, rows, opaque).
 
-        `machines` are those of the senders, and `opaque` the opaque fields of the kind.
+        `opaque` are the opaque fields of the kind.
         """
         self._observer = observer
 
@@ -118,7 +118,7 @@ class Transport:
 
     def _call_observer(self, now: int, kind: _Kind, rows: Rows) -> None:
         assert self._observer is not None
-        self._observer(now, kind.name, rows, self._machine_of[rows["sender"]], kind.opaque)
+        self._observer(now, kind.name, rows, kind.opaque)
 
     def kind(
         self,

@@ -51,11 +51,9 @@ from gridsim.testing.run_limits import (
     limit_wall_time,
     wrongly_rejected_job,
 )
-from gridsim.testing.violation import ConformanceError, error_text, save
+from gridsim.testing.violation import ConformanceError, Findings, error_text, failed_run, save
 from gridsim.validation.results import validate_result
 
-#: Wall time (s) of the search for a smaller scenario that breaks the same invariant.
-SHRINKING_TIME = 60.0
 #: Tables that the checked run records; runs that record less must have the same digest.
 RECORDED_TABLES: tuple[Recording, ...] = ("schedule", "messages")
 #: Invariants of a run and its repetitions, which are checked first.
@@ -140,7 +138,8 @@ def check_scheduler(
         if the scheduler handles failures, and half have many applications, long queues and large bags.  The
         first ones are chosen so that they reach the branches of the scheduler's own code.
     seconds
-        Wall time after which no further scenario is tried, s; None for no limit.
+        Wall time after which no further scenario is tried, s; None for no limit.  A scenario whose check is
+        not finished by then does not count.
     horizon
         Approximate simulated time that scenarios span, s: longer ones are compressed.  It makes checks of
         schedulers with periodic timers fast.  None for no limit.
@@ -208,16 +207,15 @@ def check_scheduler(
                 for has_failures, crowded, count in (
                     _search_rounds(trial) if is_search else _rounds(*trial.counts_left())
                 ):
-                    if time.monotonic() > deadline:
+                    if trial.is_over:
                         break
                     cases = scenarios(
                         max_nodes=max_nodes, faults=has_failures, crowded=crowded, horizon=horizon, **features
                     )
                     _run_trial(trial, cases, strategy, hypothesis_settings(count, *phases), number)
                     number += 1
-            trial.is_interrupted = limit < _MANY_EXAMPLES and trial.example_count < limit
-            is_in_time = time.monotonic() < deadline
-            if not features["rigid"] and is_in_time and (too_long := trial.check_large_bag()):
+            trial.is_interrupted = trial.example_count < (limit if limit < _MANY_EXAMPLES else 1)
+            if not (features["rigid"] or trial.is_over) and (too_long := trial.check_large_bag()):
                 left_out["a large bag"] = too_long
         except ConformanceError as error:
             error.examples = trial.examples_until_violation or trial.example_count
@@ -335,59 +333,6 @@ def _run_trial(
         raise trial.findings.unrepeated_violation("repeatable") from error
 
 
-class Findings:
-    """Violations found so far; the search for the smallest one takes up to `SHRINKING_TIME` s."""
-
-    def __init__(self) -> None:
-        #: Violations, each with the drawn scenario and scheduler; it may concern a variant of these.
-        self._violations: list[tuple[ConformanceError, Scenario, Scheduler]] = []
-        self._deadline = math.inf
-
-    @property
-    def first(self) -> ConformanceError | None:
-        """The first violation; None if there is none.  A nondeterministic scheduler may never repeat it."""
-        return self._violations[0][0] if self._violations else None
-
-    @property
-    def invariant(self) -> str | None:
-        """The invariant of the first violation; later runs check only this one.  None if there is none."""
-        return self.first.law if self.first else None
-
-    def unrepeated_violation(self, invariant: str) -> ConformanceError:
-        """Return an error about `invariant` that reports the first violation as nondeterministic."""
-        assert (violation := self.first) is not None
-        return ConformanceError(
-            invariant,
-            f"nondeterministic: the scenario broke the invariant {violation.law!r} in one run, but not in "
-            f"another: {violation.args[0]}",
-            violation.scenario,
-            violation.scheduler,
-        )
-
-    def add(self, error: ConformanceError, scenario: Scenario, scheduler: Scheduler) -> None:
-        """Record a violation of a random scenario."""
-        if not self._violations:
-            self._deadline = time.monotonic() + SHRINKING_TIME
-        self._violations.append((error, scenario, scheduler))
-
-    def is_shrinking_over(self, scenario: Scenario, scheduler: Scheduler) -> bool:
-        """Return whether the search for a smaller scenario is over.
-
-        It ends when time is up, or at once if the violation is a run that does not end.
-
-        Raises
-        ------
-        ConformanceError
-            If the search is over and this pair has broken an invariant before.
-        """
-        if time.monotonic() < self._deadline and not (self.first and "has not ended" in self.first.args[0]):
-            return False
-        for error, *pair in self._violations:
-            if pair == [scenario, scheduler]:
-                raise error
-        return True
-
-
 class _ConformanceTrial:
     """Check of all invariants, on one scenario per call, with counts for the report."""
 
@@ -463,12 +408,17 @@ class _ConformanceTrial:
             return True  # the check reports the error
         return len(self.coverage.lines_run) > lines
 
+    def count(self, scenario: Scenario, change: int) -> None:
+        """Add `change` to the number of scenarios that were tried."""
+        has_failures = scenario.faults is not None
+        self.checked_counts[has_failures] += change
+        self.example_count += change
+        self.failing_count += change * has_failures
+
     def check_all(self, scenario: Scenario, scheduler: Scheduler) -> None:
         """Check all invariants on one scenario."""
         scenario = _supported(scenario, scheduler)
-        self.checked_counts[scenario.faults is not None] += 1
-        self.example_count += 1
-        self.failing_count += scenario.faults is not None
+        self.count(scenario, 1)
         if self.display is not None:
             self.display.move(self.example_count, self.coverage.reached_text)
         if self.interpreters:
@@ -485,6 +435,9 @@ class _ConformanceTrial:
         for invariant in (*_FIRST_INVARIANTS, *_OTHER_INVARIANTS):
             if shrinking not in (None, invariant) and (shrinking, invariant) not in _REPORTED_BY_OTHER_RUNS:
                 continue
+            if self.is_over:
+                self.count(scenario, -1)
+                return
             if invariant == "hash seed":
                 self.check_hash_seed([process.result() for process in outcomes], result, scenario, scheduler)
             else:
@@ -510,7 +463,7 @@ class _ConformanceTrial:
             with limit_wall_time(WALL_TIME_LIMIT):
                 return simulate(scenario, scheduler, **options)
         except (Exception, SystemExit) as error:
-            raise ConformanceError("runs", error_text(error), scenario, scheduler) from error
+            raise failed_run(error, scenario, scheduler) from error
 
     def check_invariant(
         self, invariant: str, result: Result, scenario: Scenario, scheduler: Scheduler
@@ -534,7 +487,7 @@ class _ConformanceTrial:
             ):
                 return simulate(scenario, scheduler, record=RECORDED_TABLES, **LIMITS)
         except (Exception, SystemExit) as error:
-            raise ConformanceError("runs", error_text(error), scenario, scheduler) from error
+            raise failed_run(error, scenario, scheduler) from error
 
     def check_sound(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
         if violations := validate_result(result):

@@ -25,12 +25,12 @@ from gridsim.scheduling.registry import registered, scheduler_of
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arguments import integer, real
 from gridsim.testing.cases import scenarios
-from gridsim.testing.conformance import RECORDED_TABLES, Findings, forms_for, hypothesis_settings
+from gridsim.testing.conformance import RECORDED_TABLES, forms_for, hypothesis_settings
 from gridsim.testing.introspection import inspect_scheduler
 from gridsim.testing.other_interpreters import CAN_FORK, interpreter, run_in_fresh_process
 from gridsim.testing.resuming import has_checkpoint_state, resume_difference
 from gridsim.testing.run_limits import LIMITS, WALL_TIME_LIMIT, limit_wall_time
-from gridsim.testing.violation import ConformanceError, error_text, save
+from gridsim.testing.violation import ConformanceError, Findings, error_text, save
 from gridsim.validation.results import validate_result
 
 Check = Callable[[Result], str | None]

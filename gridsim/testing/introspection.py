@@ -32,7 +32,7 @@ from gridsim.testing.cases import PAUSE
 from gridsim.testing.coverage import Coverage
 from gridsim.testing.perturbations import has_only_owner_events
 from gridsim.testing.run_limits import LIMITS, MAX_SIMULATED_TIME, WALL_TIME_LIMIT, limit_wall_time
-from gridsim.testing.violation import ConformanceError, error_text, save
+from gridsim.testing.violation import ConformanceError, failed_run, save
 
 #: Folders of installed code, which is not a scheduler's own code.
 _LIBRARIES = tuple(
@@ -296,7 +296,7 @@ def inspect_scheduler(
                 simulate(scenario, ProbeScheduler(), **LIMITS)
         except (Exception, SystemExit) as error:
             if not policies or _is_limit_error(error):
-                conformance_error = ConformanceError("runs", error_text(error), scenario, scheduler)
+                conformance_error = failed_run(error, scenario, scheduler)
                 conformance_error.__cause__ = error
                 errors.append(conformance_error)
             # other errors occur again in trials, which shrink the scenario

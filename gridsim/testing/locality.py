@@ -33,6 +33,7 @@ from gridsim.scheduling.nodes.program import NodeProgram
 from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
+from gridsim.testing.action_log import first_difference
 from gridsim.testing.decision_checks import machine_count, uninformed_action
 from gridsim.testing.introspection import OwnCode
 from gridsim.testing.perturbations import (
@@ -45,7 +46,7 @@ from gridsim.testing.perturbations import (
     has_only_owner_events,
     release_machines,
 )
-from gridsim.testing.run_traces import ObservedRun, first_differing_row, observe
+from gridsim.testing.run_traces import ObservedRun, observe
 from gridsim.validation.results import validate_result
 
 #: Latencies (s) of messages, long enough for news to spread slowly; the seed of the scenario selects one.
@@ -279,16 +280,21 @@ def _informed_times(base: ObservedRun, variant: ObservedRun, change: Change) -> 
     sent, sender, receiver = (column[is_delivered] for column in (sent, log["sender"], log["receiver"]))
     # a message that waits for a busy interface counts as delivered after the latency
     delivered = np.minimum(np.rint(log["delivered"][is_delivered] * NS).astype(np.int64), sent + latency)
-    # messages with a fixed delay may be missing from the log
-    fixed_delay = sorted({*base.fixed_delay_messages, *variant.fixed_delay_messages})
+    # messages with a delay of their own may be missing from the log
+    delayed = np.concatenate([base.delayed_messages, variant.delayed_messages])
+    sent, sender, receiver, delivered = (
+        np.concatenate(columns)
+        for columns in zip(
+            (sent, sender, receiver, delivered),
+            (*delayed[:, :3].T, delayed[:, 0] + delayed[:, 3]),
+            strict=True,
+        )
+    )
     previous = informed_at.copy() - 1
     while (previous != informed_at).any():
         previous = informed_at.copy()
         is_informative = sent >= informed_at[sender]
         np.minimum.at(informed_at, receiver[is_informative], delivered[is_informative])
-        for at, machine, to, delay in fixed_delay:
-            if at >= informed_at[machine]:
-                informed_at[to] = min(informed_at[to], at + delay)
     return informed_at
 
 
@@ -296,7 +302,7 @@ def _difference(base: ObservedRun, variant: ObservedRun, change: Change) -> str 
     """Describe the first action of a machine that differs before news of the change can arrive; else None."""
     end = min(base.end, variant.end)
     informed_at = np.minimum(_informed_times(base, variant, change), end).tolist()
-    difference = first_differing_row(base, variant, informed_at, change.missing)
+    difference = first_difference(base.actions, variant.actions, informed_at, change.missing)
     if difference is None:
         return None
     (at, machine, kind, values), qualifier = difference
@@ -315,8 +321,8 @@ def _difference_by_stream(
     The stream is assumed to belong to the first machine that acts differently.
     """
     end = min(base.end, variant.end)
-    difference = first_differing_row(
-        base, variant, [end] * max(machine_count(run.result) for run in (base, variant))
+    difference = first_difference(
+        base.actions, variant.actions, [end] * max(machine_count(run.result) for run in (base, variant))
     )
     if difference is None:
         return None
@@ -377,16 +383,13 @@ def lost_state_use(
             v
             for v in failed
             if not first.draws_during_setup
-            or _earlier_messages(first, v, since) == _earlier_messages(second, v, since)
+            or first.actions.receivers(v, since) == second.actions.receivers(v, since)
         ]
         news = [_next_news(run, comparable, since) for run in (first, second)]
         for v in comparable:
             news_time[v] = min(first.end, second.end, *(news_of_run[v] for news_of_run in news))
-        base, variant = (
-            dataclasses.replace(run, rows=[row for row in run.rows if row[0] >= since])
-            for run in (first, second)
-        )
-        if difference := first_differing_row(base, variant, news_time):
+        base, variant = (run.actions.since(since) for run in (first, second))
+        if difference := first_difference(base, variant, news_time):
             (at, v, kind, values), qualifier = difference
             return (
                 f"messages take {base_scenario.network.latency:g} s, {text}, and machines {failed} fail at "
@@ -437,13 +440,6 @@ def _with_newcomer(base_scenario: Scenario, applications: Applications) -> Scena
     return dataclasses.replace(base_scenario, workload=workload)
 
 
-def _earlier_messages(run: ObservedRun, v: int, at: int) -> list[tuple[Any, ...]]:
-    """Return the kinds and receivers of the messages that machine v sent before `at` ns, in order."""
-    return [
-        (kind, fields[:1]) for now, u, kind, fields in run.rows if u == v and now < at and kind != "starts"
-    ]
-
-
 def _next_news(run: ObservedRun, failed: list[int], since: int) -> dict[int, int]:
     """Return failed machine -> time (ns) at which it first gets news after `since`.
 
@@ -461,7 +457,7 @@ def _next_news(run: ObservedRun, failed: list[int], since: int) -> dict[int, int
     )
     # delivered messages only; those that wait for a busy interface count as delivered after the latency
     messages = [(at, u, v, min(arrival, at + latency)) for at, u, v, arrival in rows if arrival == arrival]
-    messages += [(at, u, v, at + delay) for at, u, v, delay in run.fixed_delay_messages]
+    messages += [(at, u, v, at + delay) for at, u, v, delay in run.delayed_messages.tolist()]
     for at, u, v, arrival in sorted(
         messages, key=lambda row: row[3]
     ):  # in order of arrival, so that news is forwarded

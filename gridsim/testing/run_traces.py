@@ -1,11 +1,9 @@
-"""Traces of the messages and task starts of each machine in a run, and the first difference of two runs."""
+"""Runs with a log of the messages and task starts of each machine, and with changed random streams."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +17,7 @@ from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.random_streams import Streams
+from gridsim.testing.action_log import ActionLog, ActionRecorder
 from gridsim.testing.perturbations import release_machines
 from gridsim.testing.run_limits import MAX_EVENTS
 
@@ -36,16 +35,17 @@ class ObservedRun:
 
     Parameters
     ----------
-    rows
-        (ns, machine, action, fields) of each message sent and each task started.
+    actions
+        The messages that were sent, and the tasks that were started.
     end
         The time (ns) until which runs can be compared.
     release_machine
         int64[applications], the machine whose node handles the release of each application.
     task_kinds
         The kinds of messages that hand tasks over to their receivers.
-    fixed_delay_messages
-        (ns, sender, receiver, delay in ns) of messages with a delay that the network does not determine.
+    delayed_messages
+        int64[messages, 4], the time (ns), the machines of sender and receiver, and the delay (ns) of messages
+        with a delay that the network does not determine.
     streams
         Names of the random streams that the scheduler uses.
     draws_during_setup
@@ -54,12 +54,12 @@ class ObservedRun:
         Description of a message that is faster than the network or has fewer bytes than fields, or None.
     """
 
-    rows: list[tuple[Any, ...]]
+    actions: ActionLog
     end: int
     result: Result
     release_machine: Integers
     task_kinds: list[str]
-    fixed_delay_messages: list[tuple[int, int, int, int]]
+    delayed_messages: Integers
     streams: list[str]
     draws_during_setup: bool
     message_fault: str | None
@@ -75,13 +75,16 @@ class _RecordedStreams(Streams):
 
     Attributes
     ----------
+    names
+        Names of the streams that were used.
     draws_during_setup
         Whether a number was drawn before the run began.
     """
 
-    def __init__(self, streams: Streams, names: list[str], changed_stream: str | None) -> None:
+    def __init__(self, streams: Streams, changed_stream: str | None) -> None:
         super().__init__(streams.seed)
-        self.names, self.changed_stream = names, changed_stream
+        self.changed_stream = changed_stream
+        self.names: list[str] = []
         self.generators: list[tuple[str, np.random.Generator]] = []
         self.has_begun = self.draws_during_setup = False
 
@@ -116,6 +119,19 @@ class _RecordedStreams(Streams):
             generator.bit_generator.state = fresh_generator.bit_generator.state
 
 
+class _RunRecorder:
+    """Recorder of the messages and random streams of one run."""
+
+    def __init__(self) -> None:
+        self.actions: ActionRecorder
+        self.streams: _RecordedStreams
+        #: Kind of message -> delay (ns) that the network does not determine.
+        self.delays: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        return "<recorder>"
+
+
 class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
     """Scheduler that runs another one and records its messages.
 
@@ -123,16 +139,12 @@ class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
     ----------
     inner
         The other scheduler.
-    rows, fixed_delay_messages, streams
-        Lists to which the columns of `ObservedRun` are appended.
     changed_stream
         The random stream that draws other numbers.
     align_at
         The time (ns) at which all streams are set to one position; None for never.
-    fields
-        Kind of message -> number of its fields.
-    recorded_streams
-        List to which the streams of the run are appended.
+    recorder
+        The recorder of the run.
     """
 
     # the inner scheduler has run the scenario before, so it supports whatever the scenario needs
@@ -140,40 +152,20 @@ class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
     job_times = JOB_TIMES
 
     inner: Scheduler
-    rows: list[tuple[Any, ...]]
-    fixed_delay_messages: list[tuple[int, int, int, int]]
-    streams: list[str]
-    fields: dict[str, int]
     changed_stream: str | None
     align_at: int | None
-    recorded_streams: list[_RecordedStreams]
+    # The result describes the fields of its scheduler, so what is recorded must not be a list here.
+    recorder: _RunRecorder
 
     def start(self, run: Run) -> Policy:
-        network = run.network
-        delays: dict[str, int] = {}
-
-        def record_messages(now: int, name: str, rows: Any, source: Any, opaque: tuple[str, ...]) -> None:
-            for row, machine in zip(rows, source.tolist(), strict=True):
-                values = {key: row[key].item() for key in rows.dtype.names if key not in opaque}
-                pairs = tuple((key, each if each == each else None) for key, each in values.items())  # NaN
-                self.rows.append((now, machine, f"sends {name}", pairs))
-            self.fields[name] = len(
-                [key for key in rows.dtype.names if key not in ("node", "sender", *opaque)]
-            )
-            if name in delays:
-                target = network.machine_of[rows["node"]].tolist()
-                self.fixed_delay_messages.extend(
-                    (now, u, v, delays[name]) for u, v in zip(source.tolist(), target, strict=True) if u != v
-                )
-
-        network.observe(record_messages)
-        run.streams = recorded_streams = _RecordedStreams(run.streams, self.streams, self.changed_stream)
+        recorder, network = self.recorder, run.network
+        recorder.actions = ActionRecorder(network)
+        run.streams = recorder.streams = _RecordedStreams(run.streams, self.changed_stream)
         policy = self.inner.start(run)
-        delays.update({name: nanoseconds(delay) for name, delay in network.delays.items()})
-        recorded_streams.begin()
-        self.recorded_streams.append(recorded_streams)
+        recorder.delays = {name: nanoseconds(delay) for name, delay in network.delays.items()}
+        recorder.streams.begin()
         if self.align_at is not None:
-            run.engine.on("align streams", recorded_streams.align, priority=_LAST_PRIORITY, phase=TIMER)
+            run.engine.on("align streams", recorder.streams.align, priority=_LAST_PRIORITY, phase=TIMER)
             run.engine.at(self.align_at, "align streams")
         return policy
 
@@ -196,22 +188,9 @@ def observe(
     align_at
         The time (ns) at which all streams are set to one position; None for never.
     """
-    recorded_streams: list[_RecordedStreams] = []
-    rows: list[tuple[Any, ...]] = []
-    fixed_delay_messages: list[tuple[int, int, int, int]] = []
-    streams: list[str] = []
-    fields: dict[str, int] = {}
+    recorder = _RunRecorder()
     kind = _ObservingJobScheduler if scheduler.rigid else _ObservingScheduler
-    observed = kind(
-        inner=scheduler,
-        rows=rows,
-        fixed_delay_messages=fixed_delay_messages,
-        streams=streams,
-        fields=fields,
-        changed_stream=stream,
-        align_at=align_at,
-        recorded_streams=recorded_streams,
-    )
+    observed = kind(inner=scheduler, recorder=recorder, changed_stream=stream, align_at=align_at)
     result = simulate(
         scenario,
         observed,
@@ -220,20 +199,6 @@ def observe(
         events_limit=MAX_EVENTS,
         time_limit=1e7,
     )
-    table = result.tables["schedule"]
-    start, end = (np.rint(table[name] * NS).astype(np.int64) for name in ("start", "end"))
-    # count tasks, not rows: it is not up to the machine whether consecutive tasks share a row
-    count = table["tasks"] if scenario.fluctuation is None else np.ones(len(table), np.int64)
-    for at, duration, tasks, machine, application in zip(
-        start.tolist(),
-        ((end - start) // count).tolist(),
-        count.tolist(),
-        table["machine"].tolist(),
-        table["application"].tolist(),
-        strict=True,
-    ):
-        for k in range(tasks):
-            rows.append((at + k * duration, machine, "starts", (("application", application),)))
     arrivals = result.tables.get("arrivals")
     # once all tasks have arrived, a run may end before its last messages are delivered
     last = (
@@ -241,31 +206,43 @@ def observe(
         if arrivals is not None and len(arrivals)
         else result.provenance["clock_seconds"]
     )
-    message_fault = _early_message(
-        fixed_delay_messages, nanoseconds(scenario.network.latency)
-    ) or _small_message(result, fields)
+    delayed_messages = recorder.actions.delayed_messages(recorder.delays)
+    message_fault = _early_message(delayed_messages, nanoseconds(scenario.network.latency)) or _small_message(
+        result, recorder.actions.field_counts()
+    )
     kinds: Mapping[str, Message] = scheduler.messages if isinstance(scheduler, NodeScheduler) else {}
     return ObservedRun(
-        rows,
+        recorder.actions.log(_starts(result)),
         nanoseconds(float(last)),
         result,
         release_machines(scheduler, scenario.platform.nodes)[result.applications["submitter"]],
         [name for name, kind in kinds.items() if kind.moves_tasks],
-        sorted(set(fixed_delay_messages)),
-        streams,
-        recorded_streams[0].draws_during_setup,
+        delayed_messages,
+        recorder.streams.names,
+        recorder.streams.draws_during_setup,
         message_fault,
     )
 
 
-def _early_message(fixed_delay_messages: list[tuple[int, int, int, int]], latency: int) -> str | None:
+def _starts(result: Result) -> tuple[Integers, Integers, Integers]:
+    """Return the time (ns), the machine and the application of the start of each task."""
+    table = result.tables["schedule"]
+    start, end = (np.rint(table[name] * NS).astype(np.int64) for name in ("start", "end"))
+    # count tasks, not rows: it is not up to the machine whether consecutive tasks share a row
+    is_whole = result.scenario.fluctuation is None
+    count = table["tasks"] if is_whole else np.ones(len(table), np.int64)
+    index = np.arange(count.sum()) - (np.cumsum(count) - count).repeat(count)
+    times = start.repeat(count) + index * ((end - start) // count).repeat(count)
+    return times, table["machine"].repeat(count), table["application"].repeat(count)
+
+
+def _early_message(delayed_messages: Integers, latency: int) -> str | None:
     """Describe the first message to another machine that takes less than `latency` ns; None if none does."""
-    for at, u, v, delay in fixed_delay_messages:
-        if delay < latency:
-            return (
-                f"a message sent at {at / NS} s from machine {u} to machine {v} takes {delay / NS} s, "
-                "less than the latency"
-            )
+    for at, u, v, delay in delayed_messages[delayed_messages[:, 3] < latency][:1].tolist():
+        return (
+            f"a message sent at {at / NS} s from machine {u} to machine {v} takes {delay / NS} s, "
+            "less than the latency"
+        )
     return None
 
 
@@ -276,35 +253,4 @@ def _small_message(result: Result, fields: dict[str, int]) -> str | None:
         sizes = log["bytes"][log["kind"] == kind]
         if len(sizes) and sizes.min() < count and kind not in result.provenance["message_log"]["delays"]:
             return f"a message {kind} of {sizes.min()} bytes has {count} fields"
-    return None
-
-
-def _are_same_rows(a: tuple[Any, ...] | None, b: tuple[Any, ...] | None, missing: tuple[int, ...]) -> bool:
-    """Return whether two rows are the same, if the applications after the `missing` ones are renumbered."""
-    if a is None or b is None or not missing or a[:3] != b[:3]:
-        return a == b
-    return all(
-        value == renumbered
-        or (name == column and renumbered == value - bisect_left(missing, value) and value not in missing)
-        for (name, value), (column, renumbered) in zip(a[3], b[3], strict=True)
-    )
-
-
-def first_differing_row(
-    base: ObservedRun, variant: ObservedRun, until: list[int], missing: tuple[int, ...] = ()
-) -> tuple[tuple[Any, ...], str] | None:
-    """Return the first row that only one run has, before `until` (ns) of its machine; else None.
-
-    The text returned with it says whether the row is only in the run without the change, or with it.
-    """
-    base_rows, variant_rows = ([row for row in run.rows if row[0] < until[row[1]]] for run in (base, variant))
-    for a, b in zip([*base_rows, None], [*variant_rows, None], strict=False):
-        if not _are_same_rows(a, b, missing):
-            row, qualifier = (
-                (a, "only without the change")
-                if b is None or (a is not None and a[:3] <= b[:3])
-                else (b, "only with the change")
-            )
-            assert row is not None
-            return row, qualifier
     return None

@@ -1,10 +1,12 @@
-"""Invariants of `check_scheduler`, the error about a violation, and the file that it saves."""
+"""Invariants of `check_scheduler`, the error about a violation, violations found so far, and their files."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import re
+import time
 from typing import Any
 
 import msgspec
@@ -37,6 +39,9 @@ INVARIANTS = {
     "foresight": "decisions do not depend on later applications and failures, nor on run times of jobs with "
     "estimates, except for those that `Scheduler.foresees` names",
 }
+
+#: Wall time (s) of the search for a smaller scenario that breaks the same invariant.
+SHRINKING_TIME = 60.0
 
 
 class ConformanceError(AssertionError):
@@ -81,8 +86,69 @@ class ConformanceError(AssertionError):
         return f"{text}\n{self.scheduler!r}\n{self.file}{left_out}:\n{self.scenario.to_toml()}"
 
 
+class Findings:
+    """Violations found so far; the search for the smallest one takes up to `SHRINKING_TIME` s."""
+
+    def __init__(self) -> None:
+        #: Violations, each with the drawn scenario and scheduler; it may concern a variant of these.
+        self._violations: list[tuple[ConformanceError, Scenario, Scheduler]] = []
+        self._deadline = math.inf
+
+    @property
+    def first(self) -> ConformanceError | None:
+        """The first violation; None if there is none.  A nondeterministic scheduler may never repeat it."""
+        return self._violations[0][0] if self._violations else None
+
+    @property
+    def invariant(self) -> str | None:
+        """The invariant of the first violation; later runs check only this one.  None if there is none."""
+        return self.first.law if self.first else None
+
+    def unrepeated_violation(self, invariant: str) -> ConformanceError:
+        """Return an error about `invariant` that reports the first violation as nondeterministic."""
+        assert (violation := self.first) is not None
+        return ConformanceError(
+            invariant,
+            f"nondeterministic: the scenario broke the invariant {violation.law!r} in one run, but not in "
+            f"another: {violation.args[0]}",
+            violation.scenario,
+            violation.scheduler,
+        )
+
+    def add(self, error: ConformanceError, scenario: Scenario, scheduler: Scheduler) -> None:
+        """Record a violation of a random scenario."""
+        if not self._violations:
+            self._deadline = time.monotonic() + SHRINKING_TIME
+        self._violations.append((error, scenario, scheduler))
+
+    def is_shrinking_over(self, scenario: Scenario, scheduler: Scheduler) -> bool:
+        """Return whether the search for a smaller scenario is over.
+
+        It ends when time is up, or at once if the violation is a run that does not end.
+
+        Raises
+        ------
+        ConformanceError
+            If the search is over and this pair has broken an invariant before.
+        """
+        if time.monotonic() < self._deadline and not (self.first and "has not ended" in self.first.args[0]):
+            return False
+        for error, *pair in self._violations:
+            if pair == [scenario, scheduler]:
+                raise error
+        return True
+
+
 def error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {text_of(error)}"
+
+
+def failed_run(error: BaseException, scenario: Scenario, scheduler: Scheduler) -> ConformanceError:
+    """Return the violation of the invariant "runs" by a run with an error."""
+    text = error_text(error)
+    if "events_limit" in text:
+        text += "; if it has periodic timers, use `horizon` for shorter runs"
+    return ConformanceError("runs", text, scenario, scheduler)
 
 
 def save(error: ConformanceError, folder: str) -> str:

@@ -10,7 +10,7 @@ from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.testing import ConformanceError, check_scheduler, parameters, scenarios
+from gridsim.testing import ConformanceError, check_scheduler, conformance, parameters, scenarios
 from gridsim.testing.cases import compressed
 
 
@@ -52,11 +52,73 @@ def test_an_interrupted_check_reports_what_it_has_tried(tmp_path: Any) -> None:
         _check(HandingScheduler(interrupts=True), tmp_path, examples=5, faults=False)
 
 
+def test_a_scenario_that_is_checked_in_part_does_not_count(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time is over in the middle of the second scenario: its remaining invariants are not checked."""
+    checked: list[str] = []
+    inner = conformance._ConformanceTrial.check_invariant
+
+    def check_invariant(self: Any, invariant: str, *arguments: Any) -> None:
+        checked.append(invariant)
+        inner(self, invariant, *arguments)
+        if self.example_count == 2 and invariant == "forms":
+            self.deadline = 0.0
+
+    monkeypatch.setattr(conformance._ConformanceTrial, "check_invariant", check_invariant)
+    for limits, is_interrupted in (({"seconds": 100.0}, False), ({"examples": 5, "seconds": 100.0}, True)):
+        checked.clear()
+        report = _check(HandingScheduler(), tmp_path, faults=False, **limits)
+        assert (report.examples, report.interrupted) == (1, is_interrupted)
+        assert checked.count("sound") == 2 and checked.count("locality") == 1 and checked[-1] == "forms"
+
+
 def test_branches_of_the_program_are_covered_first(tmp_path: Any) -> None:
     """Few scenarios have bags of so many tasks."""
     with pytest.raises(ConformanceError, match="1 of .* tasks unfinished: node . holds 1 task") as caught:
         _check(HandingScheduler(wrong_from=100), tmp_path, examples=4, shrink=False)
     assert caught.value.examples <= 4
+
+
+class Peeking(gs.NodeProgram):
+    """A node that knows at some parameters what was submitted elsewhere."""
+
+    submitted: ClassVar[list[float]] = [-1.0]
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        last = self.submitted[0]
+        self.submitted[0] = view.now + tasks
+        if self.parameters.peeks == 3 and last > 0.0 and view.neighbours:
+            view.send(view.neighbours[0], "news", last=last)
+        view.enqueue(application.number, tasks)
+
+    def on_start(self, view: Any) -> None:
+        self.submitted[0] = -1.0
+
+    def on_news(self, view: Any, message: Any) -> None:
+        pass
+
+
+class PeekingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = Peeking
+    node_forms = ("interpreted",)
+    messages: ClassVar[dict[str, gs.Message]] = {"news": gs.Message(10, last=float)}
+    peeks: Annotated[int, gs.Limits(low=0, high=3)] = 0
+
+
+def test_locality_is_checked_with_drawn_parameters(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Isolated nodes share no list, so that only locality finds what nodes know of each other."""
+    monkeypatch.setattr(conformance, "can_isolate_nodes", lambda scheduler: False)
+    drawn = parameters(PeekingScheduler, degree=2, detection=1.0)
+    with pytest.raises(ConformanceError, match="breaks the invariant 'locality'") as caught:
+        _check(drawn, tmp_path, examples=60, faults=False, shrink=False)
+    assert caught.value.scheduler.peeks == 3  # type: ignore[attr-defined]
+
+
+def test_an_endless_run_leads_to_the_horizon(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(conformance.LIMITS, "events_limit", 3)
+    with pytest.raises(ConformanceError, match="(?s)within events_limit = 3 .*use `horizon` for shorter"):
+        _check(HandingScheduler(), tmp_path, examples=1, shrink=False)
 
 
 def test_a_law_limits_the_messages_of_a_task(tmp_path: Any) -> None:

@@ -53,7 +53,7 @@ class Logged(FairTree, frozen=True, kw_only=True):
     got: Log
 
     def start(self, run: Run) -> Policy:
-        def look(now: int, name: str, rows: Any, _: Any, opaque: tuple[str, ...]) -> None:
+        def look(now: int, name: str, rows: Any, opaque: tuple[str, ...]) -> None:
             for row in rows:
                 self.said.add(now, name, **dict(zip(row.dtype.names, row.tolist(), strict=True)))
 
