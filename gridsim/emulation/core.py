@@ -27,6 +27,7 @@ from gridsim.emulation.mail import EmulatedMail
 from gridsim.emulation.tasks import Parts, TaskSet, count_of
 from gridsim.emulation.wire import Fact
 from gridsim.scheduling.nodes.python_core import PythonCore
+from gridsim.support.clock import NS
 
 #: Of a restarted process nodes draw other random numbers than in its life before.
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -121,6 +122,8 @@ class EmulatedCore(PythonCore):
         self.hands: dict[int, TaskSet] = queues.hands
         self.process_of = process.place(self.machines)
         self.is_local = [number == process.number for number in self.process_of]
+        #: What nodes of this process show: (row, column) -> value, whether it falls, when published (ns).
+        self.published: dict[tuple[int, int], tuple[float, bool, int]] = {}
         #: What comes from outside: when (ns), its number, what to call, and the arguments; a heap.
         self.incoming: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self.incoming_count = 0
@@ -190,7 +193,25 @@ class EmulatedCore(PythonCore):
     def publish_number(self, row: int, column: int, value: float, falling: bool) -> None:
         """Publish a number, in all processes."""
         super().publish_number(row, column, value, falling)
+        self.published[row, column] = (value, falling, self.now)
         self.process.share(Fact("board", [row, column, value, int(falling)]))
+
+    def fail_on_board(self, nodes: list[int]) -> None:
+        """Show that nodes are down, in a process that begins anew."""
+        if self.board is not None and not self.board.is_per_application:
+            for node in nodes:
+                self.board.fail(node, self.now)
+
+    def published_facts(self) -> list[Fact]:
+        """Return the numbers that nodes of this process show, for a process that begins anew."""
+        return [
+            Fact(
+                "board",
+                [row, column, max(0.0, value - (self.now - at) / NS) if falling else value, int(falling)],
+            )
+            for (row, column), (value, falling, at) in self.published.items()
+            if self.board is not None and (self.board.is_per_application or self.up[row])
+        ]
 
     def add_number(self, row: int, column: int, delta: float, is_last: bool) -> None:
         """Add to a shown number, in all processes."""

@@ -268,6 +268,8 @@ class Worker(Part):
             talk.transport.abort()
             return
         talk.transport.write(frame(Greeting(self.setup.token, self.number, self.life)))
+        if life:  # it has lost what it knew
+            self.outbox[to] += b"".join(map(frame, self.core.published_facts()))
         self.peers[to] = talk
         self.tell("left" if talk.transport.is_closing() else "reached", to, life)
         self.wake()
@@ -297,6 +299,7 @@ class Worker(Part):
             policy.up[:] = policy.layout.of_nodes(policy.run.up)
         if self.life:
             self.engine.skip()
+            self.core.fail_on_board(np.flatnonzero(~policy.up).tolist())
         self._report_counts()
         if self.setup.spin:
             threading.Thread(target=self._spin, daemon=True).start()

@@ -153,3 +153,34 @@ class Mistaken(gs.NodeScheduler, frozen=True, kw_only=True):
 def test_an_error_in_a_handler_says_where_it_happened() -> None:
     with pytest.raises(gs.SchedulerError, match=r"KeyError.*\st = 0.* s, node 0: Late.on_release, .*py:\d+"):
         gs.emulate(scenario(), Mistaken(), processes=2, speedup=100.0)
+
+
+class Showing(gs.NodeProgram):
+    """A node that publishes a number once, and notes now and then what it sees."""
+
+    def on_start(self, view: Any) -> None:
+        view.publish(5.0 + view.node)
+        view.timer(1.0, "look")
+
+    def on_look(self, view: Any) -> None:
+        view.note("seen", node=view.node, time=view.now, of_last=view.board[view.machines - 1])
+        view.timer(1.0, "look")
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+
+
+class Shown(gs.BoardScheduler, frozen=True, kw_only=True):
+    policy = Showing
+    tables: ClassVar[dict[str, dict[str, type]]] = {"seen": {"node": int, "time": float, "of_last": float}}
+
+
+def test_a_restarted_process_learns_what_others_show() -> None:
+    workload = gs.Workload.of([0.0], 1, 20_000.0, submitter=[2])
+    faults = gs.Faults.of([0], [3.0], [6.0])
+    scenario = gs.Scenario(gs.Platform.equal(4, 1000.0), workload, gs.Network(latency=0.05), faults=faults)
+    result = gs.emulate(scenario, Shown(age=0.5), processes=2, speedup=10.0, kill=True)
+    assert result.provenance["emulation"]["kills"] == 1
+    seen = result.tables["seen"]
+    late = seen["of_last"][(seen["node"] == 0) & (seen["time"] > 12.0)]
+    assert len(late) > 3 and (late == 8.0).all()
