@@ -12,7 +12,7 @@ from gridsim.model.applications import JOB_TIMES
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Policy, Run, Scheduler
-from gridsim.scheduling.nodes.adapter import Message, NodeScheduler
+from gridsim.scheduling.nodes.adapter import Adapter, Message, NodeScheduler
 from gridsim.simulation.simulate import execute as simulate
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS, nanoseconds
@@ -108,7 +108,7 @@ class _RecordedStreams(Streams):
             if name == self.changed_stream:
                 _advance(generator)
 
-    def align(self, _: list[int]) -> None:
+    def align(self) -> None:
         """Set all streams to one position, so that the number of earlier draws has no effect.
 
         The position is not the beginning of the stream, where the scheduler would draw the same machines as
@@ -117,6 +117,13 @@ class _RecordedStreams(Streams):
         for name, generator in self.generators:
             _advance(fresh_generator := super().__call__(name))
             generator.bit_generator.state = fresh_generator.bit_generator.state
+
+
+def _align_nodes(policy: Policy) -> None:
+    """Set the streams of all nodes to one position, if the policy has node programs."""
+    if isinstance(policy, Adapter):
+        for node in range(policy.layout.nodes):
+            policy.core.view_of(node).random.drawn = _STREAM_OFFSET
 
 
 class _RunRecorder:
@@ -165,7 +172,12 @@ class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
         recorder.delays = {name: nanoseconds(delay) for name, delay in network.delays.items()}
         recorder.streams.begin()
         if self.align_at is not None:
-            run.engine.on("align streams", recorder.streams.align, priority=_LAST_PRIORITY, phase=TIMER)
+
+            def align(_: list[int]) -> None:
+                recorder.streams.align()
+                _align_nodes(policy)
+
+            run.engine.on("align streams", align, priority=_LAST_PRIORITY, phase=TIMER)
             run.engine.at(self.align_at, "align streams")
         return policy
 
