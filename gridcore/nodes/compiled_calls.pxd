@@ -56,12 +56,15 @@ cdef struct Context:
     int (*board_add)(PyObject*, long long, long long, long long, double, long long) except -1
     long long (*tasks_at)(PyObject*, long long) except -1
     Contents* (*store)(PyObject*, long long, long long, long long, long long*, const Strided*) except NULL
+    int (*set_array)(PyObject*, PyObject**, const Strided*) except -1
+    const Contents* (*shared_array)(PyObject**) noexcept
     int (*sample)(PyObject*, long long, const Grid*, long long, unsigned int*) except -1
     int (*slots)(PyObject*, long long, long long, long long, long long, long long, long long) except -1
     # containers, `gridcore.nodes.rows`
     long long* (*queue_push)(Head*, long long) except NULL
     int (*queue_pop)(Head*, long long*, long long) except -1
     long long* (*queue_at)(Head*, long long, long long) except NULL
+    int (*queue_delete)(Head*, long long, long long) except -1
     int (*heap_push)(Head*, const long long*, long long, long long) except -1
     int (*heap_pop)(Head*, long long*, long long, long long) except -1
     long long* (*heap_at)(Head*, long long) except NULL

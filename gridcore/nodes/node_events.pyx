@@ -26,12 +26,12 @@ from gridcore.network.links cimport Links
 from gridcore.network.mailboxes cimport mailboxes_tidy
 from gridcore.nodes.calls cimport call, call_fields, new_object
 from gridcore.nodes.compiled_calls cimport Handler, fill_context
-from gridcore.nodes.containers cimport RecordContainers
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_give
 from gridcore.common.instants cimport NEVER
 from gridcore.nodes.kinds cimport REQUEST_NUMBER, MessageKind, TimerKind
 from gridcore.nodes.local_messages cimport local_first
+from gridcore.nodes.node_memory cimport RecordMemory
 from gridcore.nodes.payloads cimport Payload
 from gridcore.nodes.roles cimport (
     EVENTS, ON_ACT, ON_DONE, ON_END, ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMEOUT, ON_TIMER,
@@ -95,17 +95,17 @@ cdef class NodeEvents(NodeActions):
     cdef int _compile(self, compiled_form) except -1:
         """Call compiled handlers from now on."""
         cdef Py_ssize_t k, node
-        cdef RecordContainers containers
+        cdef RecordMemory memory
         self.compiled_form = compiled_form
         fill_context(&self.context, self, self.tasks)
-        self.last_handler, self.containers = -1, []
+        self.last_handler, self.memory = -1, []
         for k, (program, records) in enumerate(zip(compiled_form.programs, self.programs.arrays, strict=True)):
             states = records.view(np.uint8).reshape(len(records), records.dtype.itemsize)
             self._compile_role(&self.roles[k], program.handlers, states)
-            containers = RecordContainers(states, program.containers) if program.containers else None
-            self.containers.append(containers)
-            for node in range(len(records) if containers is not None else 0):
-                containers._start(node)
+            memory = RecordMemory(states, program.objects) if program.objects else None
+            self.memory.append(memory)
+            for node in range(len(records) if memory is not None else 0):
+                memory._start(node)
         self._allocate_record()
         return 0
 
@@ -172,6 +172,8 @@ cdef class NodeEvents(NodeActions):
                 self._record_compiled_call(handler, node, arguments)
             else:
                 (<Handler> role.handlers[handler])(&self.context, node, arguments, role.states + node * role.stride)
+            if self.payloads.replaced:
+                self.payloads.replaced = []
             return self._handle_now() if self.n_instant else 0
         if not 0 <= handler - self.n_kinds < EVENTS:
             raise self._missing_handler(self.by_name[self._handler_names()[handler]], node)

@@ -24,6 +24,7 @@ from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet
 from gridcore.nodes.handlers import Handlers
 from gridcore.nodes.message_core import NodeCore
 from gridcore.nodes.records import NodeRecords
+from gridcore.nodes.shared_array import SharedArray
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.errors import CompileError, ScenarioError, SchedulerError, SchedulerWarning
@@ -77,6 +78,7 @@ __all__ = [
     "NodeProgram",
     "NodeScheduler",
     "Role",
+    "SharedArray",
     "View",
     "array",
 ]
@@ -362,10 +364,10 @@ class Adapter(CorePolicy):
         for name in record.dtype.names or ():
             value = record[name]
             setattr(program, name, value.copy() if isinstance(value, np.ndarray) else value.item())
-        _, containers, names = self._role(role)
+        _, memory, names = self._role(role)
         for k, name in enumerate(names):
             first = self.roles[role].start if self.roles else 0
-            setattr(program, name, containers.copy_of(k, node - first))
+            setattr(program, name, memory.copy_of(k, node - first))
         return program
 
     @property
@@ -760,28 +762,25 @@ class Adapter(CorePolicy):
                 setattr(node, name, value)
 
     def _role(self, role: str) -> tuple[Any, Any, list[str]]:
-        """Return the compiled states and the containers of a role, and the names of these."""
+        """Return the compiled states and the objects of a role, and the names of these."""
         assert isinstance(self.compiled, CompiledPrograms)
         index = list(self.compiled.by_role).index(role)
         states = self.core.programs.arrays[index]
         offsets = {field[1]: name for name, field in (states.dtype.fields or {}).items()}
-        names = [offsets[offset] for offset, _ in self.compiled.by_role[role].containers]
-        return states, self.core.containers[index], names
+        names = [offsets[offset] for offset, _ in self.compiled.by_role[role].objects]
+        return states, self.core.memory[index], names
 
     def _role_state(self, role: str) -> dict[str, Any]:
-        states, containers, names = self._role(role)
+        states, memory, names = self._role(role)
         columns: dict[str, Any] = {name: np.array(states[name]) for name in states.dtype.names or ()}
-        return {**columns, **{name: containers.getstate(k) for k, name in enumerate(names)}}
+        return {**columns, **{name: memory.getstate(k) for k, name in enumerate(names)}}
 
     def _set_role_state(self, role: str, columns: Any) -> None:
-        states, containers, names = self._role(role)
+        states, memory, names = self._role(role)
         if not isinstance(columns, dict) or columns.keys() != set(states.dtype.names or ()):
             raise ValueError(f"state['nodes'][{role!r}] must have the attributes {list(states.dtype.names)}")
         for k, name in enumerate(names):
-            rows = columns.pop(name)
-            if not isinstance(rows, dict) or set(rows) != {"counts", "rows"}:
-                raise ValueError(f"state['nodes'][{role!r}][{name!r}] must have counts and rows")
-            containers.setstate(k, rows["counts"], rows["rows"])
+            memory.setstate(k, columns.pop(name))
         for name, values in columns.items():
             column = states[name]
             if (

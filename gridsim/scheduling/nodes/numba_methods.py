@@ -168,6 +168,7 @@ def _strided(context: Any, builder: Any, type_: Any, value: Any) -> Any:
         ir.Constant(I64, type_.ndim),
         *[*shape, one][:2],
         *[*strides, one][:2],
+        builder.ptrtoint(array.parent, I64),
     ]
     return _filled_row(context, builder, words)
 
