@@ -3,7 +3,7 @@
 from cpython.ref cimport PyObject
 
 from gridcore.nodes.node_actions cimport NodeActions
-from gridcore.nodes.payloads cimport Contents, Strided
+from gridcore.nodes.payloads cimport Contents, StridedArray
 from gridcore.nodes.rows cimport Head
 from gridcore.queues.availability cimport Grid
 
@@ -55,8 +55,8 @@ cdef struct Context:
     int (*board_least)(PyObject*, long long, long long, long long, long long*) except -1
     int (*board_add)(PyObject*, long long, long long, long long, double, long long) except -1
     long long (*tasks_at)(PyObject*, long long) except -1
-    Contents* (*store)(PyObject*, long long, long long, long long, long long*, const Strided*) except NULL
-    int (*set_array)(PyObject*, PyObject**, const Strided*) except -1
+    Contents* (*store)(PyObject*, long long, long long, long long, long long*, const StridedArray*) except NULL
+    int (*set_array)(PyObject*, PyObject**, const StridedArray*) except -1
     const Contents* (*shared_array)(PyObject**) noexcept
     int (*sample)(PyObject*, long long, const Grid*, long long, unsigned int*) except -1
     int (*slots)(PyObject*, long long, long long, long long, long long, long long, long long) except -1

@@ -574,6 +574,8 @@ cdef class NodeCore(NodeEvents):
         active_fill(&self.idle, entries["idle"])
         for k in range(self.n_kinds):
             outbox_clear(&self.out[k])
+        outbox_clear(&self.instant)
+        self.instant_at = 0
         self.dirty = False
         self.payloads._read(state)
         self.local._read(state)

@@ -102,6 +102,7 @@ cdef class NodeEvents(NodeActions):
     cdef int _next_direct(self) noexcept
     cdef int _take_direct(self, int number) except -1
     cdef int _handle_now(self) except -1
+    cdef int _take_instant(self) except -1
 
     cdef int _act(self) except -1
     cdef int _take_turns(self) except -1

@@ -13,7 +13,7 @@ cdef struct Contents:                   # what compiled handlers read
     PyObject* owner                     # the `Payload`
 
 
-cdef struct Strided:                    # an array of a compiled handler, in words of 64 bits
+cdef struct StridedArray:                    # an array of a compiled handler, in words of 64 bits
     const char* data
     long long element, ndim
     long long[2] shape
@@ -26,7 +26,7 @@ cdef class Payload:
     cdef int element, ndim
     cdef Py_ssize_t nbytes
 
-    cdef bint _has_shape(self, const Strided* array) noexcept
+    cdef bint _has_shape(self, const StridedArray* array) noexcept
     cdef Payload _converted(self, int element)
     cdef object _array(self)
 
@@ -35,14 +35,14 @@ cdef class Payloads:
     cdef readonly list arrays           # by number: `Payload` or NumPy array; None for unused numbers
     cdef list unused                    # unused numbers
     cdef list at_hand                   # `Payload`s of the message that a compiled handler reads
-    cdef list replaced                  # `Payload`s that no record has any more, but the running handler may read
+    cdef list old_arrays                # `Payload`s that no record has any more, but the running handler may read
     cdef Payload copied                 # the one that `_copy` made last
     cdef const char* copied_data        # the address from which it was copied
 
     cdef long long _store(self, array) except -1
     cdef object _fetch(self, long long number)
     cdef Payload _take(self, long long number)
-    cdef Payload _copy(self, const Strided* array)
+    cdef Payload _copy(self, const StridedArray* array)
     cdef int _keep_for_handler(self, Payload payload) except -1
     cdef list _arrays(self)
     cdef int _read(self, state) except -1

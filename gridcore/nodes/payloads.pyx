@@ -38,7 +38,7 @@ cdef class Payload:
     def __getbuffer__(self, Py_buffer* buffer, int flags):
         PyBuffer_FillInfo(buffer, self, self.contents.data, self.nbytes, True, flags)
 
-    cdef bint _has_shape(self, const Strided* array) noexcept:
+    cdef bint _has_shape(self, const StridedArray* array) noexcept:
         """Return whether type and shape are those of `array`."""
         return (self.element == array.element and self.ndim == array.ndim
                 and self.contents.shape[0] == array.shape[0] and self.contents.shape[1] == array.shape[1])
@@ -124,7 +124,7 @@ cdef class Payloads:
     """The arrays of messages under way."""
 
     def __cinit__(self):
-        self.arrays, self.unused, self.at_hand, self.replaced = [], [], [], []
+        self.arrays, self.unused, self.at_hand, self.old_arrays = [], [], [], []
 
     def store(self, array: NDArray[Any]) -> int:
         """Keep an array until its message arrives or is dropped, and return its number."""
@@ -167,7 +167,7 @@ cdef class Payloads:
         array = self._fetch(number)
         return <Payload> array if type(array) is Payload else payload_of(array)
 
-    cdef Payload _copy(self, const Strided* array):
+    cdef Payload _copy(self, const StridedArray* array):
         """Return an array of a compiled handler that does not change.
 
         It is not copied if it is that of a message or a `SharedArray`, or still the same as at the last call.
@@ -200,7 +200,7 @@ cdef class Payloads:
 
     cdef int _keep_for_handler(self, Payload payload) except -1:
         """Keep an array until the running handler has returned."""
-        self.replaced.append(payload)
+        self.old_arrays.append(payload)
         return 0
 
     cdef list _arrays(self):

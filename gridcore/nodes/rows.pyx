@@ -178,7 +178,7 @@ cdef long long* queue_at(Head* h, long long k, long long words) except NULL:
 cdef int queue_delete(Head* h, long long k, long long words) except -1:
     """Remove row `k` of a queue, counted from the end if it is negative; the shorter part of the queue moves."""
     cdef long long* row = queue_at(h, k, words)
-    cdef long long* other
+    cdef long long* neighbour
     if k < 0:
         k += h.n
     if h.n == 1:
@@ -186,16 +186,16 @@ cdef int queue_delete(Head* h, long long k, long long words) except -1:
     if k < h.n // 2:
         while k > 0:
             k -= 1
-            other = queue_at(h, k, words)
-            memcpy(row, other, 8 * words)
-            row = other
+            neighbour = queue_at(h, k, words)
+            memcpy(row, neighbour, 8 * words)
+            row = neighbour
         h.first = 0 if h.first + 1 == h.block.room else h.first + 1
     else:
         while k + 1 < h.n:
             k += 1
-            other = queue_at(h, k, words)
-            memcpy(row, other, 8 * words)
-            row = other
+            neighbour = queue_at(h, k, words)
+            memcpy(row, neighbour, 8 * words)
+            row = neighbour
     h.n -= 1
     return 0
 

@@ -2,7 +2,7 @@
 
 from cpython.ref cimport PyObject
 
-from gridcore.nodes.payloads cimport Contents, Payloads, Strided
+from gridcore.nodes.payloads cimport Contents, Payloads, StridedArray
 
-cdef int replace_array(Payloads payloads, PyObject** place, const Strided* array) except -1
+cdef int replace_array(Payloads payloads, PyObject** place, const StridedArray* array) except -1
 cdef const Contents* contents_at(PyObject** place) noexcept

@@ -5,7 +5,7 @@ from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
 cimport cython
 
 from gridcore.nodes.node_memory cimport MemoryObject, RecordMemory
-from gridcore.nodes.payloads cimport Contents, Payload, Payloads, Strided, payload_of
+from gridcore.nodes.payloads cimport Contents, Payload, Payloads, StridedArray, payload_of
 
 import numpy as np
 
@@ -136,7 +136,7 @@ cdef int put_payload(PyObject** place, Payload payload) except -1:
     return 0
 
 
-cdef int replace_array(Payloads payloads, PyObject** place, const Strided* array) except -1:
+cdef int replace_array(Payloads payloads, PyObject** place, const StridedArray* array) except -1:
     """Make an array of a compiled handler that at `place` of a record; the handler may still read the old one."""
     cdef Payload payload = payloads._copy(array)
     if place[0] != NULL:

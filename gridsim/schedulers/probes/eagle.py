@@ -78,7 +78,7 @@ class SrptNode(WorkerNode):
         # reservations: also the task size, and the total size of the tasks that overtook it (Mflop)
         self.queue = Fifo(job=int, scheduler=int, size=float, overtaken=float)
         self.smallest = math.inf  # a lower bound of the task sizes in the queue, Mflop
-        self.served = -1  # index of the reservation in service
+        self.in_service = -1  # index of the reservation in service
         self.priorities = 0  # number of reservations that cannot be overtaken at the head of the queue
 
     def on_probe(self, view: View, message: Any) -> None:
@@ -98,9 +98,9 @@ class SrptNode(WorkerNode):
         if not self.choose(view):
             self.on_free(view)
             return
-        job, scheduler, _, _ = self.queue[self.served]
+        job, scheduler, _, _ = self.queue[self.in_service]
         if scheduler == self.center(view):  # a reservation of the center is for one task
-            self.remove_served()
+            self.remove_reservation_in_service()
         self.fetch(view, job, scheduler)
 
     def choose(self, view: View) -> bool:
@@ -109,7 +109,7 @@ class SrptNode(WorkerNode):
         Reservations of jobs without work left are dropped.  A reservation may be overtaken while the sizes of
         the tasks that have overtaken it sum to at most `srpt_cap` times its own task size.
         """
-        queue, cap, self.served = self.queue, self.parameters.srpt_cap, -1
+        queue, cap, self.in_service = self.queue, self.parameters.srpt_cap, -1
         if not queue:
             self.smallest = math.inf
             return False
@@ -131,7 +131,7 @@ class SrptNode(WorkerNode):
             self.smallest = smallest
         if visited == 0:
             return False
-        self.served = best
+        self.in_service = best
         best_size = queue[best][2]
         for k in range(best):
             job, scheduler, size, overtaken = queue[k]
@@ -144,14 +144,14 @@ class SrptNode(WorkerNode):
 
     def on_none(self, view: View, message: Any) -> None:
         """Remove the reservation in service, whose job has no tasks left."""
-        self.remove_served()
+        self.remove_reservation_in_service()
         super().on_none(view, message)
 
-    def remove_served(self) -> None:
+    def remove_reservation_in_service(self) -> None:
         """Remove the reservation in service from the queue, if it is still there."""
-        if self.served >= 0:
-            self.remove(self.served)
-            self.served = -1
+        if self.in_service >= 0:
+            self.remove(self.in_service)
+            self.in_service = -1
 
     def remove(self, index: int) -> None:
         """Remove a reservation from the queue."""

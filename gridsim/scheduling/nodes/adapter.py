@@ -380,40 +380,26 @@ class Adapter(CorePolicy):
     def _compile(self) -> CompiledPrograms | Handlers | None:
         """Return the compiled form of the programs; None if the run uses interpreted nodes."""
         parameters, run, nodes = self.parameters, self.run, self.run.nodes
+        is_wanted = (nodes or parameters.node_forms[0]) == "compiled"
+        if is_wanted and not any(watcher.reads_programs for watcher in run.watchers):
+            handlers: Handlers | None = parameters.hand_compiled(len(run.speeds), len(run.applications))
+            if handlers is not None:
+                return handlers
         if nodes is None and self._pays_to_compile():
             with suppress(CompileError):
                 return compile_programs(parameters)
-        if (nodes or parameters.node_forms[0]) != "compiled":
+        # by default, what only handlers written by hand support does not require Numba
+        has_handlers = type(parameters).hand_compiled is not Declarations.hand_compiled
+        if not is_wanted or (nodes is None and has_handlers):
             return None
-        handlers: Handlers | None = parameters.hand_compiled(len(run.speeds), len(run.applications))
-        if handlers is not None and any(watcher.reads_programs for watcher in run.watchers):
-            if nodes is None:
-                return None
-            raise CompileError(
-                f"{parameters.name} supports only columns of the view in observe, and no record='events', "
-                f"with nodes='compiled', since the compiled form of {parameters.policy.__name__} is written "
-                "by hand"
-            )
-        if handlers is not None:
-            return handlers
-        # A hand-written compiled form need not support all parameters.
-        if type(parameters).hand_compiled is not Declarations.hand_compiled:
-            if nodes is None:
-                return None
-            raise CompileError(
-                f"{parameters!r} does not support nodes='compiled': the compiled form of "
-                f"{type(parameters).__name__} does not support these parameters"
-            )
         _check_classes_known(parameters)
         return compile_programs(parameters)
 
     def _pays_to_compile(self) -> bool:
-        """Return whether to compile programs that run interpreted by default."""
+        """Return whether to compile programs by default."""
         parameters, run = self.parameters, self.run
         return (
             isinstance(parameters, NodeScheduler)
-            and type(parameters).hand_compiled is Declarations.hand_compiled
-            and parameters.node_forms[0] == "interpreted"
             and "compiled" in parameters.node_forms
             and int(run.applications.tasks.sum()) + len(run.speeds) >= COMPILED_FROM
             and run.core is None

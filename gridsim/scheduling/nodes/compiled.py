@@ -415,7 +415,7 @@ def _key(policy: type, *dependencies: Any) -> str:
             ]
         )
     folder = Path(__file__).parent
-    modules = [folder / f"{name}.py" for name in ("compilable", "compiled", "super_calls")]
+    modules = [folder / f"{name}.py" for name in ("compilable", "compiled", "memory_types", "super_calls")]
     for source in (*sorted(folder.glob("numba_*.py")), *modules):
         digest.update(source.read_bytes())
     add(dependencies)
@@ -444,6 +444,12 @@ def _folder() -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "gridsim"
 
 
+#: Hash of a file of machine code -> the objects that own the code loaded from it, and name -> address.
+_code_in_memory: dict[bytes, tuple[list[Any], dict[str, int]]] = {}
+#: The number of programs whose code stays loaded when no run uses it.
+MAX_LOADED = 32
+
+
 class _Store:
     """The machine code of one program: a file of (name, entry, code) for each handler, and a hash."""
 
@@ -461,14 +467,13 @@ class _Store:
             return None
         if [row[0] for row in rows] != names:
             return None
-        from numba.core.registry import cpu_target
-
-        target, addresses = cpu_target.target_context, {}
-        target.refresh()
-        for name, wrapper, library, objects, bitcode in rows:
-            loaded = target.codegen().unserialize_library((library, "object", (objects, bitcode)))
-            code.append(loaded)
-            addresses[name] = loaded.get_pointer_to_function(wrapper)
+        key = raw[:32]
+        if key not in _code_in_memory:
+            _code_in_memory[key] = _load_code(rows)
+        libraries, addresses = _code_in_memory[key] = _code_in_memory.pop(key)  # the latest one
+        for oldest in list(_code_in_memory)[:-MAX_LOADED]:
+            del _code_in_memory[oldest]
+        code += libraries
         return addresses
 
     def save(self, handlers: dict[str, Any], code: list[Any]) -> dict[str, int]:
@@ -487,3 +492,15 @@ class _Store:
         except OSError:
             pass  # without the file, the next run compiles the program again
         return {name: handler.address for name, handler in handlers.items()}
+
+
+def _load_code(rows: list[tuple[str, str, str, bytes, bytes]]) -> tuple[list[Any], dict[str, int]]:
+    """Return the objects that own the machine code of handlers, and name -> address."""
+    from numba.core.registry import cpu_target
+
+    target, addresses, libraries = cpu_target.target_context, {}, []
+    target.refresh()
+    for name, wrapper, library, objects, bitcode in rows:
+        libraries.append(target.codegen().unserialize_library((library, "object", (objects, bitcode))))
+        addresses[name] = libraries[-1].get_pointer_to_function(wrapper)
+    return libraries, addresses

@@ -315,12 +315,12 @@ def _item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 #: Class of a container whose rows can be assigned and deleted -> the functions of the core for that.
-_ASSIGNED = {Fifo: ("queue_at", "queue_delete"), IntMap: ("map_put", "map_remove")}
+_ROW_CHANGES = {Fifo: ("queue_at", "queue_delete"), IntMap: ("map_put", "map_remove")}
 
 
 def _infer_assignment(container: Any, key: Any, value: Any) -> Any:
     name = container.kind.__name__
-    if container.kind not in _ASSIGNED:
+    if container.kind not in _ROW_CHANGES:
         raise NotCompiled(f"{name} does not support assignment to its rows")
     row, path = _row_type(container), f"a value of {name}[...]"
     if isinstance(row, types.BaseTuple) != isinstance(value, types.BaseTuple):
@@ -343,7 +343,7 @@ def _set_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     container = sig.args[0]
     core_context, head = _parts(context, builder, container, args[0])
     values = [args[2]] if len(container.kinds) == 1 else cgutils.unpack_tuple(builder, args[2])
-    place = _ASSIGNED[container.kind][0]
+    place = _ROW_CHANGES[container.kind][0]
     row = call_checked(context, builder, core_context, place, _WORDS, head, args[1], _words(container))
     _store_row(builder, container, row, values)
     return context.get_dummy_value()
@@ -351,7 +351,7 @@ def _set_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 def _infer_deletion(container: Any, key: Any) -> Any:
     name = container.kind.__name__
-    if container.kind not in _ASSIGNED:
+    if container.kind not in _ROW_CHANGES:
         raise NotCompiled(f"{name} does not support del of its rows")
     return signature(types.none, container, _as_number(f"the index of a {name}", types.int64, key))
 
@@ -363,7 +363,7 @@ _infer(operator.delitem, _infer_deletion)
 def _delete_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     container = sig.args[0]
     core_context, head = _parts(context, builder, container, args[0])
-    remove = _ASSIGNED[container.kind][1]
+    remove = _ROW_CHANGES[container.kind][1]
     call_checked(context, builder, core_context, remove, I32, head, args[1], _words(container))
     return context.get_dummy_value()
 

@@ -156,7 +156,7 @@ def _field(path: str, kind: Any, type_: Any) -> Any:
 
 
 def _strided(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    """Return a pointer to the description of an array, `Strided` of gridcore.nodes.payloads."""
+    """Return a pointer to the description of an array, `StridedArray` of gridcore.nodes.payloads."""
     array = arrayobj.make_array(type_)(context, builder, value)
     one = ir.Constant(I64, 1)
     shape, strides = (

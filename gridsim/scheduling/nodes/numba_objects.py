@@ -86,7 +86,7 @@ class _KernelMethods(templates.AttributeTemplate):
                 raise NotCompiled(f"compiled nodes do not support {path}")
             raise NotCompiled(f"there is no {path}; {listed(sorted(methods), attr)}")
 
-        class Method(templates.AbstractTemplate):
+        class KernelMethod(templates.AbstractTemplate):
             key = ("gridsim kernel", attr)
 
             def generic(self, args: Any, kws: Any) -> Any:
@@ -94,7 +94,7 @@ class _KernelMethods(templates.AttributeTemplate):
                 return signature(types.none, *argument_types, recvr=kernel)
 
         _lower_method(attr)
-        return types.BoundFunction(Method, kernel)
+        return types.BoundFunction(KernelMethod, kernel)
 
 
 def _lower_method(name: str) -> None:
@@ -117,7 +117,7 @@ def _lower_method(name: str) -> None:
 
 def _register_function(function: Any, kinds: tuple[type, ...]) -> None:
     @templates.infer_global(function)
-    class Template(templates.AbstractTemplate):
+    class FunctionTemplate(templates.AbstractTemplate):
         key = function
 
         def generic(self, args: Any, kws: Any) -> Any:
@@ -145,7 +145,7 @@ class _SharedArrayAttributes(templates.AttributeTemplate):
         if attr != "set":
             raise NotCompiled(f"there is no SharedArray.{attr}; {listed(['set', 'values'], attr)}")
 
-        class Set(templates.AbstractTemplate):
+        class SetMethod(templates.AbstractTemplate):
             key = ("gridsim shared array", "set")
 
             def generic(self, args: Any, kws: Any) -> Any:
@@ -160,7 +160,7 @@ class _SharedArrayAttributes(templates.AttributeTemplate):
                     )
                 return signature(types.none, type_, recvr=array)
 
-        return types.BoundFunction(Set, array)
+        return types.BoundFunction(SetMethod, array)
 
 
 @imputils.lower_getattr(SharedArrayType, "values")

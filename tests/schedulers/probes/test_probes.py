@@ -277,7 +277,7 @@ def test_job_with_the_least_work_left_is_served_until_the_cap() -> None:
 
     def serve() -> int:
         assert node.choose(view)
-        return int(node.queue[node.served][0])
+        return int(node.queue[node.in_service][0])
 
     # job 2 has no work left, and is dropped; job 3 overtakes both others twice, and then neither
     assert [serve(), serve(), serve()] == [3, 3, 0]
