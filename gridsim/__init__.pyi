@@ -275,6 +275,9 @@ from .scheduling.nodes.adapter import (
     Role as Role,
 )
 from .scheduling.nodes.adapter import (
+    SharedArray as SharedArray,
+)
+from .scheduling.nodes.adapter import (
     array as array,
 )
 from .scheduling.nodes.board import (

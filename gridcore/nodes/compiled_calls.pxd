@@ -3,7 +3,7 @@
 from cpython.ref cimport PyObject
 
 from gridcore.nodes.node_actions cimport NodeActions
-from gridcore.nodes.payloads cimport Contents, Strided
+from gridcore.nodes.payloads cimport Contents, StridedArray
 from gridcore.nodes.rows cimport Head
 from gridcore.queues.availability cimport Grid
 
@@ -55,7 +55,9 @@ cdef struct Context:
     int (*board_least)(PyObject*, long long, long long, long long, long long*) except -1
     int (*board_add)(PyObject*, long long, long long, long long, double, long long) except -1
     long long (*tasks_at)(PyObject*, long long) except -1
-    Contents* (*store)(PyObject*, long long, long long, long long, long long*, const Strided*) except NULL
+    Contents* (*store)(PyObject*, long long, long long, long long, long long*, const StridedArray*) except NULL
+    int (*set_array)(PyObject*, PyObject**, const StridedArray*) except -1
+    const Contents* (*shared_array)(PyObject**) noexcept
     int (*sample)(PyObject*, long long, const Grid*, long long, unsigned int*) except -1
     int (*slots)(PyObject*, long long, long long, long long, long long, long long, long long) except -1
     int (*extend_slots)(PyObject*, long long, long long, long long, long long, long long, Head*) except -1
@@ -63,6 +65,7 @@ cdef struct Context:
     long long* (*queue_push)(Head*, long long) except NULL
     int (*queue_pop)(Head*, long long*, long long) except -1
     long long* (*queue_at)(Head*, long long, long long) except NULL
+    int (*queue_delete)(Head*, long long, long long) except -1
     int (*heap_push)(Head*, const long long*, long long, long long) except -1
     int (*heap_pop)(Head*, long long*, long long, long long) except -1
     long long* (*heap_at)(Head*, long long) except NULL

@@ -8,11 +8,12 @@ from gridcore.nodes.holdings cimport holdings_give
 from gridcore.nodes.kinds cimport MessageKind, TimerKind
 from gridcore.nodes.node_actions cimport check_may_act
 from gridcore.nodes.outbox cimport outbox_add, outbox_drop
-from gridcore.nodes.payloads cimport Contents, Payload, Strided, payload_of
+from gridcore.nodes.payloads cimport Contents, Payload, StridedArray, payload_of
 from gridcore.nodes.rows cimport (
     heap_at, heap_pop, heap_push, iteration_error, map_at, map_discard, map_find, map_get, map_next, map_pop, map_put,
-    map_remove, queue_at, queue_pop, queue_push, rows_clear,
+    map_remove, queue_at, queue_delete, queue_pop, queue_push, rows_clear,
 )
+from gridcore.nodes.shared_array cimport contents_at, replace_array
 from gridcore.nodes.timers cimport timers_cancel, timers_cancel_fields
 from gridcore.nodes.random_stream cimport RandomStream
 from gridcore.queues.availability cimport Grid
@@ -26,14 +27,14 @@ cdef double NO_NUMBERS = 0.0            # the memory of a board without rows
 
 #: The names of the fields of a `Context`, in order.
 CONTEXT = (
-    "core", "now", "nodes", "machines", "degree", "machine_of", "neighbours", "roles", "speed", "parameters",
-    "tasks", "task_size", "size", "release", "board_rows", "place", "send", "finish_send", "request", "later", "enqueue",
+    "core", "now", "nodes", "machines", "degree", "machine_of", "neighbours", "roles", "speed", "parameters", "tasks",
+    "task_size", "size", "release", "board_rows", "place", "send", "finish_send", "request", "later", "enqueue",
     "waiting", "work", "minimum_stretch", "timer", "timer_at", "timer_fields", "timer_fields_at", "cancel", "act",
-    "check_known", "draw", "integer", "integers", "permute", "held", "take", "queued", "completed", "note",
-    "decide", "publish", "check_board", "board", "board_number", "board_least", "board_add", "tasks_at", "store",
-    "sample", "slots", "extend_slots", "queue_push", "queue_pop", "queue_at", "heap_push", "heap_pop", "heap_at", "map_find",
-    "map_get", "map_put", "map_discard", "map_remove", "map_at", "map_next", "map_pop", "rows_clear",
-    "iteration_error",
+    "check_known", "draw", "integer", "integers", "permute", "held", "take", "queued", "completed", "note", "decide",
+    "publish", "check_board", "board", "board_number", "board_least", "board_add", "tasks_at", "store", "set_array",
+    "shared_array", "sample", "slots", "extend_slots", "queue_push", "queue_pop", "queue_at", "queue_delete",
+    "heap_push", "heap_pop", "heap_at", "map_find", "map_get", "map_put", "map_discard", "map_remove", "map_at", "map_next", "map_pop",
+    "rows_clear", "iteration_error",
 )
 
 
@@ -64,7 +65,8 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     c.board_least, c.board_add, c.tasks_at = find_least, add_to_number, count_tasks
     c.completed, c.store = completed_tasks, store_array
     c.sample, c.slots, c.extend_slots = sample_cells, change_slots, extend_reservation
-    c.queue_push, c.queue_pop, c.queue_at = queue_push, queue_pop, queue_at
+    c.set_array, c.shared_array = set_array, contents_at
+    c.queue_push, c.queue_pop, c.queue_at, c.queue_delete = queue_push, queue_pop, queue_at, queue_delete
     c.heap_push, c.heap_pop, c.heap_at = heap_push, heap_pop, heap_at
     c.map_find, c.map_get, c.map_put, c.map_discard, c.map_remove = map_find, map_get, map_put, map_discard, map_remove
     c.map_at, c.map_next, c.map_pop, c.rows_clear = map_at, map_next, map_pop, rows_clear
@@ -144,7 +146,7 @@ cdef int send_later(PyObject* core, long long node, long long kind, double secon
 
 
 cdef Contents* store_array(PyObject* core, long long node, long long kind, long long field, long long* fields,
-                           const Strided* array) except NULL:
+                           const StridedArray* array) except NULL:
     """Store an array, write its number to its field of a message, and return the contents that the receiver gets.
 
     The fields before this one are filled in.  Local kinds have the numbers -1, -2, ...
@@ -165,6 +167,11 @@ cdef Contents* store_array(PyObject* core, long long node, long long kind, long 
         else:
             c._free_arrays(k, fields, <int> field)
         raise
+
+
+cdef int set_array(PyObject* core, PyObject** place, const StridedArray* array) except -1:
+    """Replace the array of a `SharedArray` at `place` of a record."""
+    return replace_array((<NodeActions> core).payloads, place, array)
 
 
 cdef int enqueue_tasks(PyObject* core, long long node, long long application, long long tasks) except -1:

@@ -1,5 +1,6 @@
 """C-level contract of the containers of node programs."""
 
+from gridcore.nodes.node_memory cimport MemoryObject
 from gridcore.nodes.rows cimport Head
 
 cdef class RowType:
@@ -13,7 +14,7 @@ cdef class RowType:
     cdef int _fill(self, long long* row, tuple values, str call) except -1
 
 
-cdef class Container:
+cdef class Container(MemoryObject):
     cdef Head head
     cdef readonly RowType columns
 
@@ -22,16 +23,8 @@ cdef class Container:
     cdef const long long* _row(self, long long at) except NULL
     cdef object _item(self, const long long* row)
     cdef int _append(self, const long long* row) except -1
-    cdef int _copy_to(self, Head* head) except -1
-
-
-cdef class RecordContainers:
-    cdef unsigned char[:, ::1] records
-    cdef tuple entries                  # (offset, container with the rows of a node that starts)
-
-    cdef Head* _head(self, Py_ssize_t node, Py_ssize_t offset) noexcept
-    cdef int _clear(self, Py_ssize_t node) except -1
-    cdef int _start(self, Py_ssize_t node) except -1
+    cdef int _move_to(self, void* place) except -1
+    cdef _rows_at(self, void* place)
 
 
 cdef class KeyedContainer(Container):

@@ -7,16 +7,18 @@ cimport cython
 from libc.string cimport memcpy, memset
 
 from gridcore.common.scalars cimport integer, real
+from gridcore.nodes.node_memory cimport MemoryObject, RecordMemory
 from gridcore.nodes.rows cimport (
     Head, block_rows, heap_at, heap_pop, heap_push, map_at, map_discard, map_find, map_get, map_next, map_pop,
-    map_put, map_remove, iteration_error, queue_at, queue_pop, queue_push, rows_clear,
+    map_put, map_remove, iteration_error, queue_at, queue_delete, queue_pop, queue_push, rows_clear,
 )
 
 import numpy as np
 
+from gridcore.nodes.node_memory import memory_entries
+
 __all__ = [
-    "Container", "Fifo", "Heap", "IntMap", "IntSet", "KeyedContainer", "RecordContainers", "RowType",
-    "rebuild",
+    "Container", "Fifo", "Heap", "IntMap", "IntSet", "KeyedContainer", "RowType", "rebuild",
 ]
 
 cdef enum:
@@ -89,11 +91,16 @@ cdef RowType row_type_of(dict columns, str owner, bint has_key):
     return made
 
 
-cdef class Container:
+cdef class Container(MemoryObject):
     """Base class of the containers.
 
     Rows are copied in and out: nothing refers into a container.
     """
+
+    @property
+    def words(self) -> int:
+        """The number of words of a `Head`."""
+        return sizeof(Head) // 8
 
     def __dealloc__(self):
         rows_clear(&self.head)
@@ -148,12 +155,53 @@ cdef class Container:
         """Add a row of `rows`."""
         raise NotImplementedError
 
-    cdef int _copy_to(self, Head* head) except -1:
-        """Make an empty `head` that of a copy of this container."""
-        cdef Container copy = rebuild(type(self), self._columns(), self.rows()) if self.head.n else self
-        if copy is not self:
-            head[0] = copy.head
-            memset(&copy.head, 0, sizeof(Head))
+    cdef int _copy_to(self, void* place) except -1:
+        cdef Container copy
+        if self.head.n:
+            copy = rebuild(type(self), self._columns(), self.rows())
+            copy._move_to(place)
+        return 0
+
+    cdef int _move_to(self, void* place) except -1:
+        """Make an empty head in a record that of this container, which is empty then."""
+        (<Head*> place)[0] = self.head
+        memset(&self.head, 0, sizeof(Head))
+        return 0
+
+    cdef int _clear_at(self, void* place) except -1:
+        return rows_clear(<Head*> place)
+
+    cdef MemoryObject _copy_of(self, void* place):
+        return rebuild(type(self), self._columns(), self._rows_at(place))
+
+    cdef _rows_at(self, void* place):
+        """Return the rows of a container with these columns, whose head is in a record."""
+        cdef Container view = rebuild(type(self), self._columns(), None)
+        view.head = (<Head*> place)[0]
+        try:
+            return view.rows()
+        finally:
+            memset(&view.head, 0, sizeof(Head))
+
+    cdef dict _state_of(self, RecordMemory memory, Py_ssize_t offset):
+        """Return ``counts``, int64[nodes], and ``rows``, int64[rows, words], of all nodes."""
+        parts = [self._rows_at(memory._place(node, offset)) for node in range(memory.nodes)]
+        return {"counts": np.array([len(part) for part in parts], np.int64),
+                "rows": np.concatenate([np.empty((0, self.columns.words), np.int64), *parts])}
+
+    cdef int _set_state_of(self, RecordMemory memory, Py_ssize_t offset, state) except -1:
+        cdef Py_ssize_t node, first = 0
+        cdef Container container
+        counts, rows = memory_entries(state, ("counts", "rows"))
+        if counts.shape != (memory.nodes,) or (counts < 0).any() or counts.sum() != len(rows):
+            raise ValueError(f"counts must have a number of rows >= 0 for each of {memory.nodes} nodes, "
+                             f"{len(rows)} in total, got shape {counts.shape} and sum {counts.sum()}")
+        for node in range(memory.nodes):
+            rows_clear(<Head*> memory._place(node, offset))
+            if counts[node]:
+                container = rebuild(type(self), self._columns(), rows[first : first + counts[node]])
+                container._move_to(memory._place(node, offset))
+            first += counts[node]
         return 0
 
     def _columns(self) -> dict[str, type]:
@@ -222,8 +270,9 @@ cdef class Fifo(Container):
     --------
     >>> queue = Fifo(application=int, tasks=int)
     >>> queue.push(3, 10)
+    >>> queue[0] = 3, queue[0][1] - 1
     >>> queue[0], len(queue), queue.pop()
-    ((3, 10), 1, (3, 10))
+    ((3, 9), 1, (3, 9))
     """
 
     def __cinit__(self, **columns: type):
@@ -257,6 +306,14 @@ cdef class Fifo(Container):
 
     def __getitem__(self, k: int) -> Any:
         return self.columns._values(queue_at(&self.head, integer(k, "index"), self.columns.words))
+
+    def __setitem__(self, k: int, row: Any) -> None:
+        cdef long long[MAX_COLUMNS] words
+        self.columns._fill(words, row if isinstance(row, tuple) else (row,), "a row of a Fifo")
+        memcpy(queue_at(&self.head, integer(k, "index"), self.columns.words), words, 8 * self.columns.words)
+
+    def __delitem__(self, k: int) -> None:
+        queue_delete(&self.head, integer(k, "index"), self.columns.words)
 
     cdef const long long* _row(self, long long at) except NULL:
         return queue_at(&self.head, at, self.columns.words)
@@ -443,86 +500,3 @@ cdef class IntMap(KeyedContainer):
 
     cdef list _texts(self):
         return [f"{key}: {self[key]!r}" for key in self]
-
-
-@cython.final
-@cython.auto_pickle(False)
-cdef class RecordContainers:
-    """The containers in the records of compiled nodes.
-
-    Parameters
-    ----------
-    records
-        uint8[nodes, bytes], the records; this object keeps them alive.
-    entries
-        For each container of a record, its offset in bytes, and a `Container` with its initial rows.
-    """
-
-    def __init__(self, records: NDArray[np.uint8], entries: Sequence[tuple[int, Container]]):
-        cdef Container container
-        self.records, self.entries = records, tuple(entries)
-        for offset, container in self.entries:
-            if not 0 <= offset <= records.shape[1] - <Py_ssize_t> sizeof(Head) or offset % sizeof(void*):
-                raise ValueError(f"offset must be a multiple of {sizeof(void*)} within the record, got {offset}")
-
-    def __dealloc__(self):
-        cdef Py_ssize_t node
-        for node in range(0 if self.entries is None else self.records.shape[0]):
-            self._clear(node)
-
-    cdef Head* _head(self, Py_ssize_t node, Py_ssize_t offset) noexcept:
-        return <Head*> &self.records[node, offset]
-
-    cdef int _clear(self, Py_ssize_t node) except -1:
-        """Remove all rows from the containers of a node."""
-        for offset, _ in self.entries:
-            rows_clear(self._head(node, offset))
-        return 0
-
-    cdef int _start(self, Py_ssize_t node) except -1:
-        """Put the initial rows into the containers of a node, which are empty."""
-        cdef Container container
-        for offset, container in self.entries:
-            container._copy_to(self._head(node, offset))
-        return 0
-
-    def getstate(self, k: int) -> dict[str, Any]:
-        """Return container `k` of all nodes: ``counts``, int64[nodes], and ``rows``, int64[rows, words]."""
-        cdef Container prototype = self.entries[k][1]
-        cdef Py_ssize_t node
-        parts = [self.rows(k, node) for node in range(self.records.shape[0])]
-        return {"counts": np.array([len(part) for part in parts], np.int64),
-                "rows": np.concatenate([np.empty((0, prototype.columns.words), np.int64), *parts])}
-
-    def rows(self, k: int, Py_ssize_t node) -> Integers:
-        """Return the rows of container `k` of a node, as `Container.rows` does."""
-        offset, prototype = self.entries[k]
-        if not 0 <= node < self.records.shape[0]:
-            raise ValueError(f"node must be in 0..{self.records.shape[0] - 1}, got {node}")
-        cdef Container view = rebuild(type(prototype), prototype._columns(), None)
-        view.head = self._head(node, offset)[0]
-        try:
-            return view.rows()
-        finally:
-            memset(&view.head, 0, sizeof(Head))
-
-    def copy_of(self, k: int, Py_ssize_t node) -> Container:
-        """Return a copy of container `k` of a node."""
-        prototype = self.entries[k][1]
-        return rebuild(type(prototype), prototype._columns(), self.rows(k, node))
-
-    def setstate(self, k: int, counts: Integers, rows: Integers):
-        """Replace the rows of container `k` of all nodes by those that `getstate` returned."""
-        offset, prototype = self.entries[k]
-        cdef Py_ssize_t node, first = 0
-        cdef Container container
-        if counts.shape != (self.records.shape[0],) or (counts < 0).any() or counts.sum() != len(rows):
-            raise ValueError(f"counts must have a number of rows >= 0 for each of {self.records.shape[0]} nodes, "
-                             f"{len(rows)} in total, got shape {counts.shape} and sum {counts.sum()}")
-        for node in range(self.records.shape[0]):
-            rows_clear(self._head(node, offset))
-            if counts[node]:
-                container = rebuild(type(prototype), prototype._columns(), rows[first : first + counts[node]])
-                self._head(node, offset)[0] = container.head
-                memset(&container.head, 0, sizeof(Head))
-            first += counts[node]

@@ -27,12 +27,12 @@ from gridcore.common.memory cimport reallocate
 from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.network.links cimport Links
 from gridcore.nodes.board cimport Board
-from gridcore.nodes.containers cimport RecordContainers
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_forget, holdings_free, holdings_give, holdings_make
 from gridcore.nodes.kinds cimport REQUEST_KIND, REQUEST_NUMBER, REQUEST_TO, MessageKind, TimerKind
 from gridcore.nodes.local_messages cimport LocalMessages
 from gridcore.nodes.node_events cimport DELIVERIES, NOTHING, STRIDE, TIMERS, NodeEvents
+from gridcore.nodes.node_memory cimport RecordMemory
 from gridcore.nodes.outbox cimport outbox_clear
 from gridcore.nodes.payloads cimport Payloads
 from gridcore.nodes.random_stream cimport RandomStream
@@ -111,7 +111,7 @@ cdef class NodeCore(NodeEvents):
     compiled_form
         The compiled form of the programs, or None.  With machine code, `programs` is a `NodeRecords`, and
         `compiled_form` has ``programs``, for each role an object with ``handlers``, name of a kind or event -> address,
-        and ``containers``, those of a record (`RecordContainers`); ``parameters``, the record that handlers read;
+        and ``objects``, those of a record (`RecordMemory`); ``parameters``, the record that handlers read;
         ``timers``, names of timers and ticks, ``tables``, (name, columns) pairs, and ``actions``, names, to which
         handlers refer by index.  With `Handlers`, which have the states, each of `programs` is None.
     observe
@@ -419,7 +419,7 @@ cdef class NodeCore(NodeEvents):
         """
         cdef _Guard access = guard(&self.in_call)
         cdef const long long[::1] u = indices(nodes, "nodes", 0, self.nodes)
-        cdef RecordContainers containers
+        cdef RecordMemory memory
         cdef Role* role
         cdef Py_ssize_t k
         cdef int at
@@ -429,12 +429,12 @@ cdef class NodeCore(NodeEvents):
             raise ValueError(f"programs must have {u.shape[0]} entries, as many as nodes, got {len(programs)}")
         for k in range(u.shape[0]):
             role = role_of(self.roles, u[k])
-            containers = None if self.containers is None else self.containers[role - self.roles]
-            if containers is not None:
-                containers._clear(u[k] - role.first)
+            memory = None if self.memory is None else self.memory[role - self.roles]
+            if memory is not None:
+                memory._clear(u[k] - role.first)
             self.programs[u[k]] = programs[k]
-            if containers is not None:
-                containers._start(u[k] - role.first)
+            if memory is not None:
+                memory._start(u[k] - role.first)
             if self.cython_handlers is not None:
                 self.cython_handlers._forget(u[k])
             if self.recorder is not None and self.is_recorded[u[k]]:
@@ -574,6 +574,8 @@ cdef class NodeCore(NodeEvents):
         active_fill(&self.idle, entries["idle"])
         for k in range(self.n_kinds):
             outbox_clear(&self.out[k])
+        outbox_clear(&self.instant)
+        self.instant_at = 0
         self.dirty = False
         self.payloads._read(state)
         self.local._read(state)

@@ -19,7 +19,7 @@ from gridcore.common.instants cimport later_by
 from gridcore.nodes.kinds cimport (
     REQUEST_FIELDS, REQUEST_KIND, REQUEST_NUMBER, REQUEST_TO, MessageKind, TimerKind,
 )
-from gridcore.nodes.outbox cimport Outbox, outbox_clear, outbox_drop, outbox_free, outbox_last, outbox_sort
+from gridcore.nodes.outbox cimport Outbox, outbox_add, outbox_clear, outbox_drop, outbox_free, outbox_last, outbox_sort
 from gridcore.nodes.payloads cimport Payload
 from gridcore.nodes.roles cimport ON_ACT, ON_TIMEOUT, ON_TIMER, WITH_VALUE, role_of
 from gridcore.nodes.rows cimport map_discard, map_find, map_put, rows_clear
@@ -58,6 +58,7 @@ cdef class NodeActions:
         for k in range(self.n_kinds if self.out != NULL else 0):
             outbox_free(&self.out[k])
         free(self.out)
+        outbox_free(&self.instant)
         for k in range(self.n_roles):
             free(self.roles[k].handlers)
         free(self.roles)
@@ -519,6 +520,10 @@ cdef class NodeActions:
         if None in self.kinds:
             raise ValueError(f"kinds must have an entry for each of the {self.n_kinds} kinds of the links")
         self.local = LocalMessages(self.nodes, self.payloads, local_kinds)
+        instant = [kind for kind in self.kinds if (<MessageKind> kind).delay == 0]
+        self.has_instant = not any([(<MessageKind> kind).is_counted or (<MessageKind> kind).has_arrays
+                                    or (<MessageKind> kind).moves_tasks for kind in instant])
+        self.instant.words = 3 + max([(<MessageKind> kind).n for kind in instant], default=0)
         return 0
 
     cdef int _add_kind(self, MessageKind kind, list local_kinds) except -1:
@@ -637,6 +642,11 @@ cdef class NodeActions:
             records = np.empty((1, 8 * (2 + kind.n)), np.uint8)
             self._copy(row, records)
             self.observe(self.now, kind.number, records)
+        if kind.delay == 0 and self.has_instant and self.observe is None:
+            memcpy(outbox_add(&self.instant, kind.number, row[0]), &row[1], (1 + kind.n) * sizeof(long long))
+            self.n_direct += 1
+            self.n_instant += 1
+            return 0
         if kind.delay < 0:
             return links._send(self.now, kind.number, row, nbytes,
                                kind.transmission_time if kind.size is None else links._transmission_time(nbytes))

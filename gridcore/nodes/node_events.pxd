@@ -60,7 +60,7 @@ cdef class NodeEvents(NodeActions):
     cdef Py_ssize_t last_handler, last_node  # row of the last called compiled handler, and its node
     cdef Handlers cython_handlers       # instead of the handlers of roles; or None
     cdef long long[::1] record          # scratch: the message for a compiled handler
-    cdef readonly list containers       #: per role: the containers in compiled nodes, a `RecordContainers` or None
+    cdef readonly list memory           #: per role: the objects of compiled nodes, a `RecordMemory` or None
 
     cdef int _compile(self, compiled_form) except -1
     cdef int _compile_role(self, Role* role, handlers, states) except -1
@@ -102,6 +102,7 @@ cdef class NodeEvents(NodeActions):
     cdef int _next_direct(self) noexcept
     cdef int _take_direct(self, int number) except -1
     cdef int _handle_now(self) except -1
+    cdef int _take_instant(self) except -1
 
     cdef int _act(self) except -1
     cdef int _take_turns(self) except -1

@@ -26,12 +26,13 @@ from gridcore.network.links cimport Links
 from gridcore.network.mailboxes cimport mailboxes_tidy
 from gridcore.nodes.calls cimport call, call_fields, new_object
 from gridcore.nodes.compiled_calls cimport Handler, fill_context
-from gridcore.nodes.containers cimport RecordContainers
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_give
 from gridcore.common.instants cimport NEVER
 from gridcore.nodes.kinds cimport REQUEST_NUMBER, MessageKind, TimerKind
 from gridcore.nodes.local_messages cimport local_first
+from gridcore.nodes.node_memory cimport RecordMemory
+from gridcore.nodes.outbox cimport outbox_clear
 from gridcore.nodes.payloads cimport Payload
 from gridcore.nodes.roles cimport (
     EVENTS, ON_ACT, ON_DONE, ON_END, ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMEOUT, ON_TIMER,
@@ -95,17 +96,17 @@ cdef class NodeEvents(NodeActions):
     cdef int _compile(self, compiled_form) except -1:
         """Call compiled handlers from now on."""
         cdef Py_ssize_t k, node
-        cdef RecordContainers containers
+        cdef RecordMemory memory
         self.compiled_form = compiled_form
         fill_context(&self.context, self, self.tasks)
-        self.last_handler, self.containers = -1, []
+        self.last_handler, self.memory = -1, []
         for k, (program, records) in enumerate(zip(compiled_form.programs, self.programs.arrays, strict=True)):
             states = records.view(np.uint8).reshape(len(records), records.dtype.itemsize)
             self._compile_role(&self.roles[k], program.handlers, states)
-            containers = RecordContainers(states, program.containers) if program.containers else None
-            self.containers.append(containers)
-            for node in range(len(records) if containers is not None else 0):
-                containers._start(node)
+            memory = RecordMemory(states, program.objects) if program.objects else None
+            self.memory.append(memory)
+            for node in range(len(records) if memory is not None else 0):
+                memory._start(node)
         self._allocate_record()
         return 0
 
@@ -172,6 +173,8 @@ cdef class NodeEvents(NodeActions):
                 self._record_compiled_call(handler, node, arguments)
             else:
                 (<Handler> role.handlers[handler])(&self.context, node, arguments, role.states + node * role.stride)
+            if self.payloads.old_arrays:
+                self.payloads.old_arrays = []
             return self._handle_now() if self.n_instant else 0
         if not 0 <= handler - self.n_kinds < EVENTS:
             raise self._missing_handler(self.by_name[self._handler_names()[handler]], node)
@@ -661,6 +664,13 @@ cdef class NodeEvents(NodeActions):
         self.handling_now = True
         try:
             while self.n_instant:
+                if self.events > limit:
+                    limit += STRIDE
+                    self._check_clock()
+                if self.instant.n:
+                    self.n_instant -= 1
+                    self._take_instant()
+                    continue
                 first = -1
                 for k in range(self.direct_kinds.shape[0]):
                     if (<MessageKind> self.kinds[self.direct_kinds[k]]).delay == 0:
@@ -671,13 +681,21 @@ cdef class NodeEvents(NodeActions):
                     self.n_instant = 0
                     break
                 self.n_instant -= 1
-                if self.events > limit:
-                    limit += STRIDE
-                    self._check_clock()
                 self._take_direct(first)
         finally:
             self.handling_now = False
         return 0
+
+    @cython.final
+    cdef int _take_instant(self) except -1:
+        """Handle the first message in `instant`; it is dropped if its receiver is down."""
+        cdef const long long* row = self.instant.data + self.instant_at * self.instant.words
+        self.instant_at += 1
+        if self.instant_at == self.instant.n:  # new messages may replace the record once the handler has it
+            outbox_clear(&self.instant)
+            self.instant_at = 0
+        self._count(row[0], row[1], 1)
+        return self._deliver(<MessageKind> self.kinds[row[0]], -1, row + 1) if self.up[row[1]] else 0
 
     # -- acts -------------------------------------------------------------------------------------------------
 

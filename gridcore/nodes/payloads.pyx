@@ -6,6 +6,7 @@ The record of a message has the number of an array.  Interpreted handlers send a
 
 from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.ref cimport PyObject
 from libc.string cimport memcmp, memcpy
 
 cimport cython
@@ -37,7 +38,7 @@ cdef class Payload:
     def __getbuffer__(self, Py_buffer* buffer, int flags):
         PyBuffer_FillInfo(buffer, self, self.contents.data, self.nbytes, True, flags)
 
-    cdef bint _has_shape(self, const Strided* array) noexcept:
+    cdef bint _has_shape(self, const StridedArray* array) noexcept:
         """Return whether type and shape are those of `array`."""
         return (self.element == array.element and self.ndim == array.ndim
                 and self.contents.shape[0] == array.shape[0] and self.contents.shape[1] == array.shape[1])
@@ -98,6 +99,7 @@ cdef Payload new_payload(int element, int ndim, long long rows, long long column
     cdef Payload payload = Payload.__new__(Payload)
     payload.element, payload.ndim, payload.nbytes = element, ndim, rows * columns * ITEM_SIZE[element]
     payload.contents.shape[0], payload.contents.shape[1] = rows, columns
+    payload.contents.owner = <PyObject*> payload
     payload.contents.data = <char*> PyMem_Malloc(payload.nbytes)
     if payload.contents.data == NULL:
         raise MemoryError
@@ -122,7 +124,7 @@ cdef class Payloads:
     """The arrays of messages under way."""
 
     def __cinit__(self):
-        self.arrays, self.unused, self.at_hand = [], [], []
+        self.arrays, self.unused, self.at_hand, self.old_arrays = [], [], [], []
 
     def store(self, array: NDArray[Any]) -> int:
         """Keep an array until its message arrives or is dropped, and return its number."""
@@ -165,10 +167,10 @@ cdef class Payloads:
         array = self._fetch(number)
         return <Payload> array if type(array) is Payload else payload_of(array)
 
-    cdef Payload _copy(self, const Strided* array):
+    cdef Payload _copy(self, const StridedArray* array):
         """Return an array of a compiled handler that does not change.
 
-        It is not copied if it is that of the message at hand, or still the same as at the last call.
+        It is not copied if it is that of a message or a `SharedArray`, or still the same as at the last call.
         """
         cdef Py_ssize_t i, k, size = ITEM_SIZE[array.element]
         cdef long long rows = array.shape[0], columns = array.shape[1]
@@ -180,7 +182,8 @@ cdef class Payloads:
             if (payload is not None and array.data == self.copied_data and payload._has_shape(array)
                     and memcmp(array.data, payload.contents.data, payload.nbytes) == 0):
                 return payload
-            for payload in self.at_hand:
+            if array.owner != NULL:
+                payload = <Payload> array.owner
                 if payload.contents.data == array.data and payload._has_shape(array):
                     return payload
         payload = new_payload(<int> array.element, <int> array.ndim, rows, columns)
@@ -194,6 +197,11 @@ cdef class Payloads:
                 memcpy(out, array.data + i * array.strides[0] + k * array.strides[1], size)
                 out += size
         return payload
+
+    cdef int _keep_for_handler(self, Payload payload) except -1:
+        """Keep an array until the running handler has returned."""
+        self.old_arrays.append(payload)
+        return 0
 
     cdef list _arrays(self):
         """Return the arrays by number, as NumPy arrays; None for unused numbers."""

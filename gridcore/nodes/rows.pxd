@@ -25,6 +25,7 @@ cdef int rows_clear(Head* h) noexcept
 cdef long long* queue_push(Head* h, long long words) except NULL
 cdef int queue_pop(Head* h, long long* row, long long words) except -1
 cdef long long* queue_at(Head* h, long long k, long long words) except NULL
+cdef int queue_delete(Head* h, long long k, long long words) except -1
 
 cdef int heap_push(Head* h, const long long* row, long long words, long long reals) except -1
 cdef int heap_pop(Head* h, long long* row, long long words, long long reals) except -1

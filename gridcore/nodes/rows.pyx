@@ -175,6 +175,31 @@ cdef long long* queue_at(Head* h, long long k, long long words) except NULL:
     return block_rows(h.block) + at * words
 
 
+cdef int queue_delete(Head* h, long long k, long long words) except -1:
+    """Remove row `k` of a queue, counted from the end if it is negative; the shorter part of the queue moves."""
+    cdef long long* row = queue_at(h, k, words)
+    cdef long long* neighbour
+    if k < 0:
+        k += h.n
+    if h.n == 1:
+        return rows_clear(h)
+    if k < h.n // 2:
+        while k > 0:
+            k -= 1
+            neighbour = queue_at(h, k, words)
+            memcpy(row, neighbour, 8 * words)
+            row = neighbour
+        h.first = 0 if h.first + 1 == h.block.room else h.first + 1
+    else:
+        while k + 1 < h.n:
+            k += 1
+            neighbour = queue_at(h, k, words)
+            memcpy(row, neighbour, 8 * words)
+            row = neighbour
+    h.n -= 1
+    return 0
+
+
 # -- heaps ------------------------------------------------------------------------------------------------------
 
 cdef inline bint is_before(const long long* a, const long long* b, long long words, long long reals) noexcept nogil:

@@ -1,1 +1,1 @@
-"""Compiled forms of the probe-based schedulers, and the books of their central schedulers."""
+"""Compiled forms of the probe-based schedulers."""

@@ -13,13 +13,14 @@ from gridcore.probes.reservations cimport (
     Reservation, ReservationQueue, reservations_add, reservations_clear, reservations_first, reservations_free,
     reservations_make, reservations_remove,
 )
-from gridcore.probes.waiting_times cimport StaleTimes, lowest_one, count_ones
+from gridcore.common.bits cimport count_bits, lowest_bit
+from gridcore.nodes.waiting_times cimport StaleTimes
 from gridcore.probes.workers cimport RETRY, ProbeWorker, put
 
 import numpy as np
 
 from gridcore.common.state import LATEST, ArrayEntry, ArraysEntry, TableEntry, read
-from gridcore.probes.waiting_times import StaleTimes as Stale
+from gridcore.nodes.waiting_times import StaleTimes as Stale
 
 __all__ = ["Dlwl", "Eagle", "Srpt"]
 
@@ -303,7 +304,7 @@ cdef class Eagle(Srpt):
         if bits.shape[0] != 0 and bits.shape[0] != self.records.bits.shape[0]:
             raise ValueError(f"bits of a message must have {self.records.bits.shape[0]} words, got {bits.shape[0]}")
         for k in range(bits.shape[0]):
-            free -= count_ones(bits[k])
+            free -= count_bits(bits[k])
         free = max(0, free)             # a state from a file may have bits set beyond the last worker
         for k in range(self.refusals[node].n):
             number = probe[k].scheduler
@@ -323,12 +324,12 @@ cdef class Eagle(Srpt):
         cdef unsigned long long free
         for k in range(bits.shape[0]):
             free = ~bits[k]
-            if number < count_ones(free):
+            if number < count_bits(free):
                 while number:
                     free &= free - 1
                     number -= 1
-                return min(64 * k + lowest_one(free), self.workers - 1)
-            number -= count_ones(free)
+                return min(64 * k + lowest_bit(free), self.workers - 1)
+            number -= count_bits(free)
         return min(64 * bits.shape[0] + number, self.workers - 1)
 
     cdef dict _entries(self):
@@ -382,7 +383,7 @@ cdef class Dlwl(Srpt):
         self.noise = np.empty(self.workers, np.int64)
 
     def _new_records(self, state) -> Any:
-        return Stale(self.workers, (0, self.reserved), self.fetch_time, state)
+        return Stale(self.fetch_time, self.workers, state)
 
     cdef int _message(self, NodeActions core, Py_ssize_t kind, Py_ssize_t node, const long long* row) except -1:
         if kind == self.probe:
@@ -407,8 +408,9 @@ cdef class Dlwl(Srpt):
         cdef Py_ssize_t k
         for k in range(self.workers):
             self.noise[k] = random._integer_below(self.spread + 1)
-        return (<StaleTimes> self.records)._place(self._is_long(core, job), tasks, core.queues.task_size[job],
-                                                core.now / 1e9, &self.noise[0], &self.targets[0])
+        return (<StaleTimes> self.records)._place(self.reserved if self._is_long(core, job) else 0,
+                                                  core.queues.task_size[job], core.now / 1e9, &self.noise[0],
+                                                  self.workers, &self.targets[0], tasks)
 
     cdef int _reserve(self, NodeActions core, Py_ssize_t node, long long job, long long tasks) except -1:
         cdef RandomStream random

@@ -5,7 +5,7 @@ from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.node_actions cimport NodeActions
 from gridcore.nodes.outbox cimport outbox_add
 from gridcore.probes.reservations cimport ReservationQueue
-from gridcore.probes.waiting_times cimport WaitingRecords
+from gridcore.nodes.waiting_times cimport WaitingRecords
 
 # The names of timers, in the order in which the schedulers declare them.
 cdef enum:
@@ -48,7 +48,7 @@ cdef class ProbeWorker(Sparrow):
     cdef WaitingRecords records         # those of the center
     cdef bint has_workers               # whether a worker has reported
     cdef unsigned char[::1] recorded_at_center  # whether the task of its slot is in the records
-    cdef int[::1] targets               # scratch: the workers chosen for the tasks of a job
+    cdef long long[::1] targets               # scratch: the workers chosen for the tasks of a job
 
     cdef bint _is_long(self, NodeActions core, long long job) noexcept
     cdef int _forward(self, NodeActions core, Py_ssize_t node, long long job, long long tasks) except -1

@@ -18,7 +18,7 @@ from gridcore.probes.reservations cimport (
     Reservation, ReservationQueue, reservations_add, reservations_clear, reservations_first, reservations_free,
     reservations_make, reservations_remove,
 )
-from gridcore.probes.waiting_times cimport WaitingTimes
+from gridcore.nodes.waiting_times cimport WaitingTimes
 
 import numpy as np
 
@@ -224,11 +224,11 @@ cdef class ProbeWorker(Sparrow):
             raise ValueError(f"workers must be {nodes - 1}, and reserved in 0..{nodes - 2}, "
                              f"got {self.workers} and {reserved}")
         self.cutoff, self.reserved, self.fetch_time, self.center = cutoff, reserved, fetch_time, nodes - 1
-        self.recorded_at_center, self.targets = np.zeros(nodes, np.uint8), np.empty(64, np.int32)
+        self.recorded_at_center, self.targets = np.zeros(nodes, np.uint8), np.empty(64, np.int64)
         self.records = self._new_records(None)
 
     def _new_records(self, state) -> Any:
-        return WaitingTimes(self.workers, (0, self.reserved), self.fetch_time, state)
+        return WaitingTimes(self.fetch_time, self.workers, state)
 
     cdef int _bind(self, NodeActions core) except -1:
         Sparrow._bind(self, core)
@@ -294,12 +294,12 @@ cdef class ProbeWorker(Sparrow):
     cdef int _choose(self, NodeActions core, Py_ssize_t node, long long job, long long tasks) except -1:
         """Choose a worker for each task of a job at the center, and write the workers to `targets`."""
         if tasks > self.targets.shape[0]:
-            self.targets = np.empty(2 * tasks, np.int32)
+            self.targets = np.empty(2 * tasks, np.int64)
         return self._place(core, job, tasks)
 
     cdef int _place(self, NodeActions core, long long job, long long tasks) except -1:
-        return (<WaitingTimes> self.records)._place(self._is_long(core, job), tasks, core.queues.task_size[job],
-                                                    core.now / 1e9, &self.targets[0])
+        return (<WaitingTimes> self.records)._place(self.reserved if self._is_long(core, job) else 0,
+                                                    core.queues.task_size[job], core.now / 1e9, &self.targets[0], tasks)
 
     cdef int _reserve(self, NodeActions core, Py_ssize_t node, long long job, long long tasks) except -1:
         cdef Py_ssize_t k
@@ -324,7 +324,7 @@ cdef class ProbeWorker(Sparrow):
 
     cdef dict _entries(self):
         return {**Sparrow._entries(self), "booked": np.array(self.recorded_at_center), "opened": int(self.has_workers),
-                **{f"books {name}": value for name, value in self.records.kept.items()}}
+                **{f"books {name}": value for name, value in self.records.contents.items()}}
 
     cdef int _set(self, state) except -1:
         entries = read(state, _WORKER, nodes=self.nodes)

@@ -281,10 +281,11 @@ def inspect_scheduler(
                 features = {name: getattr(scheduler, name) for name in SCENARIO_OPTIONS}
                 features["reachable"] = has_only_owner_events(scheduler)
                 # executed lines of compiled nodes are not recorded
-                program = (
-                    getattr(scheduler, "policy", None) if "interpreted" in scheduler.node_forms else None
-                )
-                classes = [*type(policy).__mro__, *(program.__mro__ if isinstance(program, type) else ())]
+                programs = [role.program for role in getattr(scheduler, "roles", {}).values()]
+                programs = programs or [getattr(scheduler, "policy", None)]
+                classes = [*type(policy).__mro__]
+                for program in programs if "interpreted" in scheduler.node_forms else ():
+                    classes += program.__mro__ if isinstance(program, type) else ()
                 handles_failures = policy.takes_blocks or type(policy).on_faults is not Policy.on_faults
                 can_fail = (scheduler.failures and handles_failures) or features["reachable"]
                 policies.append((type(policy), features, can_fail, Coverage(classes)))

@@ -27,7 +27,7 @@ KERNELS = sorted(set(CORE.rglob("*.pyx")) - {SHARED})
 #: Modules of the message core, including those with classes only for it.
 MESSAGE_CORE = (
     "board", "handlers", "kinds", "payloads", "local_messages", "node_actions", "view", "compiled_calls",
-    "node_events", "message_core", "rows", "containers",
+    "node_events", "node_memory", "message_core", "rows", "containers", "shared_array", "waiting_times",
 )  # fmt: skip
 PARTS = [
     path
@@ -49,7 +49,7 @@ PARTS = [
 #: Kernels without a reference implementation: protocols and their parts are compared with node programs.
 WITHOUT_REFERENCE = (
     "protocol", "summary_tree", "decision_log", "negotiations", "machine_queues", "task_numbers", "transit",
-    "exchange", "shared_flow", "srpt", "waiting_times", "workers", "scalars", *MESSAGE_CORE,
+    "exchange", "shared_flow", "srpt", "workers", "scalars", *MESSAGE_CORE,
 )  # fmt: skip
 WITH_REFERENCE = [path for path in KERNELS if path.stem not in WITHOUT_REFERENCE]
 REFERENCE = Path(__file__).parents[1] / "reference"

@@ -11,28 +11,28 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridcore.nodes.handlers import Handlers
+from gridcore.nodes.shared_array import SharedArray
+from gridcore.nodes.waiting_times import StaleTimes, count_idle, idle_worker
 from gridcore.probes import srpt
-from gridcore.probes.waiting_times import StaleTimes
 from gridsim.results.decisions import DecisionTexts
-from gridsim.schedulers.probes.sparrow import TRUTHS, WORDS, Probing, Seconds, run_parameters
+from gridsim.schedulers.probes.sparrow import TRUTHS, WORDS, Probing, ProbingNode, Seconds, run_parameters
 from gridsim.schedulers.probes.worker import (
     COMMON_MESSAGES,
+    CenterNode,
     Cutoff,
     Fetch,
+    HybridNode,
     Share,
     WorkerNode,
-    center_layout,
     kernel_arguments,
-    reserved_count,
+    roles_of,
 )
 from gridsim.scheduling.contract import NodeForm, Policy, Run
-from gridsim.scheduling.nodes.adapter import Adapter, Message, NodeProgram
+from gridsim.scheduling.nodes.adapter import Adapter, Fifo, Message, Role
 from gridsim.scheduling.nodes.board import BoardScheduler
 from gridsim.scheduling.nodes.ground_truth import TruthOf
-from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import View, array
 from gridsim.support.parameters import Limits
 
@@ -40,34 +40,8 @@ from gridsim.support.parameters import Limits
 ANY_WORKER, SHORT_WORKER, RESERVED_WORKER = 1, 2, 3
 
 
-def pack_flags(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return flags as bits of 64-bit integers."""
-    padded = np.zeros(-(-len(flags) // 64) * 64, np.bool_)
-    padded[: len(flags)] = flags
-    return np.packbits(padded).view(np.int64)
-
-
-def unpack_flags(bits: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
-    """Return the first `count` flags of integers from `pack_flags`."""
-    return np.unpackbits(bits.view(np.uint8), count=count).astype(np.bool_)
-
-
-def _bits_message_size(bits: NDArray[np.int64], **_: Any) -> int:
-    """Return the size of a message that carries bits, bytes."""
-    return 88 + bits.nbytes
-
-
-class SrptNode(WorkerNode):
-    """A worker that serves the job with the least remaining work first."""
-
-    def __init__(self, parameters: Any) -> None:
-        super().__init__(parameters)
-        # replaces `queue`: job, scheduler, task size, and total size of the tasks that overtook it (Mflop)
-        self.reservations: list[list[Any]] = []
-        self.smallest = math.inf  # a lower bound of the task sizes in the queue, Mflop
-        self.current_reservation: list[Any] = []  # the reservation in service
-
-    # -- a scheduler --------------------------------------------------------------------------------------
+class SrptSchedulingNode(ProbingNode):
+    """A node that schedules jobs, and publishes the work of their unbound tasks on the board."""
 
     def schedule(self, view: View, application: Any, tasks: int) -> None:
         self.publish(view, application.number)
@@ -80,11 +54,11 @@ class SrptNode(WorkerNode):
         if has_tasks:
             self.publish(view, message.job)
 
-    def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
+    def retry(self, view: View, job: int) -> None:
         # another scheduler of the job may have published that no work is left
-        if name == "retry" and view.held(int(value)):
-            self.publish(view, int(value))
-        super().on_timer(view, name, value)
+        if view.held(job) > 0:
+            self.publish(view, job)
+        super().retry(view, job)
 
     def reserve(self, view: View, application: Any, tasks: int) -> None:
         for worker in self.choose_workers(view, application, tasks):
@@ -95,7 +69,17 @@ class SrptNode(WorkerNode):
         tasks = view.held(job)
         view.publish(tasks * view.application(job).task_size if tasks else 0.0, application=job)
 
-    # -- the worker ---------------------------------------------------------------------------------------
+
+class SrptNode(WorkerNode):
+    """A worker that serves the job with the least remaining work first."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        # reservations: also the task size, and the total size of the tasks that overtook it (Mflop)
+        self.queue = Fifo(job=int, scheduler=int, size=float, overtaken=float)
+        self.smallest = math.inf  # a lower bound of the task sizes in the queue, Mflop
+        self.in_service = -1  # index of the reservation in service
+        self.priorities = 0  # number of reservations that cannot be overtaken at the head of the queue
 
     def on_probe(self, view: View, message: Any) -> None:
         """Queue a reservation."""
@@ -103,8 +87,9 @@ class SrptNode(WorkerNode):
 
     def add_reservation(self, view: View, message: Any) -> None:
         """Add a reservation to the queue, and serve it if the slot is free."""
-        self.reservations.append([message.job, message.sender, message.size, 0.0])
+        self.queue.push(message.job, message.sender, message.size, 0.0)
         self.smallest = min(self.smallest, message.size)
+        self.priorities += int(self.has_priority(message.size))
         if not self.busy:
             self.serve(view)
 
@@ -113,9 +98,9 @@ class SrptNode(WorkerNode):
         if not self.choose(view):
             self.on_free(view)
             return
-        job, scheduler, _, _ = self.current_reservation
+        job, scheduler, _, _ = self.queue[self.in_service]
         if scheduler == self.center(view):  # a reservation of the center is for one task
-            self.remove_current_reservation()
+            self.remove_reservation_in_service()
         self.fetch(view, job, scheduler)
 
     def choose(self, view: View) -> bool:
@@ -124,29 +109,33 @@ class SrptNode(WorkerNode):
         Reservations of jobs without work left are dropped.  A reservation may be overtaken while the sizes of
         the tasks that have overtaken it sum to at most `srpt_cap` times its own task size.
         """
-        work_left, cap, queue = view.board.values, self.parameters.srpt_cap, self.reservations
+        queue, cap, self.in_service = self.queue, self.parameters.srpt_cap, -1
+        if not queue:
+            self.smallest = math.inf
+            return False
+        work_left = view.board.values
         visited, best, least, allowance, smallest = 0, 0, math.inf, math.inf, math.inf
-        remaining: list[list[Any]] = []
         while visited < len(queue) and allowance >= self.smallest:
-            reservation = queue[visited]
-            visited += 1
-            job, _, size, overtaken = reservation
-            if work_left[job] <= 0:
+            job, _, size, overtaken = queue[visited]
+            work = work_left[job]
+            if work <= 0:
+                self.remove(visited)
                 continue
-            if work_left[job] < least and size <= allowance:
-                best, least = len(remaining), work_left[job]
+            if work < least and size <= allowance:
+                best, least = visited, work
             allowance, smallest = min(allowance, cap * size - overtaken), min(smallest, size)
-            if not remaining and self.has_priority(size):
+            if visited == 0 and self.has_priority(size):
                 allowance = -math.inf
-            remaining.append(reservation)
+            visited += 1
         if visited == len(queue):
             self.smallest = smallest
-        queue[:visited] = remaining
-        if not remaining:
+        if visited == 0:
             return False
-        self.current_reservation = queue[best]
-        for reservation in queue[:best]:
-            reservation[3] += self.current_reservation[2]
+        self.in_service = best
+        best_size = queue[best][2]
+        for k in range(best):
+            job, scheduler, size, overtaken = queue[k]
+            queue[k] = (job, scheduler, size, overtaken + best_size)
         return True
 
     def has_priority(self, size: float) -> bool:
@@ -155,40 +144,40 @@ class SrptNode(WorkerNode):
 
     def on_none(self, view: View, message: Any) -> None:
         """Remove the reservation in service, whose job has no tasks left."""
-        self.remove_current_reservation()
+        self.remove_reservation_in_service()
         super().on_none(view, message)
 
-    def remove_current_reservation(self) -> None:
-        """Remove the reservation in service from the queue."""
-        self.reservations = [entry for entry in self.reservations if entry is not self.current_reservation]
+    def remove_reservation_in_service(self) -> None:
+        """Remove the reservation in service from the queue, if it is still there."""
+        if self.in_service >= 0:
+            self.remove(self.in_service)
+            self.in_service = -1
+
+    def remove(self, index: int) -> None:
+        """Remove a reservation from the queue."""
+        self.priorities -= int(self.has_priority(self.queue[index][2]))
+        del self.queue[index]
 
 
-class EagleNode(SrptNode):
+class EagleNode(SrptSchedulingNode, SrptNode, HybridNode):
     """A worker that refuses short jobs while it has a long task, and avoids such workers as a scheduler."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         # the newest known bits of the workers that have long tasks, and their version
-        self.version, self.bits = -1, np.zeros(0, np.int64)
-        self.refusals: list[tuple[int, int]] = []  # job and round of each refused probe
+        self.version, self.bits = -1, SharedArray(np.zeros(0, np.int64))
+        self.refusals = Fifo(job=int, round=int)
 
     def reserve(self, view: View, application: Any, tasks: int) -> None:
-        """Send the probes of a job; those of a long job carry the bits of workers with long tasks."""
+        """Send the probes of a short job."""
         job, size = application.number, application.task_size
-        if self.waiting_times is None:
-            count = max(math.ceil(self.parameters.probe_ratio * tasks), self.parameters.least_probes)
-            for worker in view.random.integers(self.workers(view), size=count).tolist():
-                view.send(worker, "probe", job=job, size=size, round=ANY_WORKER)
-            return
-        workers = self.choose_workers(view, application, tasks)
-        self.version += 1
-        bits = pack_flags(self.waiting_times.busy())
-        for worker in workers:
-            view.send(worker, "long", job=job, size=size, version=self.version, bits=bits)
+        count = max(math.ceil(self.parameters.probe_ratio * tasks), self.parameters.least_probes)
+        for worker in view.random.integers(self.workers(view), size=count).tolist():
+            view.send(worker, "probe", job=job, size=size, round=ANY_WORKER)
 
     def has_priority(self, size: float) -> bool:
         """Return whether tasks of this size, Mflop, are long: these cannot be overtaken."""
-        return bool(size > self.parameters.cutoff)
+        return size > self.parameters.cutoff  # type: ignore[no-any-return]
 
     def on_long(self, view: View, message: Any) -> None:
         """Queue a reservation of a long job."""
@@ -198,21 +187,19 @@ class EagleNode(SrptNode):
     def update_bits(self, message: Any) -> None:
         """Store the bits of workers with long tasks, if the message has a newer version."""
         if message.version > self.version:
-            self.version, self.bits = message.version, message.bits
+            self.version = message.version
+            self.bits.set(message.bits)
 
     def on_probe(self, view: View, message: Any) -> None:
         """Queue a reservation; refuse it if this worker has a long task, except in the last round."""
-        cutoff = self.parameters.cutoff
-        if message.round != RESERVED_WORKER and (
-            self.serves_center or any(entry[2] > cutoff for entry in self.reservations)
-        ):
+        if message.round != RESERVED_WORKER and (self.serves_center or self.priorities > 0):
             view.send(
                 message.sender,
                 "refusal",
                 job=message.job,
                 round=message.round,
                 version=self.version,
-                bits=self.bits,
+                bits=self.bits.values,
             )
         else:
             self.add_reservation(view, message)
@@ -220,54 +207,69 @@ class EagleNode(SrptNode):
     def on_refusal(self, view: View, message: Any) -> None:
         """Store a refusal; the probe is sent again once all refusals of this instant have arrived."""
         self.update_bits(message)
-        self.refusals.append((message.job, message.round))
+        self.refusals.push(message.job, message.round)
         view.act()
 
     def on_act(self, view: View) -> None:
         """Resend refused probes, first to workers believed to have no long task, then to reserved ones."""
-        workers = self.workers(view)
-        reserved = reserved_count(self.parameters.reserved, workers)
-        short_workers = np.flatnonzero(~unpack_flags(self.bits, workers))
-        for job, probe_round in self.refusals:
-            if probe_round == ANY_WORKER and len(short_workers):
-                worker = short_workers[view.random.integers(len(short_workers))]
+        workers, reserved, bits = self.workers(view), self.reserved(view), self.bits.values
+        short_workers = count_idle(bits, workers)
+        while self.refusals:
+            job, probe_round = self.refusals.pop()
+            if probe_round == ANY_WORKER and short_workers:
+                worker = idle_worker(bits, view.random.integers(short_workers))
             else:
                 worker = view.random.integers(reserved or workers)
-            probe_round = min(probe_round + 1, RESERVED_WORKER) if len(short_workers) else RESERVED_WORKER
+            probe_round = min(probe_round + 1, RESERVED_WORKER) if short_workers else RESERVED_WORKER
             if view.held(job):
                 size = view.application(job).task_size
                 view.send(worker, "probe", job=job, size=size, round=probe_round)
-        self.refusals.clear()
 
 
-class DlwlNode(SrptNode):
-    """A worker that passes all jobs to a center, which refreshes its waiting times at intervals."""
+class EagleCenter(SrptSchedulingNode, CenterNode):
+    """The central scheduler of long jobs, whose reservations carry the bits of workers with long tasks."""
 
-    def on_release(self, view: View, application: Any, tasks: int) -> None:
-        view.send(self.center(view), "job", application=application.number, tasks=tasks)
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.version = -1  # of the last bits that were sent
 
-    def initial_waiting_times(self, view: View) -> StaleTimes:
+    def reserve(self, view: View, application: Any, tasks: int) -> None:
+        """Send the probes of a long job."""
+        workers = self.choose_workers(view, application, tasks)
+        self.version += 1
+        bits = np.empty((self.workers(view) + 63) // 64, np.int64)
+        self.waiting_times.busy(bits)
+        job, size = application.number, application.task_size
+        for worker in workers:
+            view.send(worker, "long", job=job, size=size, version=self.version, bits=bits)
+
+
+class DlwlCenter(SrptSchedulingNode, CenterNode):
+    """The scheduler of all jobs, which refreshes its waiting times at intervals."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.waiting_times = StaleTimes(parameters.fetch_time)
+
+    def open(self, view: View) -> None:
+        super().open(view)
         view.timer(self.parameters.heartbeat, "heartbeat")
-        reserved = reserved_count(self.parameters.reserved, self.workers(view))
-        return StaleTimes(self.workers(view), (0, reserved), self.parameters.fetch_time)
 
     def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
         """Return the workers with the shortest waiting times plus random times of up to `spread` s."""
-        if self.waiting_times is None:  # no worker has reported yet
-            return []
         delays = view.random.integers(0, self.parameters.spread + 1, size=self.workers(view))
-        assert isinstance(self.waiting_times, StaleTimes)
-        return self.waiting_times.place(
-            int(self.is_long(application)), tasks, application.task_size, view.now, delays
-        )
+        chosen = np.empty(tasks, np.int64)
+        first = self.reserved(view) if self.is_long(application) else 0
+        self.waiting_times.place(first, application.task_size, view.now, delays, chosen)
+        workers: list[int] = chosen.tolist()
+        return workers
 
     def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
         if name == "heartbeat":
-            assert isinstance(self.waiting_times, StaleTimes)
             self.waiting_times.refresh()
             view.timer(self.parameters.heartbeat, "heartbeat")
         else:
-            super().on_timer(view, name, value)
+            self.retry(view, int(value))
 
 
 class Srpt(BoardScheduler, frozen=True, kw_only=True):
@@ -302,9 +304,6 @@ class Srpt(BoardScheduler, frozen=True, kw_only=True):
     age: Annotated[float, Limits(low=0, unit="s")] = 0.001
     refresh: Literal["continuous", "periodic", "individual"] = "continuous"
 
-    def layout(self, machines: int) -> Layout:
-        return center_layout(machines)
-
     def start(self, run: Run) -> Policy:
         return Adapter(run_parameters(self, run), run)
 
@@ -323,12 +322,24 @@ class Eagle(Srpt, frozen=True, kw_only=True):
     name: ClassVar[str] = "eagle"
     decentralized: ClassVar[bool] = True
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
-    policy: ClassVar[type[NodeProgram]] = EagleNode
+    roles: ClassVar[Mapping[str, Role]] = roles_of(EagleNode, EagleCenter)
     messages: ClassVar[Mapping[str, Message]] = {
         **COMMON_MESSAGES,
         "probe": Message(88, job=int, size=float, round=int),
-        "long": Message(_bits_message_size, job=int, size=float, version=int, bits=array(int)),
-        "refusal": Message(_bits_message_size, job=int, round=int, version=int, bits=array(int)),
+        "long": Message(
+            lambda job, size, version, bits: 88 + 8 * bits.size,
+            job=int,
+            size=float,
+            version=int,
+            bits=array(int, ndim=1),
+        ),
+        "refusal": Message(
+            lambda job, round, version, bits: 88 + 8 * bits.size,
+            job=int,
+            round=int,
+            version=int,
+            bits=array(int, ndim=1),
+        ),
     }
 
     probe_ratio: Annotated[float, Limits(low=1)] = 2.0
@@ -354,7 +365,7 @@ class Dlwl(Srpt, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "dlwl"
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
-    policy: ClassVar[type[NodeProgram]] = DlwlNode
+    roles: ClassVar[Mapping[str, Role]] = roles_of(SrptNode, DlwlCenter)
     messages: ClassVar[Mapping[str, Message]] = {**COMMON_MESSAGES, "probe": Message(80, job=int, size=float)}
     timers: ClassVar[tuple[str, ...]] = (*Probing.timers, "heartbeat")
 

@@ -15,22 +15,22 @@ from gridcore.probes import workers
 from gridsim.schedulers.probes.sparrow import Probing
 from gridsim.schedulers.probes.worker import (
     COMMON_MESSAGES,
+    CenterNode,
     Cutoff,
     Fetch,
+    HybridNode,
     Share,
     WorkerNode,
-    center_layout,
     kernel_arguments,
-    reserved_count,
+    roles_of,
 )
 from gridsim.scheduling.contract import NodeForm
-from gridsim.scheduling.nodes.adapter import Message, NodeProgram
-from gridsim.scheduling.nodes.layout import Layout
+from gridsim.scheduling.nodes.adapter import Message, Role
 from gridsim.scheduling.nodes.program import View, array
 from gridsim.support.parameters import Limits
 
 
-class HawkNode(WorkerNode):
+class HawkNode(HybridNode):
     """A worker that steals reservations when it has none."""
 
     def __init__(self, parameters: Any) -> None:
@@ -45,10 +45,7 @@ class HawkNode(WorkerNode):
         """Ask a random worker of the general partition for reservations behind a long task."""
         if self.attempts < self.parameters.steal_attempts:
             self.attempts += 1
-            workers = self.workers(view)
-            view.send(
-                view.random.integers(reserved_count(self.parameters.reserved, workers), workers), "steal"
-            )
+            view.send(view.random.integers(self.reserved(view), self.workers(view)), "steal")
 
     def on_steal(self, view: View, message: Any) -> None:
         """Send the thief the first consecutive reservations of short jobs behind a long task."""
@@ -61,24 +58,21 @@ class HawkNode(WorkerNode):
         end = begin
         while end < len(queue) and queue[end][1] != center:
             end += 1
-        stolen = [queue[k] for k in range(begin, end)]
-        if stolen:
-            self.remove_reservations(begin, end)
-            view.send(message.sender, "loot", loot=np.array(stolen, np.int64))
-        else:
+        if begin == end:
             view.send(message.sender, "nothing")
-
-    def remove_reservations(self, begin: int, end: int) -> None:
-        """Remove the reservations from number `begin` to before `end` from the queue."""
-        for k in range(len(self.queue)):
-            job, scheduler = self.queue.pop()
-            if not begin <= k < end:
-                self.queue.push(job, scheduler)
+            return
+        loot = np.empty((end - begin, 2), np.int64)
+        for k in range(end - begin):
+            job, scheduler = queue[begin]
+            loot[k, 0], loot[k, 1] = job, scheduler
+            del queue[begin]
+        view.send(message.sender, "loot", loot=loot)
 
     def on_loot(self, view: View, message: Any) -> None:
         """Queue the stolen reservations."""
-        for job, scheduler in message.loot:
-            self.queue.push(int(job), int(scheduler))
+        loot = message.loot
+        for k in range(len(loot)):
+            self.queue.push(int(loot[k, 0]), int(loot[k, 1]))
         if not self.busy:
             self.serve(view)
 
@@ -107,12 +101,12 @@ class Hawk(Probing, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "hawk"
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
-    policy: ClassVar[type[NodeProgram]] = HawkNode
+    roles: ClassVar[Mapping[str, Role]] = roles_of(HawkNode, CenterNode)
     messages: ClassVar[Mapping[str, Message]] = {
         **COMMON_MESSAGES,
         "steal": Message(64),
         "nothing": Message(64),
-        "loot": Message(lambda loot: 64 + 8 * loot.size, loot=array(int)),
+        "loot": Message(lambda loot: 64 + 8 * loot.size, loot=array(int, ndim=2)),
     }
 
     cutoff: Cutoff = 1e6
@@ -125,22 +119,12 @@ class Hawk(Probing, frozen=True, kw_only=True):
         """False: the center is assumed to know at once which tasks workers begin and end."""
         return False
 
-    def layout(self, machines: int) -> Layout:
-        return center_layout(machines)
-
     def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
         if type(self) is not Hawk:
             return None
         return workers.Hawk(
             machines + 1, applications, steal_attempts=self.steal_attempts, **kernel_arguments(self, machines)
         )
-
-
-class LwlNode(WorkerNode):
-    """A worker that passes all jobs submitted at it to the center."""
-
-    def on_release(self, view: View, application: Any, tasks: int) -> None:
-        view.send(self.center(view), "job", application=application.number, tasks=tasks)
 
 
 class Lwl(Probing, frozen=True, kw_only=True):
@@ -155,7 +139,7 @@ class Lwl(Probing, frozen=True, kw_only=True):
     name: ClassVar[str] = "lwl"
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
-    policy: ClassVar[type[NodeProgram]] = LwlNode
+    roles: ClassVar[Mapping[str, Role]] = roles_of(WorkerNode, CenterNode)
     messages: ClassVar[Mapping[str, Message]] = COMMON_MESSAGES
 
     cutoff: Cutoff = 1e6
@@ -166,9 +150,6 @@ class Lwl(Probing, frozen=True, kw_only=True):
     def informed_by_messages(self) -> bool:
         """False: the center is assumed to know at once which tasks workers begin and end."""
         return False
-
-    def layout(self, machines: int) -> Layout:
-        return center_layout(machines)
 
     def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
         if type(self) is not Lwl:

@@ -37,19 +37,12 @@ _MAX_BACKOFF = 100.0
 _ANSWER_BITS = 31
 
 
-class SparrowNode(NodeProgram):
-    """A machine: the scheduler of the jobs submitted at it, and a worker with one slot."""
-
-    def __init__(self, parameters: Any) -> None:
-        super().__init__(parameters)
-        self.queue = Fifo(job=int, scheduler=int)  # reservations, each with the scheduler of its job
-        self.busy = False  # whether the slot runs a task or waits for an answer
+class ProbingNode(NodeProgram):
+    """A node that schedules jobs: it probes workers, which fetch the tasks."""
 
     def workers(self, view: View) -> int:
         """Return the number of workers; they are the nodes with the lowest numbers."""
         return view.machines
-
-    # -- the scheduler ------------------------------------------------------------------------------------
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
         """Schedule a job."""
@@ -80,7 +73,28 @@ class SparrowNode(NodeProgram):
         else:
             view.send(message.sender, "none")
 
-    # -- the worker ---------------------------------------------------------------------------------------
+    def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
+        self.retry(view, int(value))
+
+    def retry(self, view: View, job: int) -> None:
+        """Probe again for a job with tasks left, whose reservations may be lost."""
+        tasks = view.held(job)
+        if tasks > 0:
+            application = view.application(job)
+            self.reserve(view, application, tasks)
+            # Pauses grow, since most reservations are not lost, but waiting.  They are limited, since a job
+            # would otherwise wait too long if nearly all machines have failed.
+            retry = self.parameters.retry
+            view.timer(min(max(retry, view.now - application.release), _MAX_BACKOFF * retry), "retry", job)
+
+
+class SlotNode(NodeProgram):
+    """A worker with one slot, which queues reservations."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.queue = Fifo(job=int, scheduler=int)  # reservations, each with the scheduler of its job
+        self.busy = False  # whether the slot runs a task or waits for an answer
 
     def on_probe(self, view: View, message: Any) -> None:
         """Queue a reservation."""
@@ -124,22 +138,19 @@ class SparrowNode(NodeProgram):
         self.busy = False
         self.serve(view)
 
-    # -- failures -----------------------------------------------------------------------------------------
+    def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
+        """Serve the next reservation if an answer is overdue: the scheduler may have failed."""
+        self.finish(view)
+
+
+class SparrowNode(ProbingNode, SlotNode):
+    """A machine: the scheduler of the jobs submitted at it, and a worker."""
 
     def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
-        """Serve the next reservation if an answer is overdue, or probe again for a job with tasks left."""
         if name == "unanswered":
             self.finish(view)
-            return
-        job = int(value)
-        tasks = view.held(job)
-        if tasks > 0:
-            application = view.application(job)
-            self.reserve(view, application, tasks)
-            # Pauses grow, since most reservations are not lost, but waiting.  They are limited, since a job
-            # would otherwise wait too long if nearly all machines have failed.
-            retry = self.parameters.retry
-            view.timer(min(max(retry, view.now - application.release), _MAX_BACKOFF * retry), "retry", job)
+        else:
+            self.retry(view, int(value))
 
 
 class CancellingNode(SparrowNode):

@@ -1,18 +1,17 @@
-"""The node of schedulers with a center: a worker that queues reservations, or the center itself."""
+"""The nodes of schedulers with a center: workers that queue reservations, and the center."""
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Annotated, Any
 
 import numpy as np
 
-from gridcore.probes.waiting_times import StaleTimes, WaitingTimes
-from gridsim.schedulers.probes.sparrow import SparrowNode
-from gridsim.scheduling.nodes.adapter import Message
-from gridsim.scheduling.nodes.layout import Layout
+from gridcore.nodes.waiting_times import StaleTimes, WaitingTimes
+from gridsim.schedulers.probes.sparrow import ProbingNode, SlotNode, SparrowNode
+from gridsim.scheduling.nodes.adapter import Message, NodeProgram
 from gridsim.scheduling.nodes.program import View
+from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.parameters import Limits
 from gridsim.support.state import kept_in_checkpoints
 
@@ -43,83 +42,42 @@ COMMON_MESSAGES = {
 }
 
 
-class WorkerNode(SparrowNode):
-    """A machine: the scheduler of the short jobs submitted at it, and a worker with one slot.
-
-    The last node is on an additional machine that runs no tasks.  It is the central scheduler of long jobs,
-    and estimates the waiting time of each worker.
-    """
-
-    def __init__(self, parameters: Any) -> None:
-        super().__init__(parameters)
-        self.serves_center = False  # whether the reservation in service came from the center
-        self.waiting_times: WaitingTimes | StaleTimes | None = None  # only at the center
+class PartitionedNode(NodeProgram):
+    """A node of a scheduler with a center: some workers, those with the lowest numbers, run no long tasks."""
 
     def workers(self, view: View) -> int:
-        return view.machines - 1
+        """Return the number of workers."""
+        return len(view.role("worker"))
 
     def center(self, view: View) -> int:
         """Return the number of the central scheduler."""
-        return view.machines - 1
+        return view.role("center")[0]
 
-    def on_start(self, view: View) -> None:
-        """Report this worker to the center."""
-        if view.node != self.center(view):
-            view.send(self.center(view), "up", speed=view.speed)
-
-    # -- a scheduler --------------------------------------------------------------------------------------
-
-    def on_release(self, view: View, application: Any, tasks: int) -> None:
-        """Schedule a short job; pass a long one to the center."""
-        if self.is_long(application):
-            view.send(self.center(view), "job", application=application.number, tasks=tasks)
-        else:
-            self.schedule(view, application, tasks)
+    def reserved(self, view: View) -> int:
+        """Return the number of workers that run no long tasks; at least one other worker is left."""
+        workers = self.workers(view)
+        reserved: float = self.parameters.reserved * workers
+        return min(math.floor(reserved + 1e-9), workers - 1)
 
     def is_long(self, application: Any) -> bool:
         """Return whether the estimated task size of a job is above the cutoff."""
         return bool(application.task_size > self.parameters.cutoff)
 
-    def on_job(self, view: View, message: Any) -> None:
-        """Schedule a job that a worker has passed to the center."""
-        self.schedule(view, view.application(message.application), message.tasks)
 
-    def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
-        """Return random workers; at the center, the workers with the shortest estimated waiting times."""
-        if self.waiting_times is None:
-            return super().choose_workers(view, application, tasks)
-        assert isinstance(self.waiting_times, WaitingTimes)
-        return self.waiting_times.place(
-            int(self.is_long(application)), tasks, application.task_size, view.now
-        )
+class WorkerNode(PartitionedNode, SlotNode):
+    """A worker that passes the jobs submitted at it to the center."""
 
-    # -- the center ---------------------------------------------------------------------------------------
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.serves_center = False  # whether the reservation in service came from the center
 
-    def on_up(self, view: View, message: Any) -> None:
-        """Record that a worker has started or recovered and is empty."""
-        if self.waiting_times is None:
-            self.waiting_times = self.initial_waiting_times(view)
-        self.waiting_times.forget(message.sender, message.speed)
+    def on_start(self, view: View) -> None:
+        """Report this worker to the center."""
+        view.send(self.center(view), "up", speed=view.speed)
 
-    def initial_waiting_times(self, view: View) -> WaitingTimes | StaleTimes:
-        """Return the initial waiting times, when no worker has a task."""
-        return WaitingTimes(
-            self.workers(view),
-            (0, reserved_count(self.parameters.reserved, self.workers(view))),
-            self.parameters.fetch_time,
-        )
-
-    def on_began(self, view: View, message: Any) -> None:
-        """Record that a worker serves a reservation of the center."""
-        assert self.waiting_times is not None
-        self.waiting_times.begin(message.sender, view.application(message.job).task_size, view.now)
-
-    def on_ended(self, view: View, message: Any) -> None:
-        """Record that a worker has finished a reservation of the center."""
-        assert self.waiting_times is not None
-        self.waiting_times.end(message.sender, view.now)
-
-    # -- the worker ---------------------------------------------------------------------------------------
+    def on_release(self, view: View, application: Any, tasks: int) -> None:
+        """Pass a job to the center."""
+        view.send(self.center(view), "job", application=application.number, tasks=tasks)
 
     def fetch(self, view: View, job: int, scheduler: int) -> None:
         self.serves_center = scheduler == self.center(view)
@@ -134,26 +92,69 @@ class WorkerNode(SparrowNode):
         super().finish(view)
 
 
-@functools.cache
-def reserved_count(share: float, workers: int) -> int:
-    """Return the number of workers that run no long tasks; at least one other worker is left."""
-    return min(math.floor(share * workers + 1e-9), workers - 1)
+class HybridNode(WorkerNode, SparrowNode):
+    """A worker that schedules the short jobs submitted at it, and passes the long ones to the center."""
+
+    def on_release(self, view: View, application: Any, tasks: int) -> None:
+        if self.is_long(application):
+            super().on_release(view, application, tasks)
+        else:
+            self.schedule(view, application, tasks)
+
+
+class CenterNode(PartitionedNode, ProbingNode):
+    """The central scheduler, on a machine of its own: it estimates the waiting time of each worker."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.waiting_times: Any = WaitingTimes(parameters.fetch_time)
+        self.has_workers = False  # whether a worker has reported
+
+    def on_job(self, view: View, message: Any) -> None:
+        """Schedule a job that a worker has passed on."""
+        self.schedule(view, view.application(message.application), message.tasks)
+
+    def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
+        """Return the workers with the shortest estimated waiting times."""
+        chosen = np.empty(tasks, np.int64)
+        first = self.reserved(view) if self.is_long(application) else 0
+        self.waiting_times.place(first, application.task_size, view.now, chosen)
+        workers: list[int] = chosen.tolist()
+        return workers
+
+    def on_up(self, view: View, message: Any) -> None:
+        """Record that a worker has started or recovered and is empty."""
+        if not self.has_workers:
+            self.open(view)
+        self.waiting_times.forget(message.sender, message.speed)
+
+    def open(self, view: View) -> None:
+        """Begin the records of the workers when the first one reports."""
+        self.has_workers = True
+        self.waiting_times.open(self.workers(view))
+
+    def on_began(self, view: View, message: Any) -> None:
+        """Record that a worker serves a reservation of the center."""
+        self.waiting_times.begin(message.sender, view.application(message.job).task_size, view.now)
+
+    def on_ended(self, view: View, message: Any) -> None:
+        """Record that a worker has finished a reservation of the center."""
+        self.waiting_times.end(message.sender, view.now)
+
+
+def roles_of(worker: type[WorkerNode], center: type[CenterNode]) -> dict[str, Role]:
+    """Return the roles of a scheduler with a worker on each machine and a center."""
+    return {"worker": Role(worker), "center": Role(center, count=1, server=True)}
 
 
 def kernel_arguments(parameters: Any, workers: int) -> dict[str, Any]:
     """Return the keyword arguments of `gridcore.probes.workers.ProbeWorker`."""
     return {
         "workers": workers,
-        "reserved": reserved_count(parameters.reserved, workers),
+        "reserved": min(math.floor(parameters.reserved * workers + 1e-9), workers - 1),
         "cutoff": parameters.cutoff,
         "fetch_time": parameters.fetch_time,
         "probe_ratio": getattr(parameters, "probe_ratio", 0.0),
         "patience": parameters.patience,
         "retry": parameters.retry,
     }
-
-
-def center_layout(machines: int) -> Layout:
-    """Return the layout with one node per machine, and the center on an additional machine."""
-    nodes = np.arange(machines + 1)
-    return Layout(nodes, nodes)

@@ -24,6 +24,7 @@ from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet
 from gridcore.nodes.handlers import Handlers
 from gridcore.nodes.message_core import NodeCore
 from gridcore.nodes.records import NodeRecords
+from gridcore.nodes.shared_array import SharedArray
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.errors import CompileError, ScenarioError, SchedulerError, SchedulerWarning
@@ -77,6 +78,7 @@ __all__ = [
     "NodeProgram",
     "NodeScheduler",
     "Role",
+    "SharedArray",
     "View",
     "array",
 ]
@@ -362,10 +364,10 @@ class Adapter(CorePolicy):
         for name in record.dtype.names or ():
             value = record[name]
             setattr(program, name, value.copy() if isinstance(value, np.ndarray) else value.item())
-        _, containers, names = self._role(role)
+        _, memory, names = self._role(role)
         for k, name in enumerate(names):
             first = self.roles[role].start if self.roles else 0
-            setattr(program, name, containers.copy_of(k, node - first))
+            setattr(program, name, memory.copy_of(k, node - first))
         return program
 
     @property
@@ -378,40 +380,26 @@ class Adapter(CorePolicy):
     def _compile(self) -> CompiledPrograms | Handlers | None:
         """Return the compiled form of the programs; None if the run uses interpreted nodes."""
         parameters, run, nodes = self.parameters, self.run, self.run.nodes
+        is_wanted = (nodes or parameters.node_forms[0]) == "compiled"
+        if is_wanted and not any(watcher.reads_programs for watcher in run.watchers):
+            handlers: Handlers | None = parameters.hand_compiled(len(run.speeds), len(run.applications))
+            if handlers is not None:
+                return handlers
         if nodes is None and self._pays_to_compile():
             with suppress(CompileError):
                 return compile_programs(parameters)
-        if (nodes or parameters.node_forms[0]) != "compiled":
+        # by default, what only handlers written by hand support does not require Numba
+        has_handlers = type(parameters).hand_compiled is not Declarations.hand_compiled
+        if not is_wanted or (nodes is None and has_handlers):
             return None
-        handlers: Handlers | None = parameters.hand_compiled(len(run.speeds), len(run.applications))
-        if handlers is not None and any(watcher.reads_programs for watcher in run.watchers):
-            if nodes is None:
-                return None
-            raise CompileError(
-                f"{parameters.name} supports only columns of the view in observe, and no record='events', "
-                f"with nodes='compiled', since the compiled form of {parameters.policy.__name__} is written "
-                "by hand"
-            )
-        if handlers is not None:
-            return handlers
-        # A hand-written compiled form need not support all parameters.
-        if type(parameters).hand_compiled is not Declarations.hand_compiled:
-            if nodes is None:
-                return None
-            raise CompileError(
-                f"{parameters!r} does not support nodes='compiled': the compiled form of "
-                f"{type(parameters).__name__} does not support these parameters"
-            )
         _check_classes_known(parameters)
         return compile_programs(parameters)
 
     def _pays_to_compile(self) -> bool:
-        """Return whether to compile programs that run interpreted by default."""
+        """Return whether to compile programs by default."""
         parameters, run = self.parameters, self.run
         return (
             isinstance(parameters, NodeScheduler)
-            and type(parameters).hand_compiled is Declarations.hand_compiled
-            and parameters.node_forms[0] == "interpreted"
             and "compiled" in parameters.node_forms
             and int(run.applications.tasks.sum()) + len(run.speeds) >= COMPILED_FROM
             and run.core is None
@@ -760,28 +748,25 @@ class Adapter(CorePolicy):
                 setattr(node, name, value)
 
     def _role(self, role: str) -> tuple[Any, Any, list[str]]:
-        """Return the compiled states and the containers of a role, and the names of these."""
+        """Return the compiled states and the objects of a role, and the names of these."""
         assert isinstance(self.compiled, CompiledPrograms)
         index = list(self.compiled.by_role).index(role)
         states = self.core.programs.arrays[index]
         offsets = {field[1]: name for name, field in (states.dtype.fields or {}).items()}
-        names = [offsets[offset] for offset, _ in self.compiled.by_role[role].containers]
-        return states, self.core.containers[index], names
+        names = [offsets[offset] for offset, _ in self.compiled.by_role[role].objects]
+        return states, self.core.memory[index], names
 
     def _role_state(self, role: str) -> dict[str, Any]:
-        states, containers, names = self._role(role)
+        states, memory, names = self._role(role)
         columns: dict[str, Any] = {name: np.array(states[name]) for name in states.dtype.names or ()}
-        return {**columns, **{name: containers.getstate(k) for k, name in enumerate(names)}}
+        return {**columns, **{name: memory.getstate(k) for k, name in enumerate(names)}}
 
     def _set_role_state(self, role: str, columns: Any) -> None:
-        states, containers, names = self._role(role)
+        states, memory, names = self._role(role)
         if not isinstance(columns, dict) or columns.keys() != set(states.dtype.names or ()):
             raise ValueError(f"state['nodes'][{role!r}] must have the attributes {list(states.dtype.names)}")
         for k, name in enumerate(names):
-            rows = columns.pop(name)
-            if not isinstance(rows, dict) or set(rows) != {"counts", "rows"}:
-                raise ValueError(f"state['nodes'][{role!r}][{name!r}] must have counts and rows")
-            containers.setstate(k, rows["counts"], rows["rows"])
+            memory.setstate(k, columns.pop(name))
         for name, values in columns.items():
             column = states[name]
             if (

@@ -26,13 +26,14 @@ import numpy as np
 
 from gridcore.fair_tree.summaries import KERNELS
 from gridcore.nodes.compiled_calls import CONTEXT
-from gridcore.nodes.containers import Container
+from gridcore.nodes.node_memory import MemoryObject
 from gridcore.nodes.state import ARRAY_TYPES
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.errors import CompileError
 from gridsim.scheduling.nodes.attributes import attributes_of
 from gridsim.scheduling.nodes.compilable import compile_error, place_of
 from gridsim.scheduling.nodes.handlers import handler_of, takes_value, timers_of
+from gridsim.scheduling.nodes.memory_types import symbols_of, type_key
 from gridsim.scheduling.nodes.program import ArrayField, Message, NodeProgram, kinds_of
 from gridsim.scheduling.nodes.roles import role_classes
 from gridsim.scheduling.nodes.timers import Timer
@@ -65,16 +66,16 @@ class CompiledProgram:
         Record array of shape [1], the state of a node that starts.
     handlers
         Name of a handler -> address of its machine code.
-    containers
-        For each attribute that is a container, its offset in the record in bytes, and the container of a node
-        that starts; the record has its head.
+    objects
+        For each attribute that is an object, such as a container, the offset of its place in the record in
+        bytes, and the object of a node that starts.
     code
         Objects that own the machine code, which must exist as long as the addresses are used.
     """
 
     initial_state: np.ndarray[Any, Any]
     handlers: dict[str, int]
-    containers: list[tuple[int, Container]]
+    objects: list[tuple[int, MemoryObject]]
     code: list[Any]
 
 
@@ -144,7 +145,7 @@ def _compile_role(
     policy = classes[role]
     messages: dict[str, Message] = dict(kinds_of(scheduler.messages))
     _check_supported(scheduler, policy, messages)
-    initial_state, containers = _state(policy, scheduler)
+    initial_state, objects = _state(policy, scheduler)
     tables = {name: dict(columns) for name, columns in scheduler.tables.items()}
     actions = tuple(scheduler.decision_words)
     local_kinds = [name for name, kind in messages.items() if kind.nbytes is None]
@@ -169,10 +170,7 @@ def _compile_role(
     code: list[Any] = []
     key = _key(
         policy, numba.__version__, initial_state.dtype.descr, parameters.dtype.descr,
-        [
-            (name, type(entry), entry.columns.names, entry.columns.kinds)
-            for name, entry in containers.items()
-        ],
+        [(name, *type_key(entry)) for name, entry in objects.items()],
         sorted(constants.items(), key=str),
         [(name, [(field, str(of)) for field, of in kind.fields.items()], kind.moves_tasks, sizes.get(name),
           kind.answers)
@@ -180,19 +178,23 @@ def _compile_role(
         local_kinds, sorted(checked_kinds), list(timers.values()), timer_names, tables, actions, roles, role,
         entries, scheduler.numbers,
     )  # fmt: skip
-    for symbol, address in KERNELS.items():  # LLVM ends the process if it does not know a name
+    for symbol, address in {
+        **KERNELS,
+        **symbols_of(objects),
+    }.items():  # LLVM ends the process if it does not know a name
         import_module("llvmlite.binding").add_symbol(symbol, address)
     store = _Store(key)
     addresses = store.load([name for name, _, _ in entries], code)
     if addresses is None:
         numba_methods = import_module("gridsim.scheduling.nodes.numba_methods")
-        import_module("gridsim.scheduling.nodes.numba_kernels")  # registers types and functions
+        for name in ("numba_kernels", "numba_objects"):
+            import_module(f"gridsim.scheduling.nodes.{name}")  # registers types and functions
         program = numba_methods.Program(
             policy,
             initial_state.dtype,
             parameters.dtype,
             constants,
-            containers,
+            objects,
             {name: kind.fields for name, kind in messages.items()},
             numbers,
             frozenset(local_kinds),
@@ -212,7 +214,7 @@ def _compile_role(
     return CompiledProgram(
         initial_state,
         addresses,
-        [(initial_state.dtype.fields[name][1], entry) for name, entry in containers.items()],
+        [(initial_state.dtype.fields[name][1], entry) for name, entry in objects.items()],
         code,
     )
 
@@ -236,17 +238,17 @@ def _check_supported(scheduler: Any, policy: type[NodeProgram], messages: dict[s
 # -- the parts of the program --------------------------------------------------------------------------------
 
 
-def _state(policy: type[NodeProgram], scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, Container]]:
-    """Return the state of a node that starts, a record array of shape [1], and its containers.
+def _state(policy: type[NodeProgram], scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, MemoryObject]]:
+    """Return the state of a node that starts, a record array of shape [1], and its objects.
 
-    The record has an empty head for each container.
+    The record has an empty place for each object.
     """
     attributes = attributes_of(policy(scheduler))
     fields: list[tuple[Any, ...]] = []
-    containers = {name: value for name, value in attributes.items() if isinstance(value, Container)}
+    objects = {name: value for name, value in attributes.items() if isinstance(value, MemoryObject)}
     for name, value in attributes.items():
-        if name in containers:
-            fields.append((name, np.uint64, (2,)))
+        if name in objects:
+            fields.append((name, np.uint64, (objects[name].words,)))
             continue
         kind = _NUMBERS.get(type(value))
         if isinstance(value, (np.ndarray, np.generic)):
@@ -255,16 +257,16 @@ def _state(policy: type[NodeProgram], scheduler: Any) -> tuple[np.ndarray[Any, A
         if kind is None:
             raise CompileError(
                 f"{_place_of_attribute(policy, name)}: self.{name} must be an int, a float, a bool, a NumPy "
-                f"array of these, or a Fifo, Heap, IntSet or IntMap in a compiled node, got "
+                f"array of these, or a Fifo, Heap, IntSet, IntMap or SharedArray in a compiled node, got "
                 f"{value!r}, a {type(value).__name__}; for example, use -1 for None and a Fifo for a list"
             )
         fields.append((name, kind, np.shape(value)))
     dtype = np.dtype(fields, align=True)
     initial_state = np.zeros(1, dtype)
     for name, value in attributes.items():
-        if name not in containers:
+        if name not in objects:
             initial_state[name][0] = value
-    return initial_state, containers
+    return initial_state, objects
 
 
 def _place_of_attribute(policy: type, attribute: str) -> str:
@@ -413,7 +415,7 @@ def _key(policy: type, *dependencies: Any) -> str:
             ]
         )
     folder = Path(__file__).parent
-    modules = [folder / f"{name}.py" for name in ("compilable", "compiled", "rewrites")]
+    modules = [folder / f"{name}.py" for name in ("compilable", "compiled", "memory_types", "rewrites")]
     for source in (*sorted(folder.glob("numba_*.py")), *modules):
         digest.update(source.read_bytes())
     add(dependencies)
@@ -442,6 +444,12 @@ def _folder() -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "gridsim"
 
 
+#: Hash of a file of machine code -> the objects that own the code loaded from it, and name -> address.
+_code_in_memory: dict[bytes, tuple[list[Any], dict[str, int]]] = {}
+#: The number of programs whose code stays loaded when no run uses it.
+MAX_LOADED = 32
+
+
 class _Store:
     """The machine code of one program: a file of (name, entry, code) for each handler, and a hash."""
 
@@ -459,14 +467,13 @@ class _Store:
             return None
         if [row[0] for row in rows] != names:
             return None
-        from numba.core.registry import cpu_target
-
-        target, addresses = cpu_target.target_context, {}
-        target.refresh()
-        for name, wrapper, library, objects, bitcode in rows:
-            loaded = target.codegen().unserialize_library((library, "object", (objects, bitcode)))
-            code.append(loaded)
-            addresses[name] = loaded.get_pointer_to_function(wrapper)
+        key = raw[:32]
+        if key not in _code_in_memory:
+            _code_in_memory[key] = _load_code(rows)
+        libraries, addresses = _code_in_memory[key] = _code_in_memory.pop(key)  # the latest one
+        for oldest in list(_code_in_memory)[:-MAX_LOADED]:
+            del _code_in_memory[oldest]
+        code += libraries
         return addresses
 
     def save(self, handlers: dict[str, Any], code: list[Any]) -> dict[str, int]:
@@ -485,3 +492,15 @@ class _Store:
         except OSError:
             pass  # without the file, the next run compiles the program again
         return {name: handler.address for name, handler in handlers.items()}
+
+
+def _load_code(rows: list[tuple[str, str, str, bytes, bytes]]) -> tuple[list[Any], dict[str, int]]:
+    """Return the objects that own the machine code of handlers, and name -> address."""
+    from numba.core.registry import cpu_target
+
+    target, addresses, libraries = cpu_target.target_context, {}, []
+    target.refresh()
+    for name, wrapper, library, objects, bitcode in rows:
+        libraries.append(target.codegen().unserialize_library((library, "object", (objects, bitcode))))
+        addresses[name] = libraries[-1].get_pointer_to_function(wrapper)
+    return libraries, addresses

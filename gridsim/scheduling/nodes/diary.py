@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.nodes.containers import Container
 from gridcore.nodes.kinds import Received, Request
+from gridcore.nodes.node_memory import MemoryObject
 from gridsim.model.applications import Application
 from gridsim.results.table import Table, frozen
 from gridsim.scheduling.nodes.attributes import attributes_of
@@ -282,7 +282,7 @@ def _snapshot(value: Any) -> Any:
         return value.item()
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return value.copy()
-    if isinstance(value, Container):
+    if isinstance(value, MemoryObject):
         return _Text(repr(value))
     with np.printoptions(threshold=2**31):  # otherwise changes within long arrays would not show
         return _Text(repr(value))

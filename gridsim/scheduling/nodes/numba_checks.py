@@ -367,8 +367,9 @@ def _check_assignment(target: Any, name: str, value_type: Any, loc: Any) -> None
         return
     if name not in (target.program.state.names or ()):
         _raise_not_compiled(f"self.{name} is read-only when compiled; write a method that sets it", loc)
-    if name in target.program.containers:
-        _raise_not_compiled(f"self.{name} is a container: only its rows can be changed", loc)
+    if name in target.program.objects:
+        kind = type(target.program.objects[name]).__name__
+        _raise_not_compiled(f"self.{name} is a {kind}: only its contents can be changed", loc)
     attribute_type = field_type(target.program.state, name)
     if isinstance(attribute_type, types.Array):
         _raise_not_compiled(

@@ -343,20 +343,25 @@ def _item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.load(row) if container.kind is IntSet else _load_row(context, builder, container, row)
 
 
+#: Class of a container whose rows can be assigned and deleted -> the functions of the core for that.
+_ROW_CHANGES = {Fifo: ("queue_at", "queue_delete"), IntMap: ("map_put", "map_remove")}
+
+
 def _infer_assignment(container: Any, key: Any, value: Any) -> Any:
-    if container.kind is not IntMap:
-        raise NotCompiled(f"{container.kind.__name__} does not support assignment to its rows")
-    row = _row_type(container)
+    name = container.kind.__name__
+    if container.kind not in _ROW_CHANGES:
+        raise NotCompiled(f"{name} does not support assignment to its rows")
+    row, path = _row_type(container), f"a value of {name}[...]"
     if isinstance(row, types.BaseTuple) != isinstance(value, types.BaseTuple):
-        raise NotCompiled(f"a value of an IntMap must be {row}, got {type_text(value)}")
+        raise NotCompiled(f"{path} must be {row}, got {type_text(value)}")
     if isinstance(value, types.BaseTuple) and len(value) == len(row):
         for column, entry in zip(row, value, strict=True):
-            _as_number("a value of an IntMap", column, entry)
+            _as_number(path, column, entry)
     elif not isinstance(value, types.BaseTuple):
-        _as_number("a value of an IntMap", row, value)
+        _as_number(path, row, value)
     else:
-        raise NotCompiled(f"a value of an IntMap must have {len(row)} numbers, got {len(value)}")
-    return signature(types.none, container, _as_number("a key", types.int64, key), row)
+        raise NotCompiled(f"{path} must have {len(row)} numbers, got {len(value)}")
+    return signature(types.none, container, _as_number(f"the index of a {name}", types.int64, key), row)
 
 
 _infer(operator.setitem, _infer_assignment)
@@ -367,18 +372,28 @@ def _set_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     container = sig.args[0]
     core_context, head = _parts(context, builder, container, args[0])
     values = [args[2]] if len(container.kinds) == 1 else cgutils.unpack_tuple(builder, args[2])
-    row = call_checked(context, builder, core_context, "map_put", _WORDS, head, args[1], _words(container))
+    place = _ROW_CHANGES[container.kind][0]
+    row = call_checked(context, builder, core_context, place, _WORDS, head, args[1], _words(container))
     _store_row(builder, container, row, values)
     return context.get_dummy_value()
 
 
-_infer(operator.delitem, lambda container, key: signature(types.none, container, types.int64))
+def _infer_deletion(container: Any, key: Any) -> Any:
+    name = container.kind.__name__
+    if container.kind not in _ROW_CHANGES:
+        raise NotCompiled(f"{name} does not support del of its rows")
+    return signature(types.none, container, _as_number(f"the index of a {name}", types.int64, key))
+
+
+_infer(operator.delitem, _infer_deletion)
 
 
 @lower_builtin(operator.delitem, ContainerType, types.Integer)
 def _delete_item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    core_context, head = _parts(context, builder, sig.args[0], args[0])
-    call_checked(context, builder, core_context, "map_remove", I32, head, args[1], _words(sig.args[0]))
+    container = sig.args[0]
+    core_context, head = _parts(context, builder, container, args[0])
+    remove = _ROW_CHANGES[container.kind][1]
+    call_checked(context, builder, core_context, remove, I32, head, args[1], _words(container))
     return context.get_dummy_value()
 
 

@@ -93,7 +93,8 @@ def received_type(kind: Any) -> Any:
 def load_contents(context: Any, builder: Any, type_: Any, contents: Any) -> Any:
     """Return an array in a message; `contents` points to `Contents` of gridcore.nodes.payloads."""
     shape = [load_word(builder, contents, 1 + k) for k in range(type_.ndim)]
-    return array_at(context, builder, type_, load_word(builder, contents, 0, PTR), shape)
+    owner = load_word(builder, contents, 3, PTR)
+    return array_at(context, builder, type_, load_word(builder, contents, 0, PTR), shape, owner)
 
 
 @templates.infer_getattr
@@ -181,13 +182,14 @@ def _field(path: str, kind: Any, type_: Any) -> Any:
     return type_
 
 
-def _strided(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    """Return a pointer to the description of an array or a list, `Strided` of gridcore.nodes.payloads."""
+def strided(context: Any, builder: Any, type_: Any, value: Any) -> Any:
+    """Return a pointer to the description of an array or a list, `StridedArray` of gridcore.nodes.payloads."""
     if isinstance(type_, types.List):
         entries, one = listobj.ListInstance(context, builder, type_, value), ir.Constant(I64, 1)
         data = builder.ptrtoint(entries._gep(ir.Constant(I64, 0)), I64)
         dtype, size = ARRAY_TYPES.index(as_dtype(type_.dtype)), as_dtype(type_.dtype).itemsize
         words = [data, ir.Constant(I64, dtype), one, entries.size, one, ir.Constant(I64, size), one]
+        words.append(ir.Constant(I64, 0))  # no owner
         return filled_row(context, builder, words)
     array = arrayobj.make_array(type_)(context, builder, value)
     one = ir.Constant(I64, 1)
@@ -200,6 +202,7 @@ def _strided(context: Any, builder: Any, type_: Any, value: Any) -> Any:
         ir.Constant(I64, type_.ndim),
         *[*shape, one][:2],
         *[*strides, one][:2],
+        builder.ptrtoint(array.parent, I64),
     ]
     return filled_row(context, builder, words)
 
@@ -368,7 +371,7 @@ def _fill_fields(
     for k, (declared, value) in enumerate(zip(declarations, args, strict=True)):
         if isinstance(declared, ArrayField):
             words = [ir.Constant(I64, number), ir.Constant(I64, k), row]
-            array = _strided(context, builder, types_[k], value)
+            array = strided(context, builder, types_[k], value)
             contents = call_core(context, builder, view.context, "store", PTR, view.node, *words, array)
             received.append(load_contents(context, builder, received_type(declared), contents))
         else:

@@ -29,7 +29,9 @@ from numba.np import arrayobj
 from gridcore.common.names import closest, listed
 from gridcore.nodes.compiled_calls import CONTEXT
 from gridcore.nodes.containers import Container
+from gridcore.nodes.node_memory import MemoryObject, NodeKernel
 from gridcore.nodes.random_stream import RandomStream
+from gridcore.nodes.shared_array import SharedArray
 from gridcore.nodes.view import View
 from gridsim.model.applications import Application
 from gridsim.scheduling.nodes.compilable import NotCompiled, compilable_function
@@ -46,6 +48,7 @@ __all__ = [
     "F64",
     "I32",
     "I64",
+    "KernelType",
     "METHODS",
     "MessageType",
     "NeighboursType",
@@ -55,6 +58,7 @@ __all__ = [
     "Program",
     "RandomType",
     "RequestType",
+    "SharedArrayType",
     "SlotsType",
     "ViewType",
     "NameType",
@@ -93,8 +97,8 @@ class Program:
         The records of a node's attributes and of the scheduler's parameters that are numbers.
     constants
         The scheduler's parameters that are strings, grids of summaries or None.
-    containers
-        Attribute of a node -> a container with the columns of that attribute.
+    objects
+        Attribute of a node -> an object of the class of that attribute, with its columns or its type.
     kinds, numbers
         The fields and the number of each kind of message; local kinds have numbers of their own.
     local_kinds
@@ -129,7 +133,7 @@ class Program:
     state: np.dtype[Any]
     parameters: np.dtype[Any]
     constants: dict[str, Any]
-    containers: dict[str, Container]
+    objects: dict[str, MemoryObject]
     kinds: dict[str, dict[str, Any]]
     numbers: dict[str, int]
     local_kinds: frozenset[str]
@@ -279,8 +283,25 @@ class ContainerType(types.Type):
         super().__init__(f"{kind.__name__}({columns})")
 
 
+class KernelType(types.Type):
+    """Numba type of a kernel in the memory of a node."""
+
+    def __init__(self, kernel: NodeKernel) -> None:
+        self.kind, self.methods = type(kernel), kernel.methods
+        super().__init__(f"{self.kind.__module__}.{self.kind.__name__}")
+
+
+class SharedArrayType(types.Type):
+    """Numba type of a `SharedArray` of a node."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self.values = types.Array(from_dtype(dtype), 1, "C", readonly=True)
+        super().__init__(f"SharedArray({dtype})")
+
+
 _model(NodeType, ("state", types.voidptr), ("context", types.voidptr))
-_model(ContainerType, ("context", types.voidptr), ("head", types.voidptr))
+for _memory_type in (ContainerType, KernelType, SharedArrayType):
+    _model(_memory_type, ("context", types.voidptr), ("head", types.voidptr))
 _model(ParametersType, ("parameters", types.voidptr))
 _model(ViewType, ("context", types.voidptr), ("node", types.int64))
 _model(BoardType, ("context", types.voidptr), ("node", types.int64))
@@ -376,13 +397,15 @@ def check_result(context: Any, builder: Any, value: Any) -> Any:
     return value
 
 
-def array_at(context: Any, builder: Any, type_: Any, pointer: Any, shape: Any) -> Any:
+def array_at(context: Any, builder: Any, type_: Any, pointer: Any, shape: Any, owner: Any = None) -> Any:
     """Return an array over memory of the core.
 
     Parameters
     ----------
     shape
         The length of each dimension: numbers or LLVM values.
+    owner
+        The object with the memory, if arrays in messages may share it.
     """
     array = arrayobj.make_array(type_)(context, builder)
     size = context.get_abi_sizeof(context.get_data_type(type_.dtype))
@@ -396,7 +419,7 @@ def array_at(context: Any, builder: Any, type_: Any, pointer: Any, shape: Any) -
         strides=cgutils.pack_array(builder, strides),
         itemsize=_constant_word(size),
         meminfo=None,
-        parent=None,
+        parent=owner,
     )
     return array._getvalue()
 
@@ -658,10 +681,15 @@ class _NodeAttributes(templates.AttributeTemplate):
 
 
 def attribute_type(program: Program, name: str) -> Any:
-    """Return the type of an attribute of a node: a number, an array or a container."""
-    if name in program.containers:
-        container = program.containers[name]
-        return ContainerType(type(container), container.columns.names, container.columns.kinds)
+    """Return the type of an attribute of a node: a number, an array or an object."""
+    if name in program.objects:
+        value = program.objects[name]
+        if isinstance(value, Container):
+            return ContainerType(type(value), value.columns.names, value.columns.kinds)
+        if isinstance(value, NodeKernel):
+            return KernelType(value)
+        assert isinstance(value, SharedArray)
+        return SharedArrayType(value.values.dtype)
     return field_type(program.state, name)
 
 
@@ -707,7 +735,7 @@ def _node_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: st
     if attr == "parameters":
         parameters = load_slot(builder, node.context, "parameters", PTR)
         return struct_of(context, builder, ParametersType(program), parameters=parameters)
-    if attr in program.containers:
+    if attr in program.objects:
         head = _address(context, builder, program.state, node.state, attr)
         kind = attribute_type(program, attr)
         return struct_of(context, builder, kind, context=node.context, head=builder.bitcast(head, PTR))

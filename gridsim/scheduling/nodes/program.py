@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from gridcore.common.names import listed
 from gridcore.common.scalars import integer, real
 from gridcore.nodes.containers import Container, Fifo, Heap, IntMap, IntSet, rebuild
+from gridcore.nodes.shared_array import SharedArray
 from gridcore.nodes.view import View
 from gridsim.engine.transport import MAX_BYTES, Transport, message
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import Application
 from gridsim.support.arguments import flag
 from gridsim.support.clock import NS
-from gridsim.support.state import Stateful, keep_in_checkpoints
+from gridsim.support.state import Stateful, keep_in_checkpoints, kept_in_checkpoints
 
 __all__ = [
     "ArrayField",
@@ -386,6 +387,7 @@ def _container_from_plain(cls: type[Container], parts: Any) -> Container:
 
 for _cls in (Fifo, Heap, IntMap, IntSet):
     keep_in_checkpoints(_cls, _container_to_plain, partial(_container_from_plain, _cls))
+kept_in_checkpoints(SharedArray)
 
 
 def as_number(kind: Any, value: Any, node: int, name: str) -> Any:

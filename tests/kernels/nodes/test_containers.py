@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import heapq
+import operator
 import pickle
 import sys
 from collections import deque
@@ -37,6 +38,37 @@ def test_a_queue_returns_rows_in_the_order_of_pushes(steps) -> None:
     assert [queue[k] for k in range(-len(queue), len(queue))] == [*reference, *reference]
     with pytest.raises(IndexError):
         queue[len(queue)]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["push", "push", "push", "pop", "set", "delete"]), st.integers(0, 40), NUMBERS
+        ),
+        max_size=200,
+    )
+)
+def test_rows_of_a_queue_can_be_replaced_and_removed(steps) -> None:
+    queue, reference = Fifo(a=int, b=float), deque()
+    for step, k, number in steps:
+        at = k % len(reference) - (len(reference) if k % 2 else 0) if reference else 0
+        if step == "push":
+            queue.push(number, 0.5)
+            reference.append((number, 0.5))
+        elif not reference:
+            continue
+        elif step == "pop":
+            assert queue.pop() == reference.popleft()
+        elif step == "set":
+            queue[at] = reference[at] = (number, 1.5)
+        else:
+            del queue[at], reference[at]
+        assert list(queue) == list(reference)
+    for k in (len(queue), -len(queue) - 1):
+        with pytest.raises(IndexError, match="Fifo index out of range"):
+            queue[k] = (1, 1.0)
+        with pytest.raises(IndexError, match="Fifo index out of range"):
+            del queue[k]
 
 
 @given(
@@ -134,6 +166,11 @@ def test_a_container_must_not_change_during_iteration(container) -> None:
         (lambda: Fifo(), TypeError, "Fifo must have 1..16 columns"),
         (lambda: Heap(a=str), TypeError, "column a of Heap must be int or float"),
         (lambda: Fifo(a=int, b=float).push(1), TypeError, r"Fifo.push requires 2 values \(a, b\), got 1"),
+        (
+            lambda: operator.setitem(Fifo(a=int), 0, (1, 2)),
+            TypeError,
+            r"a row of a Fifo requires 1 values \(a\)",
+        ),
         (lambda: Fifo(a=int).push(1.0), TypeError, "a must be a whole number of 64 bits, got 1.0"),
         (lambda: Fifo(a=float).push("1"), TypeError, "a must be a number in the range of a float, got '1'"),
         (lambda: Fifo(a=int).push(2**63), OverflowError, "a must be a whole number of 64 bits, got 9"),

@@ -1,4 +1,4 @@
-"""Reference implementation of `gridcore.probes.waiting_times`: it examines every worker at each step."""
+"""Reference implementation of `gridcore.nodes.waiting_times`: it examines every worker at each step."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from __future__ import annotations
 class WaitingTimes:
     """Waiting times of workers, all with a speed of 1 Mflop/s, by the rules of the kernel."""
 
-    def __init__(self, workers: int, firsts: tuple[int, ...], fetch_time: float) -> None:
-        self.firsts, self.fetch_time = firsts, fetch_time
+    def __init__(self, workers: int, fetch_time: float) -> None:
+        self.fetch_time = fetch_time
         self.sent: list[list[float]] = [[] for _ in range(workers)]
         self.running: list[tuple[float, float] | None] = [None] * workers  # start (s) and estimate (Mflop)
 
@@ -26,8 +26,8 @@ class WaitingTimes:
         began, estimate = self.running[u] or (now, 0.0)
         return sum(self.sent[u]) - min(now - began, estimate)
 
-    def place(self, which: int, tasks: int, size: float, now: float) -> list[int]:
-        workers = range(self.firsts[which], len(self.sent))
+    def place(self, first: int, tasks: int, size: float, now: float) -> list[int]:
+        workers = range(first, len(self.sent))
         idle = [u for u in workers if not self.sent[u]]
         if len(idle) >= tasks:
             chosen_workers = idle[:tasks]

@@ -17,8 +17,6 @@ from gridsim.schedulers.probes.eagle import (
     SHORT_WORKER,
     EagleNode,
     SrptNode,
-    pack_flags,
-    unpack_flags,
 )
 from gridsim.schedulers.probes.hawk import HawkNode
 from gridsim.schedulers.probes.sparrow import EarlyBindingNode
@@ -97,26 +95,30 @@ def test_compiled_and_interpreted_forms_have_equal_digests(name: str, failing: b
     assert len(set(digests)) == 1
 
 
-class PlainSparrow(gs.Sparrow, frozen=True, kw_only=True):
-    """Sparrow without its handlers in Cython."""
+def plain(scheduler: gs.Scheduler) -> gs.Scheduler:
+    """Return a scheduler with the same parameters, and without its handlers in Cython."""
+    kind = type(scheduler)
+    options = {name: getattr(scheduler, name) for name in kind.__struct_fields__}
+    made: Any = type(f"Plain{kind.__name__}", (kind,), {"hand_compiled": Declarations.hand_compiled})
+    return made(**options)  # type: ignore[no-any-return]
 
-    hand_compiled = Declarations.hand_compiled
+
+SPARROWS: dict[str, gs.Scheduler] = {
+    "cancelling": gs.Sparrow(cancellation=True),
+    "early": gs.Sparrow(late_binding=False),
+    "early by task": gs.Sparrow(late_binding=False, sampling="task"),
+}
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"cancellation": True}, {"late_binding": False}, {"late_binding": False, "sampling": "task"}],
-)
-def test_the_program_of_sparrow_compiles(
-    options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("name", [*ALL, *SPARROWS])
+def test_the_programs_compile(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba", reason="needs the extra jit")
     monkeypatch.setenv("GRIDSIM_CACHE", str(tmp_path))
     scenario = jobs(faults=gs.Faults.poisson(400.0, seed=2))
-    scheduler = PlainSparrow(**options)
+    scheduler = plain((ALL | SPARROWS)[name])
     result = gs.simulate(scenario, scheduler, nodes="interpreted", record="decisions")
-    compiled = gs.simulate(scenario, scheduler, nodes="compiled", record="decisions")
-    assert compiled.digest == result.digest
+    for form in ("python", "compiled"):
+        assert gs.simulate(scenario, scheduler, nodes=form, record="decisions").digest == result.digest
     assert resume_difference(scenario, scheduler, result, record="decisions", nodes="compiled") is None
 
 
@@ -184,10 +186,13 @@ def test_contradictory_options_of_sparrow_are_rejected() -> None:
 
 
 class View(SimpleNamespace):
-    """The view of a node that stores the sent messages."""
+    """The view of one of 10 workers that stores the sent messages; the center is node 10."""
 
     def __init__(self, **members: Any) -> None:
         super().__init__(node=0, machines=11, sent=[], random=np.random.default_rng(1), **members)
+
+    def role(self, name: str) -> range:
+        return {"worker": range(10), "center": range(10, 11)}[name]
 
     def send(self, to: int, kind: str, **fields: Any) -> None:
         self.sent.append((to, kind, fields))
@@ -237,34 +242,29 @@ def test_worker_with_a_long_task_refuses_short_jobs_until_the_last_round(holds: 
     node, view = EagleNode(gs.Eagle(cutoff=50.0)), View()
     node.busy = True
     node.serves_center = holds == "running"
-    node.reservations = [[1, 10, 80.0, 0.0]] if holds == "waiting" else []
+    if holds == "waiting":
+        node.add_reservation(view, SimpleNamespace(job=1, sender=10, size=80.0))  # type: ignore[arg-type]
     for number in (ANY_WORKER, SHORT_WORKER, RESERVED_WORKER):
         node.on_probe(view, SimpleNamespace(job=5, sender=3, size=2.0, round=number))  # type: ignore[arg-type]
     assert [(to, kind, fields["round"]) for to, kind, fields in view.sent] == [
         (3, "refusal", ANY_WORKER),
         (3, "refusal", SHORT_WORKER),
     ]
-    assert [place[0] for place in node.reservations][-1] == 5
+    assert node.queue[-1][0] == 5
 
 
 def test_refused_probes_avoid_known_long_tasks_then_go_to_reserved_workers() -> None:
     view = View(held=lambda job: 1, application=lambda job: SimpleNamespace(task_size=2.0))
     node = EagleNode(gs.Eagle(reserved=0.2))
     for version, long in ((4, range(2, 9)), (3, range(10))):  # the older version is ignored
-        flags = np.isin(np.arange(10), long)
-        refusal = {"job": 5, "version": version, "bits": pack_flags(flags)}
+        bits = np.array([sum(1 << worker for worker in long)])
+        refusal = {"job": 5, "version": version, "bits": bits}
         for number in (ANY_WORKER, SHORT_WORKER):
             for _ in range(20):
                 node.on_refusal(view, SimpleNamespace(round=number, **refusal))  # type: ignore[arg-type]
     node.on_act(view)  # type: ignore[arg-type]
     targets = {number: {to for to, _, fields in view.sent if fields["round"] == number} for number in (2, 3)}
-    assert targets == {SHORT_WORKER: {0, 1, 9}, RESERVED_WORKER: {0, 1}} and node.refusals == []
-
-
-def test_packed_flags_are_unpacked_unchanged() -> None:
-    for count in (1, 63, 64, 65, 130):
-        flags = np.random.default_rng(count).random(count) < 0.5
-        assert (unpack_flags(pack_flags(flags), count) == flags).all()
+    assert targets == {SHORT_WORKER: {0, 1, 9}, RESERVED_WORKER: {0, 1}} and not node.refusals
 
 
 def test_job_with_the_least_work_left_is_served_until_the_cap() -> None:
@@ -272,17 +272,18 @@ def test_job_with_the_least_work_left_is_served_until_the_cap() -> None:
     node.smallest = 10.0
     left = np.array([40.0, 20.0, 0.0, 10.0])
     view: Any = View(board=SimpleNamespace(values=left))
-    node.reservations = [[job, 3, 10.0, 0.0] for job in (0, 2, 1, 3)]
+    for job in (0, 2, 1, 3):
+        node.queue.push(job, 3, 10.0, 0.0)
 
     def serve() -> int:
         assert node.choose(view)
-        return int(node.current_reservation[0])
+        return int(node.queue[node.in_service][0])
 
     # job 2 has no work left, and is dropped; job 3 overtakes both others twice, and then neither
     assert [serve(), serve(), serve()] == [3, 3, 0]
-    assert [(place[0], place[3]) for place in node.reservations] == [(0, 20.0), (1, 20.0), (3, 0.0)]
+    assert [(place[0], place[3]) for place in node.queue] == [(0, 20.0), (1, 20.0), (3, 0.0)]
     left[:] = 0.0
-    assert not node.choose(view) and node.reservations == []
+    assert not node.choose(view) and not node.queue
 
 
 # -- slow tests -------------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ class Gossip(gs.NodeProgram):
         self.weight, self.rounds, self.checks = 1.0, 0, 0.0
         self.table = np.arange(6).reshape(2, 3)
         self.last = np.zeros(WIDTH, np.uint16)
+        self.known, self.counts = gs.SharedArray(np.zeros(0)), gs.SharedArray(np.arange(3))
 
     def _any(self, view: Any) -> Any:
         return view.random.choice(view.neighbours) if view.neighbours else view.node
@@ -87,6 +88,16 @@ class Gossip(gs.NodeProgram):
     def on_late(self, view: Any, message: Any) -> None:
         for value in message.values:
             self.checks += value
+        old, draw = self.known.values, view.random.random()
+        if draw < 0.5:
+            self.known.set(message.values)
+        else:
+            self.known.set(self.mass[::-1])
+        self.counts.set(np.full(len(message.values) + len(self.counts.values), self.rounds))
+        for value in old:  # a handler may still read an array that has been replaced
+            self.checks += value
+        if draw < 0.3:
+            view.send(self._any(view), "late", values=self.known.values)
         if view.random.random() < 0.5:
             view.send(self._any(view), "late", values=message.values[1:])
 
@@ -179,6 +190,22 @@ def test_a_run_with_arrays_continues_from_checkpoints_and_failures() -> None:
     assert difference is None
 
 
+def test_nodes_share_the_arrays_that_they_have_received() -> None:
+    run = Simulation(LONG, Scheduler(rounds=9), Options(nodes="compiled"))
+    core: Any = run.policy.core  # type: ignore[attr-defined]
+    run.run()
+    (memory,) = core.memory
+    state = memory.getstate(0)
+    assert len(state["array_of"]) == 8 > len(state["arrays"]) > 1
+    memory.setstate(0, state)
+    arrays = [memory.copy_of(0, node).values.tolist() for node in range(8)]
+    assert arrays == [state["arrays"][k].tolist() for k in state["array_of"]]
+    matrices, numbers = {**state, "arrays": [np.zeros((1, 2))]}, {**state, "array_of": np.arange(2)}
+    for wrong in ({"arrays": []}, matrices, numbers):
+        with pytest.raises(ValueError, match="arrays|array_of"):
+            memory.setstate(0, wrong)
+
+
 @pytest.mark.parametrize("nodes", ["interpreted", "compiled"])
 def test_no_array_is_left_when_no_message_is_under_way(nodes: Any) -> None:
     """The last application is released long after all gossip has arrived or was dropped."""
@@ -196,6 +223,7 @@ class Wrong(gs.NodeProgram):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.x, self.few, self.k = np.zeros(3), np.zeros(3, np.uint16), 0
+        self.known = gs.SharedArray(np.arange(2))
 
     def send_negative(self, view: Any) -> None:
         view.send(1, "data", one=self.x, values=np.full(2, -1))
@@ -279,6 +307,22 @@ def _two_dimensions(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.send(1, "data", values=np.zeros((2, 2), np.int64))
 
 
+def _set_floats(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.known.set(self.x)
+
+
+def _assigned_shared(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.known = self.x
+
+
+def _changed_shared(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.known.values[0] = 1
+
+
+def _misspelled(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.known.put(self.x)
+
+
 def _added(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.k = int(self.few[0] + 1)
 
@@ -308,6 +352,10 @@ def _assigned(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_a_number, "field 'values' of 'data' must be an array of uint16, of one dimension, got"),
         (_floats, r"must be an array of uint16, .* got an array of float; .astype\(np.int64\) makes one"),
         (_two_dimensions, "must be an array of uint16, of one dimension, got an array of int"),
+        (_set_floats, "SharedArray.set takes an array of int of one dimension, got an array of float"),
+        (_assigned_shared, "self.known is a SharedArray: only its contents can be changed"),
+        (_changed_shared, "read-?only|[Cc]annot"),
+        (_misspelled, "there is no SharedArray.put; known: set, values"),
         (_added, r"may differ from Python's for numbers of 16 bits, here uint16; convert them first: int\("),
         (_scaled, r"of 16 bits, here an array of uint16; convert them first: values.astype\(np.int64\)"),
         (_summed, "of 16 bits, here an array of uint16"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridcore.dgs.slots import SlotSchedules
 from gridcore.fair_tree.summaries import aggregate, debit, lookup, lowest_stretch, split
+from gridcore.nodes.waiting_times import WaitingTimes, idle_worker
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.scheduling.contract import Policy, Run
 from gridsim.scheduling.nodes.adapter import Adapter
@@ -288,6 +290,7 @@ class Wrong(gs.NodeProgram):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.cells, self.counts, self.k = np.zeros(SHAPE, np.uint32), np.full(3, -1), 0
+        self.records = WaitingTimes(0.5)
 
 
 def scheduler_of(release: Any) -> gs.NodeScheduler:
@@ -352,11 +355,31 @@ def _no_slots(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.slots.reserve(application.number, 0, 0, 1)
 
 
+def _no_worker(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.records.open(2)
+    self.records.end(2, view.now)
+
+
+def _infinite(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.records.open(2)
+    self.records.begin(1, 1.0, math.inf)
+
+
+def _short(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.records.open(65)
+    self.records.busy(self.counts[:1])
+
+
+def _no_index(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.k = idle_worker(self.counts, -tasks)
+
+
 @pytest.mark.parametrize(
     "release",
     [
         _past, _negative, _too_many, _stretch, _leaves, _no_slots, _no_extension, _tasks, _lengths,
         _no_leaves, _falling, _negative_totals,
+        _no_worker, _infinite, _short, _no_index,
     ],
 )  # fmt: skip
 def test_compiled_calls_of_kernels_raise_the_errors_of_interpreted_ones(release: Callable[..., None]) -> None:
@@ -396,9 +419,34 @@ def _extended(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.slots.extend(0, 0, 0.5, 1)
 
 
+def _by_name(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.records.open(workers=2)
+
+
+def _half(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.records.open(2.5)
+
+
+def _floats(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.records.busy(np.zeros(1))
+
+
+def _copied(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.records.copy()
+
+
+def _misspelled(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.records.forgett(1, 1.0)
+
+
 @pytest.mark.parametrize(
     ("release", "text"),
     [
+        (_by_name, "WaitingTimes.open takes 1 values by position, not by name"),
+        (_half, "argument 1 of WaitingTimes.open must be a whole number, got a fraction"),
+        (_floats, "argument 1 of WaitingTimes.busy must be a contiguous array of int, got an array of float"),
+        (_copied, "compiled nodes do not support WaitingTimes.copy"),
+        (_misspelled, "there is no WaitingTimes.forgett; did you mean forget"),
         (_any_grid, "must be a SummaryGrid of the module or of the parameters, got int"),
         (_wide, "children of aggregate must be a contiguous array of uint32 of at least 2 dimensions"),
         (_narrow, "available of split must be a contiguous array of int, got an array of uint32"),

@@ -69,6 +69,9 @@ class Node(gs.NodeProgram):
             self.sum += work + (self.offers[0][0] if len(self.offers) else 0.0)
             for queued in self.works:
                 self.sum += queued
+            if len(self.works) > 1:
+                self.works[-2] = self.works[0] + 1.0
+                del self.works[len(self.works) // 2]
             if len(self.works) > 4:
                 self.works.clear()
             for key in self.debts:
@@ -93,6 +96,7 @@ class Node(gs.NodeProgram):
                 self.sum += self.known.pop()
             view.send(node, "give", application=number, tasks=1)
             self.pending.push(number, tasks - 1)
+            self.pending[-1] = (number, self.pending[-1][1])
         view.note("state", sum=self.sum, debts=len(self.debts), known=len(self.known))
 
     def on_give(self, view: gs.View, message: Any) -> None:
@@ -171,6 +175,14 @@ def _misspells(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.pending.pushh(1, 2)
 
 
+def _assigns_a_number(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.pending[0] = 1
+
+
+def _deletes_from_a_heap(self: Any, view: Any, application: Any, tasks: int) -> None:
+    del self.offers[0]
+
+
 def _iterates(self: Any, view: Any, application: Any, tasks: int) -> None:
     for row in self.offers:
         self.sum += row[0]
@@ -184,7 +196,9 @@ def _counts(self: Any, view: Any, application: Any, tasks: int) -> None:
 @pytest.mark.parametrize(
     ("method", "message"),
     [
-        (_replaces, "self.pending is a container"),
+        (_replaces, "self.pending is a Fifo: only its contents can be changed"),
+        (_assigns_a_number, r"a value of Fifo\[...\] must be UniTuple"),
+        (_deletes_from_a_heap, "Heap does not support del of its rows"),
         (_pushes_a_fraction, "Fifo.push must be a whole number"),
         (_misspells, "did you mean push"),
         (_iterates, "a Heap does not support iteration"),
@@ -201,6 +215,12 @@ def _pops_too_much(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.pending.pop()
 
 
+def _removes_too_much(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.pending.push(1, 2)
+    del self.pending[-1]
+    self.pending[0] = (1, 2)
+
+
 def _changes_during_iteration(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.pending.push(1, 2)
     for row in self.pending:
@@ -212,6 +232,7 @@ def _changes_during_iteration(self: Any, view: Any, application: Any, tasks: int
     ("method", "error", "message"),
     [
         (_pops_too_much, IndexError, "pop from an empty Fifo"),
+        (_removes_too_much, IndexError, "Fifo index out of range"),
         (_changes_during_iteration, RuntimeError, "changed during iteration"),
     ],
 )

@@ -1,24 +1,11 @@
 """C-level contract of the records of a central scheduler."""
 
-cdef extern from *:
-    """
-    #if defined(_MSC_VER)
-    #include <intrin.h>
-    #define gridcore_ones(x) ((int) __popcnt64(x))
-    static inline int gridcore_lowest(unsigned long long x) { unsigned long k; _BitScanForward64(&k, x); return (int) k; }
-    #else
-    #define gridcore_ones(x) __builtin_popcountll(x)
-    #define gridcore_lowest(x) __builtin_ctzll(x)
-    #endif
-    """
-    int count_ones "gridcore_ones"(unsigned long long x) noexcept nogil
-    int lowest_one "gridcore_lowest"(unsigned long long x) noexcept nogil
+from gridcore.nodes.node_memory cimport NodeKernel
 
 
-cdef class WaitingRecords:
-    cdef readonly Py_ssize_t workers
-    cdef readonly tuple firsts          # type: tuple[int, ...]
+cdef class WaitingRecords(NodeKernel):
     cdef readonly double fetch_time
+    cdef readonly Py_ssize_t workers
     cdef double[::1] speed              # Mflop/s
     cdef double[::1] total              # sum of the estimates of the tasks sent to it that have not ended, s
     cdef double[::1] began              # when its running task began, s; NaN if none runs
@@ -27,12 +14,15 @@ cdef class WaitingRecords:
     cdef long long[::1] tasks           # number of tasks sent to it that have not ended
     cdef unsigned long long[::1] bits   # by worker, whether it has tasks
 
+    cdef int _open(self, Py_ssize_t workers) except -1
+    cdef int _check(self, Py_ssize_t u, double positive, double now) except -1
+    cdef int _check_place(self, Py_ssize_t begin, double size, double now) except -1
+    cdef int _write_busy(self, long long* out, Py_ssize_t words) except -1
     cdef int _forget(self, Py_ssize_t u, double speed) except -1
     cdef int _begin(self, Py_ssize_t u, double size, double now) except -1
     cdef int _end(self, Py_ssize_t u, double now) except -1
     cdef int _send(self, Py_ssize_t u, double size, double now) except -1
     cdef int _refresh_worker(self, Py_ssize_t u, double now) except -1
-    cdef int _check_place(self, Py_ssize_t pool, long long tasks, double size, double now) except -1
 
 
 cdef class WaitingTimes(WaitingRecords):
@@ -40,6 +30,7 @@ cdef class WaitingTimes(WaitingRecords):
     cdef double[:, ::1] key             # [2, leaves], inf where a worker is not in a tree
     cdef int[:, ::1] winner             # [2, 2 * leaves], the worker with the least key below each node of a tree
 
+    cdef int _plant(self, falling) except -1
     cdef unsigned long long _idle(self, Py_ssize_t word, Py_ssize_t begin) noexcept
     cdef void _play(self, Py_ssize_t tree, Py_ssize_t branch) noexcept
     cdef int _busy(self, Py_ssize_t u, double now) except -1
@@ -48,7 +39,7 @@ cdef class WaitingTimes(WaitingRecords):
     cdef int _put(self, Py_ssize_t tree, Py_ssize_t u, double key) noexcept
     cdef int _first(self, Py_ssize_t tree, Py_ssize_t begin) noexcept
     cdef int _least(self, Py_ssize_t begin, double now) except -1
-    cdef int _place(self, Py_ssize_t pool, long long tasks, double size, double now, int* out) except -1
+    cdef int _place(self, Py_ssize_t begin, double size, double now, long long* out, long long tasks) except -1
 
 
 cdef struct WaitEntry:
@@ -60,6 +51,7 @@ cdef class StaleTimes(WaitingRecords):
     cdef double[::1] stale_total        # `total` at the last refresh, s
     cdef WaitEntry[::1] heap
 
+    cdef int _open_stale(self, Py_ssize_t workers) except -1
     cdef int _refresh(self) except -1
-    cdef int _place(self, Py_ssize_t pool, long long tasks, double size, double now, const long long* delays,
-                    int* out) except -1
+    cdef int _place(self, Py_ssize_t begin, double size, double now, const long long* delays, Py_ssize_t n_delays,
+                    long long* out, long long tasks) except -1

@@ -1,45 +1,46 @@
 """The records of a central scheduler: the estimated waiting time of a task at each worker.
 
-The reference implementation is `tests.schedulers.probes.plain_waiting_times`.
+They are objects in the memory of a node.  The reference implementation is `tests.schedulers.probes.plain_waiting_times`.
 """
 
+from cpython.ref cimport PyObject
 from libc.math cimport INFINITY, NAN, isfinite
 
 cimport cython
 
-from gridcore.common.arguments cimport indices, integers
+from gridcore.common.arguments cimport integers
+from gridcore.common.bits cimport count_bits, lowest_bit
+from gridcore.nodes.node_memory cimport NodeKernel
 
 import numpy as np
 
 from gridcore.common.state import ArrayEntry, read
 
-__all__ = ["StaleTimes", "WaitingRecords", "WaitingTimes"]
+__all__ = ["StaleTimes", "WaitingRecords", "WaitingTimes", "count_idle", "functions", "idle_worker"]
 
-_KEPT = {
+_CONTENTS = {
     "numbers": ArrayEntry(np.float64, (4, "workers")),
     "tasks": ArrayEntry(np.int64, ("workers",), (0, 2**31)),
 }
-_FALLING = {**_KEPT, "falling": ArrayEntry(np.bool_, ("workers",))}
-_SEEN = {**_KEPT, "seen": ArrayEntry(np.float64, ("workers",))}
+_FALLING = {**_CONTENTS, "falling": ArrayEntry(np.bool_, ("workers",))}
+_STALE = {**_CONTENTS, "stale_total": ArrayEntry(np.float64, ("workers",))}
 
 # Trees of `WaitingTimes`: workers whose waiting times are constant, or fall with time.
 cdef enum:
     CONSTANT, FALLING
 
 
-cdef class WaitingRecords:
+cdef class WaitingRecords(NodeKernel):
     """The tasks that were sent to each worker and have not ended; base class.
 
     Parameters
     ----------
-    workers
-        The number of workers.
-    firsts
-        The first worker of each pool; the parameter `pool` of `place` is an index into it.
     fetch_time
         Time (s) to fetch a task; it is added to the waiting time of workers that have tasks.
-    kept
-        The state to begin with: the property `kept` of other records with the same arguments.
+    workers
+        The number of workers.
+    contents
+        The state to begin with: the property `contents` of other records with the same arguments.
 
     Raises
     ------
@@ -47,49 +48,57 @@ cdef class WaitingRecords:
         If an argument is out of range.
     """
 
-    _fields = ("workers", "firsts", "fetch_time", "kept")  # fields that a checkpoint stores
+    _fields = ("fetch_time", "workers", "contents")  # fields that a checkpoint stores
 
-    def __cinit__(self, Py_ssize_t workers, firsts: Sequence[int], double fetch_time,
-                  kept: dict[str, Any] | None = None):
+    @property
+    def methods(self) -> dict[str, tuple[int, tuple[type, ...]]]:
+        """The methods that compiled handlers may call, as `NodeKernel.methods` describes them."""
+        return {
+            "open": (<size_t> &open_records, (int,)),
+            "forget": (<size_t> &forget_worker, (int, float)),
+            "begin": (<size_t> &begin_task, (int, float, float)),
+            "end": (<size_t> &end_task, (int, float)),
+            "busy": (<size_t> &write_busy, (np.int64,)),
+        }
+
+    def __cinit__(self, double fetch_time, Py_ssize_t workers = 0, contents: dict[str, Any] | None = None):
         cdef Py_ssize_t u
-        if not 1 <= workers < 2**31:
-            raise ValueError(f"workers must be in 1..{2**31 - 1}, got {workers}")
-        self.workers = workers
         if not (isfinite(fetch_time) and fetch_time >= 0):
             raise ValueError(f"fetch_time must be finite and at least 0, got {fetch_time}")
         self.fetch_time = fetch_time
-        self.firsts = tuple(indices(np.asarray(firsts, np.int64), "firsts", 0, workers).tolist())
-        self.speed, self.total = np.ones(workers), np.zeros(workers)
-        self.began, self.running = np.full(workers, np.nan), np.zeros(workers)
-        self.tasks, self.bits = np.zeros(workers, np.int64), np.zeros((workers + 63) // 64, np.uint64)
-        self.fetching = np.zeros(workers)
-        if kept is not None:
-            entries = read(kept, _KEPT, workers=workers)
+        WaitingRecords._open(self, workers)
+        if contents is not None:
+            entries = read(contents, _CONTENTS, workers=workers)
             self.speed, self.total, self.began, self.running = entries["numbers"]
             self.tasks = entries["tasks"]
             if not (entries["numbers"][0] > 0).all():
-                raise ValueError("kept['numbers'] must have speeds above 0")
+                raise ValueError("contents['numbers'] must have speeds above 0")
             for u in range(workers):
                 if self.tasks[u]:
                     self.fetching[u] = fetch_time
                     self.bits[u >> 6] |= <unsigned long long> 1 << (u & 63)
 
     @property
-    def kept(self) -> dict[str, Any]:
-        """The present state, which can be passed as the parameter `kept`."""
+    def contents(self) -> dict[str, Any]:
+        """The present state, which can be passed as the parameter `contents`."""
         return {"numbers": np.array([self.speed, self.total, self.began, self.running]),
                 "tasks": np.array(self.tasks)}
 
-    def busy(self) -> Bools:
-        """Return bool[workers], whether each worker has tasks."""
-        return np.asarray(self.tasks) > 0
+    def open(self, Py_ssize_t workers):
+        """Begin anew with this number of workers, which have no tasks."""
+        self._open(workers)
+
+    def busy(self, out: Integers):
+        """Write to the bits of `out`, int64[ceil(workers / 64)], whether each worker has tasks; other bits are 0."""
+        cdef long long[::1] words = out
+        self._write_busy(&words[0] if words.shape[0] else NULL, words.shape[0])
 
     def forget(self, Py_ssize_t u, double speed):
         """Reset worker `u`, which has no tasks, and set its speed (Mflop/s)."""
         self._check(u, speed, 0.0)
         self._forget(u, speed)
 
-    def begin(self, Py_ssize_t u, double size, double now) -> list[int]:
+    def begin(self, Py_ssize_t u, double size, double now):
         """Record that worker `u` begins a task of `size` Mflop at `now` s."""
         self._check(u, size, now)
         self._begin(u, size, now)
@@ -98,6 +107,24 @@ cdef class WaitingRecords:
         """Record that worker `u` ends its running task at `now` s."""
         self._check(u, 1.0, now)
         self._end(u, now)
+
+    cdef int _open(self, Py_ssize_t workers) except -1:
+        if not 0 <= workers < 2**31:
+            raise ValueError(f"workers must be in 0..{2**31 - 1}, got {workers}")
+        self.workers = workers
+        self.speed, self.total = np.ones(workers), np.zeros(workers)
+        self.began, self.running = np.full(workers, np.nan), np.zeros(workers)
+        self.tasks, self.bits = np.zeros(workers, np.int64), np.zeros((workers + 63) // 64, np.uint64)
+        self.fetching = np.zeros(workers)
+        return 0
+
+    cdef int _write_busy(self, long long* out, Py_ssize_t words) except -1:
+        cdef Py_ssize_t k
+        if words != self.bits.shape[0]:
+            raise ValueError(f"out must have {self.bits.shape[0]} words, got {words}")
+        for k in range(words):
+            out[k] = <long long> self.bits[k]
+        return 0
 
     cdef int _forget(self, Py_ssize_t u, double speed) except -1:
         self.speed[u], self.total[u], self.began[u], self.running[u], self.tasks[u] = speed, 0.0, NAN, 0.0, 0
@@ -130,19 +157,17 @@ cdef class WaitingRecords:
         """Update the index of workers after a change of worker `u`."""
         return 0
 
-    def _check(self, Py_ssize_t u, double positive, double now):
+    cdef int _check(self, Py_ssize_t u, double positive, double now) except -1:
         if not 0 <= u < self.workers:
             raise ValueError(f"u must be in 0..{self.workers - 1}, got {u}")
         if not (isfinite(positive) and positive > 0 and isfinite(now)):
             raise ValueError(f"sizes and speeds must be finite and > 0, and instants finite, got {positive} and {now}")
-
-    cdef int _check_place(self, Py_ssize_t pool, long long tasks, double size, double now) except -1:
-        if not 0 <= pool < len(self.firsts):
-            raise ValueError(f"pool must be in 0..{len(self.firsts) - 1}, got {pool}")
-        if not 0 <= tasks < 2**31:
-            raise ValueError(f"tasks must be in 0..{2**31 - 1}, got {tasks}")
-        self._check(0, size, now)
         return 0
+
+    cdef int _check_place(self, Py_ssize_t begin, double size, double now) except -1:
+        if not 0 <= begin < self.workers:
+            raise ValueError(f"begin must be in 0..{self.workers - 1}, got {begin}")
+        return self._check(0, size, now)
 
 
 @cython.final
@@ -157,20 +182,30 @@ cdef class WaitingTimes(WaitingRecords):
     The parameters are those of `WaitingRecords`.
     """
 
-    def __cinit__(self, Py_ssize_t workers, firsts: Sequence[int], double fetch_time,
-                  kept: dict[str, Any] | None = None):
+    @property
+    def methods(self) -> dict[str, tuple[int, tuple[type, ...]]]:
+        """The methods that compiled handlers may call, as `NodeKernel.methods` describes them."""
+        return {**WaitingRecords.methods.__get__(self), "place": (<size_t> &place_tasks, (int, float, float, np.int64))}
+
+    def __cinit__(self, double fetch_time, Py_ssize_t workers = 0, contents: dict[str, Any] | None = None):
+        self._plant(read(contents, _FALLING, workers=workers)["falling"] if contents is not None
+                    else np.zeros(workers, bool))
+
+    cdef int _open(self, Py_ssize_t workers) except -1:
+        WaitingRecords._open(self, workers)
+        return self._plant(np.zeros(workers, bool))
+
+    cdef int _plant(self, falling) except -1:
+        """Build the trees; bool[workers] says which workers are in that of falling waiting times."""
         cdef Py_ssize_t u
         self.leaves = 1
-        while self.leaves < workers:
+        while self.leaves < self.workers:
             self.leaves *= 2
         self.key = np.full((2, self.leaves), np.inf)
         self.winner = np.zeros((2, 2 * self.leaves), np.int32)
-        falling = np.zeros(workers, bool)
-        if kept is not None:
-            falling = read(kept, _FALLING, workers=workers)["falling"]
         for u in range(self.leaves):
-            self.winner[CONSTANT, self.leaves + u] = self.winner[FALLING, self.leaves + u] = u
-        for u in range(workers):
+            self.winner[CONSTANT, self.leaves + u] = self.winner[FALLING, self.leaves + u] = <int> u
+        for u in range(self.workers):
             if falling[u]:
                 self.key[FALLING, u] = self._falling(u)
             else:
@@ -178,38 +213,43 @@ cdef class WaitingTimes(WaitingRecords):
         for u in range(self.leaves - 1, 0, -1):
             self._play(CONSTANT, u)
             self._play(FALLING, u)
+        return 0
 
     @property
-    def kept(self) -> dict[str, Any]:
-        """The present state, which can be passed as the parameter `kept`."""
-        return {**WaitingRecords.kept.__get__(self), "falling": np.asarray(self.key[FALLING, :self.workers]) < np.inf}
+    def contents(self) -> dict[str, Any]:
+        """The present state, which can be passed as the parameter `contents`."""
+        return {**WaitingRecords.contents.__get__(self), "falling": np.asarray(self.key[FALLING, :self.workers]) < np.inf}
 
-    def place(self, Py_ssize_t pool, long long tasks, double size, double now) -> list[int]:
-        """Choose workers from number ``firsts[pool]`` on for tasks of `size` Mflop each, and record the tasks.
+    def place(self, Py_ssize_t begin, double size, double now, out: Integers):
+        """Choose workers from number `begin` on for tasks of `size` Mflop each, and record the tasks.
 
         If there are enough idle workers, the tasks go to these in order of number.  Otherwise each task in turn goes
         to the worker with the least waiting time; ties go to the lowest number.
-        """
-        self._check_place(pool, tasks, size, now)
-        workers = np.empty(tasks, np.int32)
-        cdef int[::1] out = workers
-        if tasks:
-            self._place(pool, tasks, size, now, &out[0])
-        return workers.tolist()
 
-    cdef int _place(self, Py_ssize_t pool, long long tasks, double size, double now, int* out) except -1:
-        cdef Py_ssize_t begin = self.firsts[pool], word = begin >> 6, k, u
+        Parameters
+        ----------
+        now
+            The instant, s.
+        out
+            int64[tasks], to which the workers are written.
+        """
+        cdef long long[::1] workers = out
+        self._place(begin, size, now, &workers[0] if workers.shape[0] else NULL, workers.shape[0])
+
+    cdef int _place(self, Py_ssize_t begin, double size, double now, long long* out, long long tasks) except -1:
+        cdef Py_ssize_t word = begin >> 6, k, u
         cdef unsigned long long idle
         cdef long long count = 0, n = 0
+        self._check_place(begin, size, now)
         for k in range(word, self.bits.shape[0]):
-            count += count_ones(self._idle(k, begin))
+            count += count_bits(self._idle(k, begin))
         if count >= tasks:
             while n < tasks:
                 idle = self._idle(word, begin)
                 while idle and n < tasks:
-                    u = 64 * word + lowest_one(idle)
+                    u = 64 * word + lowest_bit(idle)
                     idle &= idle - 1
-                    out[n] = <int> u
+                    out[n] = u
                     n += 1
                     self._send(u, size, now)
                     self._busy(u, now)
@@ -300,15 +340,33 @@ cdef class StaleTimes(WaitingRecords):
     The parameters are those of `WaitingRecords`.
     """
 
-    def __cinit__(self, Py_ssize_t workers, firsts: Sequence[int], double fetch_time,
-                  kept: dict[str, Any] | None = None):
-        self.stale_total = np.zeros(workers) if kept is None else read(kept, _SEEN, workers=workers)["seen"]
+    @property
+    def methods(self) -> dict[str, tuple[int, tuple[type, ...]]]:
+        """The methods that compiled handlers may call, as `NodeKernel.methods` describes them."""
+        return {
+            **WaitingRecords.methods.__get__(self),
+            "refresh": (<size_t> &refresh_records, ()),
+            "place": (<size_t> &place_stale, (int, float, float, np.int64, np.int64)),
+        }
+
+    def __cinit__(self, double fetch_time, Py_ssize_t workers = 0, contents: dict[str, Any] | None = None):
+        self._open_stale(workers)
+        if contents is not None:
+            self.stale_total = read(contents, _STALE, workers=workers)["stale_total"]
+
+    cdef int _open(self, Py_ssize_t workers) except -1:
+        WaitingRecords._open(self, workers)
+        return self._open_stale(workers)
+
+    cdef int _open_stale(self, Py_ssize_t workers) except -1:
+        self.stale_total = np.zeros(workers)
         self.heap = np.empty(workers, np.dtype([("time", np.float64), ("worker", np.int32)], align=True))
+        return 0
 
     @property
-    def kept(self) -> dict[str, Any]:
-        """The present state, which can be passed as the parameter `kept`."""
-        return {**WaitingRecords.kept.__get__(self), "seen": np.array(self.stale_total)}
+    def contents(self) -> dict[str, Any]:
+        """The present state, which can be passed as the parameter `contents`."""
+        return {**WaitingRecords.contents.__get__(self), "stale_total": np.array(self.stale_total)}
 
     def refresh(self):
         """Copy the present sums of estimates."""
@@ -318,33 +376,31 @@ cdef class StaleTimes(WaitingRecords):
         self.stale_total[:] = self.total
         return 0
 
-    def place(self, Py_ssize_t pool, long long tasks, double size, double now, delays: ArrayLike) -> list[int]:
-        """Choose a worker for each of the tasks of `size` Mflop, as `WaitingTimes.place` does.
+    def place(self, Py_ssize_t begin, double size, double now, delays: ArrayLike, out: Integers):
+        """Choose a worker for each task of `size` Mflop, as `WaitingTimes.place` does.
 
         Parameters
         ----------
         delays
             int64[workers], s, added to the waiting time of each worker.
         """
-        self._check_place(pool, tasks, size, now)
         cdef const long long[::1] terms = integers(delays, "delays")
-        if terms.shape[0] != self.workers:
-            raise ValueError(f"delays must have {self.workers} entries, got {terms.shape[0]}")
-        workers = np.empty(tasks, np.int32)
-        cdef int[::1] out = workers
-        if tasks:
-            self._place(pool, tasks, size, now, &terms[0], &out[0])
-        return workers.tolist()
+        cdef long long[::1] workers = out
+        self._place(begin, size, now, &terms[0] if terms.shape[0] else NULL, terms.shape[0],
+                    &workers[0] if workers.shape[0] else NULL, workers.shape[0])
 
-    cdef int _place(self, Py_ssize_t pool, long long tasks, double size, double now, const long long* delays,
-                    int* out) except -1:
-        cdef Py_ssize_t begin = self.firsts[pool], n = self.workers - begin, k, u
+    cdef int _place(self, Py_ssize_t begin, double size, double now, const long long* delays, Py_ssize_t n_delays,
+                    long long* out, long long tasks) except -1:
+        cdef Py_ssize_t n = self.workers - begin, k, u
         cdef long long idle = 0
         cdef double ran
+        self._check_place(begin, size, now)
+        if n_delays != self.workers:
+            raise ValueError(f"delays must have {self.workers} entries, got {n_delays}")
         for u in range(begin, self.workers):
             if self.stale_total[u] <= 0:
                 if idle < tasks:
-                    out[idle] = <int> u
+                    out[idle] = u
                 idle += 1
         if idle >= tasks:
             for k in range(tasks):
@@ -362,7 +418,7 @@ cdef class StaleTimes(WaitingRecords):
             sift(&self.heap[0], n, k)
         for k in range(tasks):
             u = self.heap[0].worker
-            out[k] = <int> u
+            out[k] = u
             self.heap[0].time += size / self.speed[u]
             sift(&self.heap[0], n, 0)
             self._send(u, size, now)
@@ -388,3 +444,96 @@ cdef void sift(WaitEntry* heap, Py_ssize_t n, Py_ssize_t k) noexcept nogil:
 
 cdef inline bint precedes(const WaitEntry* a, const WaitEntry* b) noexcept nogil:
     return a.time < b.time or a.time == b.time and a.worker < b.worker
+
+
+# -- bits of busy workers ---------------------------------------------------------------------------------------
+
+def count_idle(bits: Integers, Py_ssize_t workers) -> int:
+    """Return how many of the workers are idle: those whose bit is not set in `bits`, which `WaitingRecords.busy` wrote.
+
+    Without words all workers count as idle.
+    """
+    cdef const long long[::1] words = bits
+    return idle_workers(&words[0] if words.shape[0] else NULL, words.shape[0], workers)
+
+
+def idle_worker(bits: Integers, Py_ssize_t k) -> int:
+    """Return the number of idle worker `k`, counted from 0; `bits` are as for `count_idle`."""
+    cdef const long long[::1] words = bits
+    return idle_worker_at(&words[0] if words.shape[0] else NULL, words.shape[0], k)
+
+
+cdef long long idle_workers(const long long* words, long long n, long long workers) except -1:
+    cdef Py_ssize_t k
+    cdef long long idle = workers
+    if n and not 64 * (n - 1) < workers <= 64 * n:
+        raise ValueError(f"workers must be in {64 * (n - 1) + 1}..{64 * n}, got {workers}")
+    for k in range(n):
+        idle -= count_bits(<unsigned long long> words[k])
+    return max(0, idle)                 # a state from a file may have bits set beyond the last worker
+
+
+cdef long long idle_worker_at(const long long* words, long long n, long long number) except -1:
+    cdef Py_ssize_t k
+    cdef unsigned long long idle
+    if number < 0:
+        raise ValueError(f"k must be at least 0, got {number}")
+    for k in range(n):
+        idle = ~<unsigned long long> words[k]
+        if number < count_bits(idle):
+            while number:
+                idle &= idle - 1
+                number -= 1
+            return 64 * k + lowest_bit(idle)
+        number -= count_bits(idle)
+    return 64 * n + number
+
+
+# -- calls of compiled handlers -------------------------------------------------------------------------------------
+
+cdef int open_records(PyObject* records, long long workers) except -1:
+    return (<WaitingRecords> records)._open(workers)
+
+
+cdef int forget_worker(PyObject* records, long long u, double speed) except -1:
+    (<WaitingRecords> records)._check(u, speed, 0.0)
+    return (<WaitingRecords> records)._forget(u, speed)
+
+
+cdef int begin_task(PyObject* records, long long u, double size, double now) except -1:
+    (<WaitingRecords> records)._check(u, size, now)
+    return (<WaitingRecords> records)._begin(u, size, now)
+
+
+cdef int end_task(PyObject* records, long long u, double now) except -1:
+    (<WaitingRecords> records)._check(u, 1.0, now)
+    return (<WaitingRecords> records)._end(u, now)
+
+
+cdef int write_busy(PyObject* records, long long* out, long long words) except -1:
+    return (<WaitingRecords> records)._write_busy(out, words)
+
+
+cdef int place_tasks(PyObject* records, long long begin, double size, double now, long long* out,
+                     long long tasks) except -1:
+    return (<WaitingTimes> records)._place(begin, size, now, out, tasks)
+
+
+cdef int refresh_records(PyObject* records) except -1:
+    return (<StaleTimes> records)._refresh()
+
+
+cdef int place_stale(PyObject* records, long long begin, double size, double now, const long long* delays,
+                     long long n_delays, long long* out, long long tasks) except -1:
+    return (<StaleTimes> records)._place(begin, size, now, delays, n_delays, out, tasks)
+
+
+def functions() -> dict[Callable[..., int], tuple[int, tuple[type, ...]]]:
+    """Return the functions that compiled handlers may call: function -> address of a C function, and types of arguments.
+
+    The types are as in `NodeKernel.methods`.  The C function returns the result, or -1 if it has raised an error.
+    """
+    return {
+        count_idle: (<size_t> &idle_workers, (np.int64, int)),
+        idle_worker: (<size_t> &idle_worker_at, (np.int64, int)),
+    }

@@ -1,0 +1,178 @@
+"""Kernels and shared arrays of compiled nodes as Numba sees them, and functions of `gridcore` that they call.
+
+A kernel and a function declare the types of their arguments (`gridcore.nodes.node_memory.NodeKernel`),
+which is all that calls of them need here.  Only `gridsim.scheduling.nodes.compiled` imports this module,
+since it needs the extra ``jit``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils, imputils
+from numba.core.typing import signature, templates
+from numba.extending import lower_builtin
+from numba.np import arrayobj
+
+from gridcore.common.names import listed
+from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes.memory_types import FUNCTIONS, function_symbol, method_symbol
+from gridsim.scheduling.nodes.numba_calls import number_type
+from gridsim.scheduling.nodes.numba_messages import load_contents, strided
+from gridsim.scheduling.nodes.numba_types import (
+    I32,
+    I64,
+    PTR,
+    KernelType,
+    SharedArrayType,
+    call_core,
+    call_unchecked,
+    check_result,
+    load_word,
+    type_text,
+)
+
+__all__: list[str] = []
+
+
+def _argument_types(path: str, kinds: tuple[type, ...], args: Any, kws: Any) -> list[Any]:
+    """Return the types that arguments are passed as; raise NotCompiled if they do not fit `kinds`."""
+    if kws or len(args) != len(kinds):
+        raise NotCompiled(f"{path} takes {len(kinds)} values by position, not by name")
+    argument_types = []
+    for k, (kind, type_) in enumerate(zip(kinds, args, strict=True), start=1):
+        if kind is not np.int64:
+            argument_types.append(number_type(f"argument {k} of {path}", kind, type_))
+            continue
+        is_array = isinstance(type_, types.Array) and type_.layout == "C" and type_.ndim == 1
+        if not is_array or type_.dtype != types.int64:
+            raise NotCompiled(
+                f"argument {k} of {path} must be a contiguous array of int64, got {type_text(type_)}"
+            )
+        argument_types.append(type_)
+    return argument_types
+
+
+def _call(context: Any, builder: Any, symbol: str, result: Any, first: Any, types_: Any, args: Any) -> Any:
+    """Call a C function with the values `first`, then `args`; an array is passed as address and length."""
+    values = list(first)
+    for type_, value in zip(types_, args, strict=True):
+        if isinstance(type_, types.Array):
+            array = arrayobj.make_array(type_)(context, builder, value)
+            values += [array.data, array.nitems]
+        else:
+            values.append(value)
+    kind = ir.FunctionType(result, [each.type for each in values])
+    function = cgutils.get_or_insert_function(builder.module, kind, symbol)
+    return check_result(context, builder, builder.call(function, values))
+
+
+# -- kernels -------------------------------------------------------------------------------------------------
+
+_lowered_names: set[str] = set()
+
+
+@templates.infer_getattr
+class _KernelMethods(templates.AttributeTemplate):
+    key = KernelType
+
+    def generic_resolve(self, kernel: Any, attr: str) -> Any:
+        methods, path = kernel.methods, f"{kernel.kind.__name__}.{attr}"
+        if attr not in methods:
+            if hasattr(kernel.kind, attr):
+                raise NotCompiled(f"compiled nodes do not support {path}")
+            raise NotCompiled(f"there is no {path}; {listed(sorted(methods), attr)}")
+
+        class KernelMethod(templates.AbstractTemplate):
+            key = ("gridsim kernel", attr)
+
+            def generic(self, args: Any, kws: Any) -> Any:
+                argument_types = _argument_types(path, methods[attr][1], args, kws)
+                return signature(types.none, *argument_types, recvr=kernel)
+
+        _lower_method(attr)
+        return types.BoundFunction(KernelMethod, kernel)
+
+
+def _lower_method(name: str) -> None:
+    """Register that kernels may have a method of this name; their types say which C function it calls."""
+    if name in _lowered_names:
+        return
+    _lowered_names.add(name)
+
+    @lower_builtin(("gridsim kernel", name), KernelType, types.VarArg(types.Any))
+    def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kernel = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
+        symbol = method_symbol(sig.args[0].kind, name)
+        first = [load_word(builder, kernel.head, 0, PTR)]
+        _call(context, builder, symbol, I32, first, sig.args[1:], args[1:])
+        return context.get_dummy_value()
+
+
+# -- functions -----------------------------------------------------------------------------------------------
+
+
+def _register_function(function: Any, kinds: tuple[type, ...]) -> None:
+    @templates.infer_global(function)
+    class FunctionTemplate(templates.AbstractTemplate):
+        key = function
+
+        def generic(self, args: Any, kws: Any) -> Any:
+            return signature(types.int64, *_argument_types(function.__name__, kinds, args, kws))
+
+    @lower_builtin(function, types.VarArg(types.Any))
+    def call(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return _call(context, builder, function_symbol(function), I64, [], sig.args, args)
+
+
+for _function, (_, _kinds) in FUNCTIONS.items():
+    _register_function(_function, _kinds)
+
+
+# -- shared arrays -------------------------------------------------------------------------------------------
+
+
+@templates.infer_getattr
+class _SharedArrayAttributes(templates.AttributeTemplate):
+    key = SharedArrayType
+
+    def generic_resolve(self, array: Any, attr: str) -> Any:
+        if attr == "values":
+            return array.values
+        if attr != "set":
+            raise NotCompiled(f"there is no SharedArray.{attr}; {listed(['set', 'values'], attr)}")
+
+        class SetMethod(templates.AbstractTemplate):
+            key = ("gridsim shared array", "set")
+
+            def generic(self, args: Any, kws: Any) -> Any:
+                (type_,) = args if len(args) == 1 and not kws else (None,)
+                if not isinstance(type_, types.Buffer) or (type_.ndim, type_.dtype) != (
+                    1,
+                    array.values.dtype,
+                ):
+                    raise NotCompiled(
+                        f"SharedArray.set takes an array of {array.values.dtype} of one dimension, got "
+                        f"{type_text(type_)}"
+                    )
+                return signature(types.none, type_, recvr=array)
+
+        return types.BoundFunction(SetMethod, array)
+
+
+@imputils.lower_getattr(SharedArrayType, "values")
+def _shared_values(context: Any, builder: Any, type_: Any, value: Any) -> Any:
+    proxy = cgutils.create_struct_proxy(type_)(context, builder, value=value)
+    contents = call_unchecked(builder, proxy.context, "shared_array", PTR, proxy.head)
+    return load_contents(context, builder, type_.values, contents)
+
+
+@lower_builtin(("gridsim shared array", "set"), SharedArrayType, types.Buffer)
+def _set_shared(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    proxy = cgutils.create_struct_proxy(sig.args[0])(context, builder, value=args[0])
+    array = strided(context, builder, sig.args[1], args[1])
+    call_core(context, builder, proxy.context, "set_array", I32, proxy.head, array)
+    return context.get_dummy_value()
