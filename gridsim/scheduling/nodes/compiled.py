@@ -17,6 +17,7 @@ import tempfile
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -167,13 +168,14 @@ def _compile_role(
     timer_names = _timer_names(scheduler)
     entries = list(_entries(policy, messages, timer_names, [timer for _, timer in timers.values()]))
     code: list[Any] = []
+    names = _names_in(policy)
     key = _key(
         policy, numba.__version__, initial_state.dtype.descr, parameters.dtype.descr,
         [
             (name, type(entry), entry.columns.names, entry.columns.kinds)
             for name, entry in containers.items()
         ],
-        sorted(constants.items(), key=str),
+        sorted((item for item in constants.items() if item[0] in names), key=str),
         [(name, [(field, str(of)) for field, of in kind.fields.items()], kind.moves_tasks, sizes.get(name),
           kind.answers)
          for name, kind in messages.items()],
@@ -420,6 +422,18 @@ def _key(policy: type, *dependencies: Any) -> str:
     return digest.hexdigest()
 
 
+def _names_in(policy: type) -> set[str]:
+    """Return the names of all attributes and variables that the methods of a program read."""
+    names: set[str] = set()
+    for member in [member for cls in policy.__mro__ for member in vars(cls).values()]:
+        functions = (member.fget, member.fset) if isinstance(member, property) else (member,)
+        for function in functions:
+            function = getattr(function, "__func__", function)  # of a static method
+            if isinstance(function, types.FunctionType):
+                names |= _names(function.__code__)
+    return names
+
+
 def _names(code: types.CodeType) -> set[str]:
     names = set(code.co_names)
     for constant in code.co_consts:
@@ -451,22 +465,14 @@ class _Store:
     def load(self, names: list[str], code: list[Any]) -> dict[str, int] | None:
         """Return name -> address of the handlers; None if the file is missing or does not match."""
         try:
-            raw = self.path.read_bytes()
-            if hashlib.sha256(raw[32:]).digest() != raw[:32]:
-                return None
-            rows = msgspec.msgpack.decode(raw[32:], type=list[tuple[str, str, str, bytes, bytes]])
-        except (OSError, ValueError):
+            file = os.stat(self.path)
+        except OSError:
             return None
-        if [row[0] for row in rows] != names:
+        loaded = _loaded_file(self.path, (file.st_mtime_ns, file.st_size, file.st_ino))
+        if loaded is None or list(loaded[0]) != names:
             return None
-        from numba.core.registry import cpu_target
-
-        target, addresses = cpu_target.target_context, {}
-        target.refresh()
-        for name, wrapper, library, objects, bitcode in rows:
-            loaded = target.codegen().unserialize_library((library, "object", (objects, bitcode)))
-            code.append(loaded)
-            addresses[name] = loaded.get_pointer_to_function(wrapper)
+        addresses, libraries = loaded
+        code.extend(libraries)
         return addresses
 
     def save(self, handlers: dict[str, Any], code: list[Any]) -> dict[str, int]:
@@ -485,3 +491,30 @@ class _Store:
         except OSError:
             pass  # without the file, the next run compiles the program again
         return {name: handler.address for name, handler in handlers.items()}
+
+
+@lru_cache(maxsize=32)  # a small run takes less time than loading its machine code
+def _loaded_file(path: Path, version: tuple[int, ...]) -> tuple[dict[str, int], list[Any]] | None:
+    """Return name -> address of the handlers in a file, and the code; None if the file is damaged.
+
+    Parameters
+    ----------
+    version
+        Numbers that differ for another file of the same path.
+    """
+    try:
+        raw = path.read_bytes()
+        if hashlib.sha256(raw[32:]).digest() != raw[:32]:
+            return None
+        rows = msgspec.msgpack.decode(raw[32:], type=list[tuple[str, str, str, bytes, bytes]])
+    except (OSError, ValueError):
+        return None
+    from numba.core.registry import cpu_target
+
+    target, addresses, code = cpu_target.target_context, {}, []
+    target.refresh()
+    for name, wrapper, library, objects, bitcode in rows:
+        loaded = target.codegen().unserialize_library((library, "object", (objects, bitcode)))
+        code.append(loaded)
+        addresses[name] = loaded.get_pointer_to_function(wrapper)
+    return addresses, code
