@@ -316,11 +316,11 @@ MISTAKES: dict[type[gs.NodeProgram], tuple[str, int | None]] = {
     IndexTooLarge: ("index .*out of bounds", 1),
     EmptyRange: ("must be|low", 1),
     UnknownTable: ("'level'.*did you mean levels", 1),
-    RequestWithoutAnswer: ("requests? 'note'.*has no answer: declare it", 0),
+    RequestWithoutAnswer: ("'note'.*has no answer: declare it", 0),
     NegativeTimeout: ("timeout must be finite and >= 0 s, got -1.0", 0),
     UnknownFieldOfRequest: ("no (field|argument) 'jbo'.*job", 0),
     NumberOfRequest: ("view.request numbers it|no argument 'request'", 0),
-    WrongAnswer: ("'note', which is not its answer; known: offer", 1),
+    WrongAnswer: ("'note'(, which is not its answer| is unknown); known: offer", 1),
     WrongFieldOfAnswer: ("no (field|argument) 'prise'.*price", 1),
     UnhandledTimeout: ("calls view.request, .*on_timeout", None),
     UnknownTimer: ("'retri'.*did you mean retry", 0),
@@ -338,11 +338,11 @@ MISTAKES: dict[type[gs.NodeProgram], tuple[str, int | None]] = {
 ENDLESS = (TimerWithoutEnd, MessageWithoutEnd)
 
 
-@pytest.mark.parametrize(
-    ("program", "form"),
-    [(program, form) for program in MISTAKES for form in FORMS if form != "python" or program not in ENDLESS],
-)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("program", MISTAKES)
 def test_an_error_names_time_node_line_and_remedy(program: type[gs.NodeProgram], form: str) -> None:
+    if form == "python" and program in ENDLESS:
+        pytest.skip("takes long")
     text, node = MISTAKES[program]
     with pytest.raises(Exception) as caught:
         _run(program, form)
