@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.testing import Bench, Sent
-
-FORMS = ("python", "interpreted", "compiled")
+from tests._helpers.forms import FORMS, RUNNABLE_FORMS
 
 
 class Half(gs.NodeProgram):
@@ -73,8 +72,6 @@ class Halving(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 def _bench(form: Any, scheduler: Any = None, *args: Any, **options: Any) -> Bench:
-    if form == "compiled":
-        pytest.importorskip("numba")
     return Bench(Halving(degree=2) if scheduler is None else scheduler, *args, form=form, **options)
 
 
@@ -165,7 +162,7 @@ def _state(bench: Bench) -> dict[str, Any]:
 @settings(max_examples=40, deadline=None)
 @given(_steps())
 def test_all_forms_give_the_same_results_on_the_bench(steps: list[tuple[Any, ...]]) -> None:
-    benches = [_bench(form, node=1) for form in FORMS]
+    benches = [_bench(form, node=1) for form in RUNNABLE_FORMS]
     for step in steps:
         states = []
         for bench in benches:
@@ -177,7 +174,7 @@ def test_all_forms_give_the_same_results_on_the_bench(steps: list[tuple[Any, ...
                 case method, *arguments:
                     getattr(bench, method)(*arguments)
             states.append(_state(bench))
-        assert states[0] == states[1]
+        assert all(state == states[0] for state in states)
 
 
 # -- one by one ----------------------------------------------------------------------------------------------

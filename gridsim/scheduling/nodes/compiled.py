@@ -17,6 +17,7 @@ import tempfile
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -168,10 +169,11 @@ def _compile_role(
     timer_names = _timer_names(scheduler)
     entries = list(_entries(policy, messages, timer_names, [timer for _, timer in timers.values()]))
     code: list[Any] = []
+    names = _names_in(policy)
     key = _key(
         policy, numba.__version__, initial_state.dtype.descr, parameters.dtype.descr,
         [(name, *type_key(entry)) for name, entry in objects.items()],
-        sorted(constants.items(), key=str),
+        sorted((item for item in constants.items() if item[0] in names), key=str),
         [(name, [(field, str(of)) for field, of in kind.fields.items()], kind.moves_tasks, sizes.get(name),
           kind.answers)
          for name, kind in messages.items()],
@@ -422,6 +424,18 @@ def _key(policy: type, *dependencies: Any) -> str:
     return digest.hexdigest()
 
 
+def _names_in(policy: type) -> set[str]:
+    """Return the names of all attributes and variables that the methods of a program read."""
+    names: set[str] = set()
+    for member in [member for cls in policy.__mro__ for member in vars(cls).values()]:
+        functions = (member.fget, member.fset) if isinstance(member, property) else (member,)
+        for function in functions:
+            function = getattr(function, "__func__", function)  # of a static method
+            if isinstance(function, types.FunctionType):
+                names |= _names(function.__code__)
+    return names
+
+
 def _names(code: types.CodeType) -> set[str]:
     names = set(code.co_names)
     for constant in code.co_consts:
@@ -444,12 +458,6 @@ def _folder() -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "gridsim"
 
 
-#: Hash of a file of machine code -> the objects that own the code loaded from it, and name -> address.
-_code_in_memory: dict[bytes, tuple[list[Any], dict[str, int]]] = {}
-#: The number of programs whose code stays loaded when no run uses it.
-MAX_LOADED = 32
-
-
 class _Store:
     """The machine code of one program: a file of (name, entry, code) for each handler, and a hash."""
 
@@ -459,21 +467,14 @@ class _Store:
     def load(self, names: list[str], code: list[Any]) -> dict[str, int] | None:
         """Return name -> address of the handlers; None if the file is missing or does not match."""
         try:
-            raw = self.path.read_bytes()
-            if hashlib.sha256(raw[32:]).digest() != raw[:32]:
-                return None
-            rows = msgspec.msgpack.decode(raw[32:], type=list[tuple[str, str, str, bytes, bytes]])
-        except (OSError, ValueError):
+            file = os.stat(self.path)
+        except OSError:
             return None
-        if [row[0] for row in rows] != names:
+        loaded = _loaded_file(self.path, (file.st_mtime_ns, file.st_size, file.st_ino))
+        if loaded is None or list(loaded[0]) != names:
             return None
-        key = raw[:32]
-        if key not in _code_in_memory:
-            _code_in_memory[key] = _load_code(rows)
-        libraries, addresses = _code_in_memory[key] = _code_in_memory.pop(key)  # the latest one
-        for oldest in list(_code_in_memory)[:-MAX_LOADED]:
-            del _code_in_memory[oldest]
-        code += libraries
+        addresses, libraries = loaded
+        code.extend(libraries)
         return addresses
 
     def save(self, handlers: dict[str, Any], code: list[Any]) -> dict[str, int]:
@@ -494,13 +495,28 @@ class _Store:
         return {name: handler.address for name, handler in handlers.items()}
 
 
-def _load_code(rows: list[tuple[str, str, str, bytes, bytes]]) -> tuple[list[Any], dict[str, int]]:
-    """Return the objects that own the machine code of handlers, and name -> address."""
+@lru_cache(maxsize=32)  # a small run takes less time than loading its machine code
+def _loaded_file(path: Path, version: tuple[int, ...]) -> tuple[dict[str, int], list[Any]] | None:
+    """Return name -> address of the handlers in a file, and the code; None if the file is damaged.
+
+    Parameters
+    ----------
+    version
+        Numbers that differ for another file of the same path.
+    """
+    try:
+        raw = path.read_bytes()
+        if hashlib.sha256(raw[32:]).digest() != raw[:32]:
+            return None
+        rows = msgspec.msgpack.decode(raw[32:], type=list[tuple[str, str, str, bytes, bytes]])
+    except (OSError, ValueError):
+        return None
     from numba.core.registry import cpu_target
 
-    target, addresses, libraries = cpu_target.target_context, {}, []
+    target, addresses, code = cpu_target.target_context, {}, []
     target.refresh()
     for name, wrapper, library, objects, bitcode in rows:
-        libraries.append(target.codegen().unserialize_library((library, "object", (objects, bitcode))))
-        addresses[name] = libraries[-1].get_pointer_to_function(wrapper)
-    return libraries, addresses
+        loaded = target.codegen().unserialize_library((library, "object", (objects, bitcode)))
+        code.append(loaded)
+        addresses[name] = loaded.get_pointer_to_function(wrapper)
+    return addresses, code

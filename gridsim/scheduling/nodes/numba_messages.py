@@ -183,7 +183,7 @@ def _field(path: str, kind: Any, type_: Any) -> Any:
 
 
 def strided(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    """Return a pointer to the description of an array or a list, `StridedArray` of gridcore.nodes.payloads."""
+    """Return a pointer to the description of an array or list, `StridedArray` of gridcore.nodes.payloads."""
     if isinstance(type_, types.List):
         entries, one = listobj.ListInstance(context, builder, type_, value), ir.Constant(I64, 1)
         data = builder.ptrtoint(entries._gep(ir.Constant(I64, 0)), I64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,18 +13,8 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.testing import check_scheduler
 from gridsim.testing.resuming import resume_difference
+from tests._helpers.forms import FORMS, RUNNABLE_FORMS, needs_numba
 from tests.scheduling.nodes.test_message_core import scenarios
-
-HAS_NUMBA = find_spec("numba") is not None
-needs_numba = pytest.mark.skipif(not HAS_NUMBA, reason="needs the extra jit")
-FORMS = ["interpreted", pytest.param("compiled", marks=needs_numba)]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GRIDSIM_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 class DodoorNode(gs.NodeProgram):
@@ -218,8 +207,7 @@ FAILING = gs.Scenario(
 @settings(max_examples=20)
 @given(scenarios(), st.sampled_from((Dodoor, Hybrid, Every, Jobs)), OPTIONS)
 def test_all_forms_give_equal_digests(scenario: Any, scheduler: Any, options: Any) -> None:
-    forms: Any = ("interpreted", *["compiled"] * HAS_NUMBA)
-    digests = {gs.simulate(scenario, scheduler(**options), nodes=form).digest for form in forms}
+    digests = {gs.simulate(scenario, scheduler(**options), nodes=form).digest for form in RUNNABLE_FORMS}
     assert len(digests) == 1
 
 
@@ -245,7 +233,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("form", ["interpreted"])
+@pytest.mark.parametrize("form", FORMS[:2])
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_wrong_uses_of_the_board_are_rejected(mistake: str, form: Any) -> None:
     class Node(EveryNode):

@@ -28,13 +28,6 @@ def half(number: int) -> int:
     return number // 2
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GRIDSIM_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 class Restless(gs.NodeProgram):
     """A node with random actions, which uses all features of compiled nodes."""
 
@@ -632,6 +625,20 @@ def test_machine_code_is_stored_and_reused(tmp_path: Path, monkeypatch: pytest.M
     assert len(made) == 3
     monkeypatch.setenv("GRIDSIM_CACHE", str(file / "nowhere"))  # not a folder, so nothing can be written
     assert number_of("compiled") == number_of("interpreted")
+
+
+def test_a_text_that_no_method_reads_needs_no_other_machine_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Board(gs.BoardScheduler, frozen=True, kw_only=True):
+        policy = type(scheduler_of(_fine)).policy
+        messages: ClassVar[dict[str, gs.Message]] = {"ask": gs.Message(64, number=int)}
+
+    monkeypatch.setenv("GRIDSIM_CACHE", str(tmp_path))
+    refreshes: Any = ("continuous", "individual")
+    for scheduler in [Board(refresh=refresh, age=1.0) for refresh in refreshes]:
+        assert gs.simulate(SMALL, scheduler, nodes="compiled").digest == gs.simulate(SMALL, scheduler).digest
+    assert len([*tmp_path.iterdir()]) == 1
 
 
 def _fine(self: Any, view: Any, application: Any, tasks: int) -> None:

@@ -18,13 +18,6 @@ from tests.scheduling.nodes.test_message_core import scenarios
 pytest.importorskip("numba", reason="needs the extra jit")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GRIDSIM_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 def size_of_gossip(level: int, value: float) -> int:
     return 64 + 8 * (level % 3) if value > 0.5 else 80
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,13 +18,6 @@ from tests.scheduling.nodes.test_message_core import scenarios
 pytest.importorskip("numba", reason="needs the extra jit")
 
 WIDTH = 5
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GRIDSIM_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 class Gossip(gs.NodeProgram):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,13 +28,6 @@ numba = pytest.importorskip("numba", reason="needs the extra jit")
 GRID = SummaryGrid.geometric((1e-3, 10.0, 5), (100.0, 1e5, 3), (100.0, 1e4, 2))
 SHAPE = GRID.shape
 WIDTH = 3
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GRIDSIM_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 class Tree(gs.NodeProgram):

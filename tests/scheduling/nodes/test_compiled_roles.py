@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.scheduling.contract import NodeForm
 from gridsim.testing.resuming import resume_difference
+from tests._helpers.forms import FORMS, RUNNABLE_FORMS, needs_numba
 from tests.scheduling.nodes.test_message_core import scenarios
 
 
@@ -119,13 +120,6 @@ class Brokers(gs.NodeScheduler, frozen=True, kw_only=True):
     stride: int = 1
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GRIDSIM_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @settings(max_examples=60)
 @given(
     scenario=scenarios(),
@@ -136,21 +130,17 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
     detection=st.sampled_from([0.5, 1.0]),
 )
 def test_all_forms_have_the_same_results(scenario: gs.Scenario, **parameters: Any) -> None:
-    pytest.importorskip("numba", reason="needs the extra jit")
     scheduler = Brokers(**parameters)
-    result = gs.simulate(scenario, scheduler, nodes="interpreted", record=True)
-    for nodes, limit in (("compiled", None), ("compiled", 1), ("interpreted", 1)):
-        form: Any = nodes
-        assert (
-            gs.simulate(scenario, scheduler, nodes=form, cohort_limit=limit, record=True).digest
-            == result.digest
-        )
+    digests = {
+        gs.simulate(scenario, scheduler, nodes=form, cohort_limit=limit, record=True).digest
+        for form in RUNNABLE_FORMS
+        for limit in (None, 1)
+    }
+    assert len(digests) == 1
 
 
-@pytest.mark.parametrize("nodes", ["interpreted", "compiled"])
+@pytest.mark.parametrize("nodes", FORMS)
 def test_runs_continue_from_checkpoints_in_all_forms(nodes: NodeForm) -> None:
-    if nodes == "compiled":
-        pytest.importorskip("numba", reason="needs the extra jit")
     workload = gs.Workload.of([0.0, 1.0, 2.0, 8.0], [4, 5, 6, 3], 1000.0, [0, 1, 3, 2], origin=0.0)
     faults = gs.Faults.of([1, 2], [2.5, 3.0], [4.0, 3.0])
     scenario = gs.Scenario(gs.Platform.of([1000.0] * 4), workload, faults=faults, seed=2)
@@ -160,21 +150,18 @@ def test_runs_continue_from_checkpoints_in_all_forms(nodes: NodeForm) -> None:
 
 def test_true_values_are_those_of_home_nodes() -> None:
     """The true value of a decision is read from the memory of the worker on a machine, in all forms."""
-    pytest.importorskip("numba", reason="needs the extra jit")
     workload = gs.Workload.of(np.arange(8) * 2.0, 4, 1000.0, [0, 1, 2, 3] * 2, origin=0.0)
     scenario = gs.Scenario(gs.Platform.of([1000.0] * 4), workload, seed=2)
-    forms: tuple[NodeForm, ...] = ("interpreted", "compiled")
-    decisions = [
-        gs.simulate(scenario, Brokers(brokers=3), nodes=form, record="decisions").tables["decisions"]
-        for form in forms
+    values = [
+        gs.simulate(scenario, Brokers(brokers=3), nodes=form, record="decisions").tables["decisions"]["true"]
+        for form in RUNNABLE_FORMS
     ]
-    assert decisions[0]["true"].tolist() == decisions[1]["true"].tolist()
-    assert len(set(decisions[0]["true"].tolist())) > 2
+    assert all(each.tolist() == values[0].tolist() for each in values)
+    assert len(set(values[0].tolist())) > 2
 
 
+@needs_numba
 def test_a_wrong_name_of_a_role_is_not_compiled() -> None:
-    pytest.importorskip("numba", reason="needs the extra jit")
-
     class Asking(Broker):
         def on_free(self, view: Any, message: Any) -> None:
             self.idle.add(view.role("workers")[0])

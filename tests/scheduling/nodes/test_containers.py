@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,17 +12,8 @@ from hypothesis import given, settings
 import gridsim as gs
 from gridcore.nodes.rows import allocated_bytes
 from gridsim.testing.resuming import resume_difference
+from tests._helpers.forms import FORMS, needs_numba
 from tests.scheduling.nodes.test_message_core import scenarios
-
-needs_numba = pytest.mark.skipif(find_spec("numba") is None, reason="needs the extra jit")
-FORMS = ["interpreted", pytest.param("compiled", marks=needs_numba)]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GRIDSIM_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 class Node(gs.NodeProgram):
@@ -144,6 +134,7 @@ def test_a_run_with_containers_continues_from_a_checkpoint(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_run_returns_the_memory_of_its_containers(form: str) -> None:
+    gs.simulate(FAILING, Scheduler(), nodes=form)  # the compiler keeps a program that it compiles
     gc.collect()
     in_use, _ = allocated_bytes()
     gs.simulate(FAILING, Scheduler(), nodes=form)
@@ -236,6 +227,6 @@ def _changes_during_iteration(self: Any, view: Any, application: Any, tasks: int
         (_changes_during_iteration, RuntimeError, "changed during iteration"),
     ],
 )
-def test_both_forms_raise_the_same_errors(method: Any, error: Any, message: str, form: str) -> None:
+def test_all_forms_raise_the_same_errors(method: Any, error: Any, message: str, form: str) -> None:
     with pytest.raises(error, match=message):
         gs.simulate(FAILING, scheduler_of(method), nodes=form)

@@ -11,6 +11,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.errors import text_of
+from tests._helpers.forms import FORMS
 
 
 class Deaf(gs.NodeProgram):
@@ -180,6 +181,90 @@ class WrongParameters(Correct):
         pass
 
 
+class Asking(Correct):
+    """A node that asks node 1 at its submissions, and asks again later."""
+
+    def act(self, view: Any) -> None:
+        view.request(1, "ask", timeout=1.0, job=1)
+
+    def on_ask(self, view: Any, message: Any) -> None:
+        view.reply(message, "offer", price=1.0)
+
+    def on_offer(self, view: Any, message: Any) -> None:
+        view.timer(1.0, "retry", job=message.request)
+
+    def on_timeout(self, view: Any, request: Any) -> None:
+        self.count += request.job
+
+    def on_retry(self, view: Any, job: int) -> None:
+        self.count += job
+
+
+class RequestWithoutAnswer(Asking):
+    def act(self, view: Any) -> None:
+        view.request(1, "note", timeout=1.0, x=1)  # mistake
+
+
+class NegativeTimeout(Asking):
+    def act(self, view: Any) -> None:
+        view.request(1, "ask", timeout=-1.0, job=1)  # mistake
+
+
+class UnknownFieldOfRequest(Asking):
+    def act(self, view: Any) -> None:
+        view.request(1, "ask", timeout=1.0, jbo=1)  # mistake
+
+
+class NumberOfRequest(Asking):
+    def act(self, view: Any) -> None:
+        view.send(1, "ask", request=3, job=1)  # mistake
+
+
+class WrongAnswer(Asking):
+    def on_ask(self, view: Any, message: Any) -> None:
+        view.reply(message, "note", x=1)  # mistake
+
+
+class WrongFieldOfAnswer(Asking):
+    def on_ask(self, view: Any, message: Any) -> None:
+        view.reply(message, "offer", prise=1.0)  # mistake
+
+
+class UnhandledTimeout(Correct):
+    def act(self, view: Any) -> None:  # mistake
+        view.request(1, "ask", timeout=1.0, job=1)
+
+
+class UnknownTimer(Asking):
+    def act(self, view: Any) -> None:
+        view.timer(1.0, "retri", job=1)  # mistake
+
+
+class MissingFieldOfTimer(Asking):
+    def act(self, view: Any) -> None:
+        view.timer(1.0, "retry")  # mistake
+
+
+class UnknownFieldOfTimer(Asking):
+    def act(self, view: Any) -> None:
+        view.timer(1.0, "retry", jbo=1)  # mistake
+
+
+class WrongTypeOfTimer(Asking):
+    def act(self, view: Any) -> None:
+        view.timer(1.0, "retry", job=0.5)  # mistake
+
+
+class WrongCancelledField(Asking):
+    def act(self, view: Any) -> None:
+        view.cancel("retry", jbo=1)  # mistake
+
+
+class UnannotatedField(Asking):
+    def on_retry(self, view: Any, job) -> None:  # type: ignore[no-untyped-def]  # mistake
+        pass
+
+
 class Mistake(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "mistake"
     policy = Correct
@@ -187,6 +272,7 @@ class Mistake(gs.NodeScheduler, frozen=True, kw_only=True):
     tables: ClassVar[dict[str, dict[str, type]]] = {"levels": {"load": float}}
     messages: ClassVar[dict[str, gs.Message]] = {
         "note": gs.Message(10, x=int), "known": gs.Message(10, application=int),
+        "ask": gs.Message(10, answer="offer", job=int), "offer": gs.Message(10, price=float),
     }  # fmt: skip
 
 
@@ -196,8 +282,6 @@ def _scheduler(program: type[gs.NodeProgram]) -> gs.NodeScheduler:
 
 
 def _run(program: type[gs.NodeProgram], form: Any) -> gs.Result:
-    if form == "compiled":
-        pytest.importorskip("numba")
     workload = gs.Workload.of([0.0], 2, 1e6)
     return gs.simulate(gs.Scenario(gs.Platform.equal(3), workload), _scheduler(program), nodes=form)
 
@@ -232,14 +316,33 @@ MISTAKES: dict[type[gs.NodeProgram], tuple[str, int | None]] = {
     IndexTooLarge: ("index .*out of bounds", 1),
     EmptyRange: ("must be|low", 1),
     UnknownTable: ("'level'.*did you mean levels", 1),
+    RequestWithoutAnswer: ("'note'.*has no answer: declare it", 0),
+    NegativeTimeout: ("timeout must be finite and >= 0 s, got -1.0", 0),
+    UnknownFieldOfRequest: ("no (field|argument) 'jbo'.*job", 0),
+    NumberOfRequest: ("view.request numbers it|no argument 'request'", 0),
+    WrongAnswer: ("'note'(, which is not its answer| is unknown); known: offer", 1),
+    WrongFieldOfAnswer: ("no (field|argument) 'prise'.*price", 1),
+    UnhandledTimeout: ("calls view.request, .*on_timeout", None),
+    UnknownTimer: ("'retri'.*did you mean retry", 0),
+    MissingFieldOfTimer: ("'retry' (without|requires) job", 0),
+    UnknownFieldOfTimer: ("no (field|argument) 'jbo'.*job", 0),
+    WrongTypeOfTimer: ("job of the timer 'retry' must be a whole number", 0),
+    WrongCancelledField: ("no (field|argument) 'jbo'.*job", 0),
+    UnannotatedField: ("must annotate 'job' with int or float, such as job: int", None),
     MisspeltHandler: ("never called.*did you mean on_note", None),
     WrongParameters: (r"must take \(self, view, message\)", None),
 }
 
 
-@pytest.mark.parametrize("form", ["interpreted", "compiled"])
+#: Programs that run until a limit of events, which takes long in Python.
+ENDLESS = (TimerWithoutEnd, MessageWithoutEnd)
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("program", MISTAKES)
 def test_an_error_names_time_node_line_and_remedy(program: type[gs.NodeProgram], form: str) -> None:
+    if form == "python" and program in ENDLESS:
+        pytest.skip("takes long")
     text, node = MISTAKES[program]
     with pytest.raises(Exception) as caught:
         _run(program, form)
@@ -251,14 +354,14 @@ def test_an_error_names_time_node_line_and_remedy(program: type[gs.NodeProgram],
         assert f"t = {time} s" in message and f"node {node}" in message
 
 
-@pytest.mark.parametrize("form", ["interpreted", "compiled"])
+@pytest.mark.parametrize("form", FORMS)
 def test_tasks_that_are_never_placed_are_named(form: str) -> None:
     said = "^t = 0.0 s: mistake ended with 2 of 2 tasks unfinished: node 0 holds 2 tasks of application 0"
     with pytest.raises(gs.SchedulerError, match=said):
         _run(NeverPlaced, form)
 
 
-@pytest.mark.parametrize("form", ["interpreted", "compiled"])
+@pytest.mark.parametrize("form", FORMS[1:])
 def test_a_storm_of_messages_gives_a_warning(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gridsim.scheduling.nodes.adapter.MANY_MESSAGES", 10_000)
     node = f"now at node [01], Storm.on_note, {re.escape(_line(Storm))}"
