@@ -63,6 +63,9 @@ class EmulatedMail(Mail):
         self.through_links = [kind for kind in self.through_links if kind not in self.deferred]
         self._number = self._sent = 0  # number of messages so far, and of those that the network carries
         self._arrivals: dict[str, list[_Arrival]] = {kind.name: [] for kind in kinds}  # heaps
+        #: Those heaps of kinds that the network carries, and also of direct messages; not of deferred kinds.
+        self._carried = [self._arrivals[kind.name] for kind in self.through_links]
+        self._handled = [*self._carried, *(self._arrivals[kind.name] for kind in self.direct)]
         #: Of heads on their way to an interface: when they arrive (ns), their number, their kind, the machine
         #: and its life that they have left and when (ns), and the rest; a heap.
         self._heads: list[tuple[int, int, MessageKind, tuple[int, int, int], _Arrival]] = []
@@ -175,15 +178,12 @@ class EmulatedMail(Mail):
         if kind in self.deferred and not self.process.is_alone:
             self.core.push(arrival[0], _no_call)  # the core drains after whatever comes from outside
 
-    def _first_arrival(self, kinds: Sequence[MessageKind]) -> int:
-        return min((each[0][0] for kind in kinds if (each := self._arrivals[kind.name])), default=NEVER)
-
     def advance(self, limit: int) -> int:
         """Let heads up to `limit` ns through the interfaces; return when the next message arrives, ns.
 
         That may be the arrival of a head, which is not a message yet.
         """
-        first = min(self.next_delivery(), self._first_arrival(self.direct))
+        first = _first(self._handled)
         while self._heads and self._heads[0][0] <= min(limit, first):
             due, _, kind, (source, source_life, start), arrival = heappop(self._heads)
             _, number, node, life, is_outside, message = arrival
@@ -199,7 +199,7 @@ class EmulatedMail(Mail):
 
     def next_delivery(self) -> int:
         """Return the instant (ns) of the next known delivery that is not direct."""
-        return self._first_arrival(self.through_links)
+        return _first(self._carried)
 
     def take(self, kind: MessageKind, now: int) -> list[tuple[int, Any]]:
         """Return (receiver, message) of the messages of `kind` that have arrived, by receiver and order."""
@@ -263,6 +263,15 @@ class EmulatedMail(Mail):
         """Return what orders deferred messages; of equals, those that have passed an interface are last."""
         due, _, node, _, is_outside, _ = arrival
         return self.core.machines[node], due, is_outside and self.has_interfaces
+
+
+def _first(heaps: Sequence[list[_Arrival]]) -> int:
+    """Return when the first message arrives, ns; `NEVER` if there is none."""
+    first: int = NEVER
+    for arrivals in heaps:
+        if arrivals and arrivals[0][0] < first:
+            first = arrivals[0][0]
+    return first
 
 
 def _no_call() -> None:
