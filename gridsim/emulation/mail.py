@@ -90,7 +90,8 @@ class EmulatedMail(Mail):
         if is_outside and self.counting and kind.is_counted:
             links.count(kind.number, letter.nbytes, self.level_of[sender], here)
         if self.core.is_local[to] and (kind.delay == 0 or not is_outside):
-            self._add(kind, (due, self._next_number(), to, links.life(there), is_outside, letter.message))
+            life = _LOST if links.down[here] else links.life(there)
+            self._add(kind, (due, self._next_number(), to, life, is_outside, letter.message))
             return
         process, move = self.core.process_of[to], 0
         tasks: Parts = ()
@@ -104,8 +105,9 @@ class EmulatedMail(Mail):
                     links.drop(kind.number)
                 self.core.report_lost(application, letter.message.tasks, to)
                 return
+        life = _LOST if links.down[here] else links.life(here)
         packed = self.wire[kind.name].pack(
-            to, letter.message, due, start=start, life=links.life(here), move=move, tasks=tasks
+            to, letter.message, due, start=start, life=life, move=move, tasks=tasks
         )
         self.process.post(kind, packed, process)
 
@@ -163,7 +165,7 @@ class EmulatedMail(Mail):
             self.behind[1] += now - due
             self.behind[2] = max(self.behind[2], now - due)
         number = self._next_number()
-        life = links.life(there)
+        life = _LOST if packed._life == _LOST else links.life(there)
         arrival = max(due, now), number, node, life, is_outside, message
         if is_modelled and self.has_interfaces and kind.delay < 0:
             departure = here, packed._life, packed._start
@@ -188,7 +190,11 @@ class EmulatedMail(Mail):
             due, _, kind, (source, source_life, start), arrival = heappop(self._heads)
             _, number, node, life, is_outside, message = arrival
             machine, links = self.core.machines[node], self.counters
-            if due >= links.end_of_life(machine, life) or start > links.end_of_life(source, source_life):
+            if (
+                life == _LOST
+                or due >= links.end_of_life(machine, life)
+                or start > links.end_of_life(source, source_life)
+            ):
                 life = _LOST  # which is reported when the head would have arrived
             else:
                 transmission = links.transmission_time(self.core.size_of(node, kind, message))
