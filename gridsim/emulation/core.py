@@ -224,6 +224,11 @@ class EmulatedCore(PythonCore):
         """End the run."""
         self.process.stop()
 
+    @property
+    def awaits_end(self) -> bool:
+        """Whether a machine may begin a task at the end of this instant."""
+        return bool(self.queues.idle)  # type: ignore[attr-defined]
+
     def end_instant(self) -> None:
         """Let machines begin their next tasks."""
         self.queues.begin_tasks()  # type: ignore[attr-defined]

@@ -18,6 +18,10 @@ _TURN = 1_000_000
 class Nodes(Protocol):
     """What has the events of the nodes, see `gridsim.emulation.core.EmulatedCore`."""
 
+    @property
+    def awaits_end(self) -> bool:
+        """Whether `end_instant` has something to do."""
+
     def next_instant(self) -> int:
         """Return the instant (ns) of the next event; `NEVER` if there is none."""
 
@@ -147,7 +151,7 @@ class RealTimeEngine(Engine):
             self.leave()
         for hook in () if self.ended else self._hooks:
             hook()
-        if self.next_instant() > self.now:
+        if self.nodes.awaits_end and self.next_instant() > self.now:
             self.nodes.end_instant()
 
     def move_to(self, instant: int) -> None:

@@ -63,6 +63,9 @@ class EmulatedMail(Mail):
         self.through_links = [kind for kind in self.through_links if kind not in self.deferred]
         self._number = self._sent = 0  # number of messages so far, and of those that the network carries
         self._arrivals: dict[str, list[_Arrival]] = {kind.name: [] for kind in kinds}  # heaps
+        #: Those heaps of kinds that the network carries, and also of direct messages; not of deferred kinds.
+        self._carried = [self._arrivals[kind.name] for kind in self.through_links]
+        self._handled = [*self._carried, *(self._arrivals[kind.name] for kind in self.direct)]
         #: Of heads on their way to an interface: when they arrive (ns), their number, their kind, the machine
         #: and its life that they have left and when (ns), and the rest; a heap.
         self._heads: list[tuple[int, int, MessageKind, tuple[int, int, int], _Arrival]] = []
@@ -87,7 +90,8 @@ class EmulatedMail(Mail):
         if is_outside and self.counting and kind.is_counted:
             links.count(kind.number, letter.nbytes, self.level_of[sender], here)
         if self.core.is_local[to] and (kind.delay == 0 or not is_outside):
-            self._add(kind, (due, self._next_number(), to, links.life(there), is_outside, letter.message))
+            life = _LOST if links.down[here] else links.life(there)
+            self._add(kind, (due, self._next_number(), to, life, is_outside, letter.message))
             return
         process, move = self.core.process_of[to], 0
         tasks: Parts = ()
@@ -101,8 +105,9 @@ class EmulatedMail(Mail):
                     links.drop(kind.number)
                 self.core.report_lost(application, letter.message.tasks, to)
                 return
+        life = _LOST if links.down[here] else links.life(here)
         packed = self.wire[kind.name].pack(
-            to, letter.message, due, start=start, life=links.life(here), move=move, tasks=tasks
+            to, letter.message, due, start=start, life=life, move=move, tasks=tasks
         )
         self.process.post(kind, packed, process)
 
@@ -160,7 +165,7 @@ class EmulatedMail(Mail):
             self.behind[1] += now - due
             self.behind[2] = max(self.behind[2], now - due)
         number = self._next_number()
-        life = links.life(there)
+        life = _LOST if packed._life == _LOST else links.life(there)
         arrival = max(due, now), number, node, life, is_outside, message
         if is_modelled and self.has_interfaces and kind.delay < 0:
             departure = here, packed._life, packed._start
@@ -175,20 +180,21 @@ class EmulatedMail(Mail):
         if kind in self.deferred and not self.process.is_alone:
             self.core.push(arrival[0], _no_call)  # the core drains after whatever comes from outside
 
-    def _first_arrival(self, kinds: Sequence[MessageKind]) -> int:
-        return min((each[0][0] for kind in kinds if (each := self._arrivals[kind.name])), default=NEVER)
-
     def advance(self, limit: int) -> int:
         """Let heads up to `limit` ns through the interfaces; return when the next message arrives, ns.
 
         That may be the arrival of a head, which is not a message yet.
         """
-        first = min(self.next_delivery(), self._first_arrival(self.direct))
+        first = _first(self._handled)
         while self._heads and self._heads[0][0] <= min(limit, first):
             due, _, kind, (source, source_life, start), arrival = heappop(self._heads)
             _, number, node, life, is_outside, message = arrival
             machine, links = self.core.machines[node], self.counters
-            if due >= links.end_of_life(machine, life) or start > links.end_of_life(source, source_life):
+            if (
+                life == _LOST
+                or due >= links.end_of_life(machine, life)
+                or start > links.end_of_life(source, source_life)
+            ):
                 life = _LOST  # which is reported when the head would have arrived
             else:
                 transmission = links.transmission_time(self.core.size_of(node, kind, message))
@@ -199,7 +205,7 @@ class EmulatedMail(Mail):
 
     def next_delivery(self) -> int:
         """Return the instant (ns) of the next known delivery that is not direct."""
-        return self._first_arrival(self.through_links)
+        return _first(self._carried)
 
     def take(self, kind: MessageKind, now: int) -> list[tuple[int, Any]]:
         """Return (receiver, message) of the messages of `kind` that have arrived, by receiver and order."""
@@ -263,6 +269,15 @@ class EmulatedMail(Mail):
         """Return what orders deferred messages; of equals, those that have passed an interface are last."""
         due, _, node, _, is_outside, _ = arrival
         return self.core.machines[node], due, is_outside and self.has_interfaces
+
+
+def _first(heaps: Sequence[list[_Arrival]]) -> int:
+    """Return when the first message arrives, ns; `NEVER` if there is none."""
+    first: int = NEVER
+    for arrivals in heaps:
+        if arrivals and arrivals[0][0] < first:
+            first = arrivals[0][0]
+    return first
 
 
 def _no_call() -> None:

@@ -38,6 +38,8 @@ class _Columns:
         self.offset: list[int] = []
         self.tasks_done = self.enqueued = 0
         self.log = False
+        #: Machines that may begin a task at the end of this instant.
+        self.idle = set[int]()
         #: See `gridsim.emulation.core.EmulatedCore.hands`.
         self.hands: dict[int, TaskSet] = {}
 
@@ -133,7 +135,6 @@ class MachineQueues(_Columns):
         self.of = [Machine() for _ in self.speed]
         self.running = 0
         self._ends: list[tuple[int, int, int]] = []  # of tasks: (ns, machine, its life); a heap
-        self._idle = set[int]()  # machines that may begin a task at the end of this instant
         self._completions = dict[tuple[int, int], int]()  # machine, application -> tasks
 
     # -- what nodes ask -------------------------------------------------------------------------------------
@@ -223,7 +224,7 @@ class MachineQueues(_Columns):
             placed = self.hands[application].take(count)
             share.tasks.add(placed)
             self.enqueued += count
-            self._idle.add(machine)
+            self.idle.add(machine)
             self.tell("came", machine, application, placed, self.engine.moment())
 
     def withdraw(self, machine: int, application: int, tasks: int, now: int) -> int:
@@ -257,7 +258,7 @@ class MachineQueues(_Columns):
 
     def begin_tasks(self) -> None:
         """Start the first task of each idle machine: all that could go before it at this instant is here."""
-        for machine in sorted(self._idle):
+        for machine in sorted(self.idle):
             of = self.of[machine]
             if of.running >= 0 or not of.queue:
                 continue
@@ -272,7 +273,7 @@ class MachineQueues(_Columns):
             self.running += 1
             self.tell("began", machine, of.running, of.task, of.start)
             heappush(self._ends, (of.end, machine, of.life))
-        self._idle.clear()
+        self.idle.clear()
 
     def next_change(self) -> int:
         """Return when the next task ends, ns; `NEVER` if none runs."""
@@ -292,7 +293,7 @@ class MachineQueues(_Columns):
             application, of.running = of.running, -1
             self.running -= 1
             self.tasks_done += 1
-            self._idle.add(machine)
+            self.idle.add(machine)
             machines.append(machine)
             self.tell("ended", machine, application, of.task, of.end)
             if self.log:

@@ -42,6 +42,10 @@ class TaskSet:
 
     def take(self, tasks: int) -> list[tuple[int, int]]:
         """Take out the first `tasks`, of which there must be as many, and return them."""
+        if self.parts and 0 < tasks < self.parts[0][1] - self.parts[0][0]:
+            first, end = self.parts[0]
+            self.parts[0], self.count = (first + tasks, end), self.count - tasks
+            return [(first, first + tasks)]
         taken, left = _split(self.parts, tasks)
         self.parts, self.count = left, self.count - tasks
         return taken

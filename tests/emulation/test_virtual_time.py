@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 
 import gridsim as gs
 from gridcore.nodes.kinds import MessageKind
@@ -141,6 +141,8 @@ def test_emulations_in_virtual_time_have_the_digests_of_simulations_with_failure
 @given(runs())
 def test_drawn_programs_have_the_digests_of_simulations(run: tuple[gs.Scenario, gs.Scheduler]) -> None:
     scenario, scheduler = run
+    # of messages sent at the very end, a simulation leaves those without delay in the links
+    assume(scenario.network.latency > 0)
     try:
         emulated = gs.emulate(scenario, scheduler, processes=1, speedup=math.inf)
     except gs.ScenarioError as error:

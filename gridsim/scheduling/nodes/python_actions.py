@@ -676,9 +676,10 @@ class PythonActions(BoardActions):
     def flush(self) -> None:
         """Send the messages of the wave, by kind, sender and order of sending."""
         for kind in self.mail.kinds:
-            letters = sorted(self.outbox[kind.name], key=lambda letter: letter.message.sender)
-            self.outbox[kind.name].clear()
-            self._send(kind, letters)
+            if letters := self.outbox[kind.name]:
+                ordered = sorted(letters, key=lambda letter: letter.message.sender)
+                letters.clear()
+                self._send(kind, ordered)
 
 
 def _numbered_roles(roles: Iterable[tuple[str, str, int, Iterable[str]]]) -> list[NodeRole]:
