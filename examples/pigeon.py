@@ -59,9 +59,15 @@ class Master(gs.NodeProgram):
         self.serve(view)
 
     def on_timer(self, view, name):
-        """Hand over the tasks of a group without a worker that becomes idle: all may have failed."""
+        """Hand over the tasks of a group without a worker that becomes idle: all may have failed.
+
+        A reserved worker that is idle runs a long task then: only the others may have failed.
+        """
         self.watching = False
-        if view.now - self.last_free >= self.parameters.patience:
+        is_stuck = view.now - self.last_free >= self.parameters.patience
+        if is_stuck and self.reserved:
+            self.idle.add(self.reserved.pop())
+        elif is_stuck:
             masters = view.role("master")
             master = masters[(view.rank + 1) % len(masters)]
             while self.short:

@@ -11,8 +11,12 @@ cimport cython
 __all__ = ["MemoryObject", "NodeKernel", "RecordMemory", "memory_entries"]
 
 
+@cython.auto_pickle(False)
 cdef class MemoryObject:
     """Base class of the objects in the memory of nodes."""
+
+    def __reduce__(self):
+        raise TypeError(f"a {type(self).__name__} cannot be pickled; it is in the checkpoint of a run")
 
     @property
     def words(self) -> int:
@@ -40,6 +44,7 @@ cdef class MemoryObject:
         raise NotImplementedError
 
 
+@cython.auto_pickle(False)
 cdef class NodeKernel(MemoryObject):
     """Base class of kernels in the memory of nodes, which compiled handlers call without Python.
 

@@ -30,6 +30,7 @@ cdef enum:
     CONSTANT, FALLING
 
 
+@cython.auto_pickle(False)
 cdef class WaitingRecords(NodeKernel):
     """The tasks that were sent to each worker and have not ended; base class.
 
