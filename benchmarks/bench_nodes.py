@@ -355,6 +355,8 @@ def one(how: str, program: str, nodes: int, network: str, messages: int) -> floa
     if how == "compiled":
         run(1)  # so that the machine code is there
     (short, few), (long, many) = run(messages // 5), run(messages)
+    if few == many:
+        raise SystemExit(f"--messages must be higher for {nodes} nodes, got {messages}")
     return (long - short) / (many - few) * 1e6
 
 
