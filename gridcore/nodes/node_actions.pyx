@@ -388,9 +388,11 @@ cdef class NodeActions:
 
     cdef int _set_timer_fields(self, Py_ssize_t node, Py_ssize_t name, double seconds, const long long* fields) except -1:
         """Set a timer that has its own handler."""
+        cdef TimerKind kind = <TimerKind> self.timer_kinds[name]
         if not 0 <= seconds < INFINITY:
-            raise self._timer_error(node, (<TimerKind> self.timer_kinds[name]).name, seconds)
-        return self._set_timer_fields_at(node, name, later_by(self.now, seconds), fields)
+            raise self._timer_error(node, kind.name, seconds)
+        return timers_set_fields(&self.timers, later_by(self.now, seconds), <int> node, kind.number, fields,
+                                 kind.type_codes, kind.n)
 
     cdef int _set_timer_fields_at(self, Py_ssize_t node, Py_ssize_t name, long long instant,
                                   const long long* fields) except -1:
@@ -665,7 +667,8 @@ cdef class NodeActions:
         fields = {}
         for i in range(kind.n):
             if kind.type_codes[i] == 2:
-                fields[kind.fields[i]] = self.payloads.arrays[row[2 + i]]
+                array = self.payloads.arrays[row[2 + i]]
+                fields[kind.fields[i]] = (<Payload> array)._array() if type(array) is Payload else array
                 if row[0] != row[1]:
                     self.payloads._fetch(row[2 + i])
             else:

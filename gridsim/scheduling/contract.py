@@ -174,6 +174,9 @@ class Run:
     observations, recorder
         The observation and the diary of nodes, which a policy with node programs attaches to itself; None
         if there is none.  The result does not depend on them.
+    patience
+        The least number of events without a queued or running task after which a scheduler of tasks may be
+        taken for endless.
     """
 
     engine: Engine
@@ -197,6 +200,7 @@ class Run:
     queues: Callable[..., Any] | None = None
     observations: Any = None
     recorder: Any = None
+    patience: int = 0
 
     @property
     def watchers(self) -> list[Any]:

@@ -120,6 +120,8 @@ def simulate(
     events_limit
         Approximate number of events (messages, timers and so on) after which the run is stopped, because the
         scheduler seems never to end; None for no limit.  Compiled protocols do not count their events.
+        Without it, a run of node programs is stopped after half a million events, and a thousand for each
+        node, in which no task was queued or run.
     record
         The additional tables to record.  True or ``"schedule"`` adds ``schedule`` and ``arrivals``, the
         executions and arrivals of tasks.  ``"decisions"`` adds ``decisions``, for `Result.why`.
@@ -424,6 +426,7 @@ class Simulation(Stateful):
                 nodes=self._programs_form(),
                 observations=self.observations,
                 recorder=self.recorder,
+                patience=options.events_limit or 0,
                 feed=None if scenario.faults is None else self.outages,
                 load_profile=load_profile,
                 bandwidth=self.bandwidth,
@@ -600,7 +603,7 @@ class Simulation(Stateful):
                 )
             raise
         except OverflowError as error:
-            if not _is_own_error(error):
+            if not _is_own_error(error) or getattr(error, "__notes__", None):  # the notes name a handler
                 raise
             now, failures = self.engine.now / NS, int(self.outages.failures.sum())
             raise ScenarioError(

@@ -279,15 +279,16 @@ class Modest(gs.NodeProgram):
 class ModestScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = Modest
     messages: ClassVar[dict[str, gs.Message]] = {
-        "array": gs.Message(lambda values: 8 * len(values), values=gs.array(int)),
+        "array": gs.Message(lambda values: 8 * len(values), values=gs.array(int, ndim=1)),
         "soon": gs.Message(10, delay=0.0, x=int),
         "own": gs.Message(None, x=int),
         "late": gs.Message(10, deferred=True),
     }
 
 
-def test_all_sorts_of_messages_are_recorded() -> None:
-    bench = Bench(ModestScheduler())
+@pytest.mark.parametrize("form", FORMS)
+def test_all_sorts_of_messages_are_recorded(form: str) -> None:
+    bench = _bench(form, ModestScheduler())
     bench.release(0)
     assert bench.sent == [
         Sent(1, "soon", x=1), Sent(0, "soon", x=2), Sent(3, "soon", x=20),

@@ -12,7 +12,7 @@ failures, itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Container, Mapping, MutableSequence, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
@@ -317,8 +317,9 @@ class Adapter(CorePolicy):
         # 0 for programs that do not put tasks into queues; these are not checked for progress.
         self.total_tasks = int(bags.tasks.sum()) if isinstance(parameters, NodeScheduler) else 0
         # Sufficient for an instant at which all tasks are submitted and all nodes request tasks.
-        self.patience = (
-            PATIENCE + PATIENCE_PER_NODE * self.layout.nodes + PATIENCE_PER_TASK * self.total_tasks
+        self.patience = max(
+            run.patience,
+            PATIENCE + PATIENCE_PER_NODE * self.layout.nodes + PATIENCE_PER_TASK * self.total_tasks,
         )
         self.progress, self.progress_at, self.failure_count = (0, 0), 0, 0
         self.has_warned = False
@@ -548,12 +549,12 @@ class Adapter(CorePolicy):
             raise SchedulerError(
                 f"t = {self.now / NS} s: {self.parameters.name} seems never to end: no task was queued or "
                 f"run in the last {events - self.progress_at} events, most of them {self._most_frequent()}; "
-                f"{rest}"
+                f"{rest}; a higher events_limit allows for more"
             )
 
-    def _most_frequent(self) -> str:
-        """Return the most frequent sort of event so far, with a node and the handler, in words."""
-        for sort, name, handler, _, node in self.core.activity()[:1]:
+    def _most_frequent(self, sorts: Container[str] = ("message", "timer", "event")) -> str:
+        """Return the most frequent event of some sorts so far, with a node and the handler, in words."""
+        for sort, name, handler, _, node in [row for row in self.core.activity() if row[0] in sorts][:1]:
             place = handler_text(self.class_of(node), handler)
             return f"{_event_text(sort, name)} (now at node {node}, {place})"
         return "none of which nodes handle"
@@ -570,7 +571,7 @@ class Adapter(CorePolicy):
             self.has_warned = True
             warn(
                 f"t = {seconds:g} s: {self.parameters.name} has sent {sent:,} messages for "
-                f"{self.total_tasks:,} tasks, most of them {self._most_frequent()}",
+                f"{self.total_tasks:,} tasks, most of them {self._most_frequent(['message'])}",
                 SchedulerWarning,
             )
 

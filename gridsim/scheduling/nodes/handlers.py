@@ -225,7 +225,11 @@ def check_class_variables(scheduler: Any) -> None:
         one_of(f"{path}.watch", scheduler.watch, ("idle", "completion"))
     mappings: tuple[tuple[str, str, Callable[[Any], bool]], ...] = (
         ("messages", "a Message", lambda value: isinstance(value, Message)),
-        ("ticks", "a number > 0 (s)", lambda value: isinstance(value, (int, float)) and value > 0),
+        (
+            "ticks",
+            "a number in 1e-9..2e9 (s)",
+            lambda value: isinstance(value, (int, float)) and 1e-9 <= value <= 2e9,
+        ),
         ("tables", "a dict of columns, each int or float", _are_columns),
     )
     for name, condition, fits in mappings:

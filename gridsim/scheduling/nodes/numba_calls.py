@@ -103,6 +103,8 @@ def number_type(path: str, kind: type, type_: Any) -> Any:
         raise NotCompiled(f"{path} must be a whole number, got {type_text(type_)}{hint}")
     if not isinstance(type_, (types.Integer, types.Boolean, types.Float)):
         raise NotCompiled(f"{path} must be a number, got {type_text(type_)}")
+    if kind is int and getattr(type_, "literal_type", type_) == types.uint64:
+        raise NotCompiled(f"{path} must be below 2**63, got {type_text(type_)}; np.int64(...) makes one")
     return types.int64 if kind is int else types.float64
 
 

@@ -1,8 +1,9 @@
 """The compiler of node programs, which ensures that they compute the same as in Python.
 
-It has two more passes than Numba's compiler, and records the lines of errors.  Some functions of Numba return
-a number where Python raises an error, such as ``int(nan)`` and ``math.sqrt(-1.0)``.  The first pass, before
-type inference, replaces these by functions that raise the same errors.  The second pass refuses what cannot
+It has three more passes than Numba's compiler, and records the lines of errors.  One refuses variables that
+may be unset (`gridsim.scheduling.nodes.numba_flow`).  Some functions of Numba return
+a number where Python raises an error, such as ``int(nan)`` and ``math.sqrt(-1.0)``.  Another pass, before
+type inference, replaces these by functions that raise the same errors.  The last pass refuses what cannot
 be compiled, or would be rounded differently.
 
 Only `gridsim.scheduling.nodes.numba_methods` imports this module, since it needs the extra ``jit``.
@@ -31,6 +32,7 @@ from numba.extending import intrinsic, overload
 
 from gridcore.fair_tree.summaries import aggregate, debit, lookup, lowest_stretch, split
 from gridsim.scheduling.nodes.compilable import NotCompiled
+from gridsim.scheduling.nodes.numba_flow import RefuseUnsetPass
 from gridsim.scheduling.nodes.numba_lines import record_lines
 from gridsim.scheduling.nodes.numba_types import (
     I64,
@@ -407,6 +409,10 @@ def _check_call(function_type: Any, signature: Any, loc: Any) -> None:
         name = name if key in _SUMS else ""
     if name in _NAMES_OF_SUMS and isinstance(getattr(operand, "dtype", None), types.Float):
         _raise_not_compiled(f"{name} of floats rounds differently when compiled; add them in a loop", loc)
+    if key is print and signature is not None:
+        for argument in signature.args:
+            if isinstance(argument, (NodeType, *_READ_ONLY)):
+                _raise_not_compiled("print shows numbers and text only in compiled nodes", loc)
     if key in _INEXACT_FUNCTIONS:
         _raise_not_compiled(f"{key.__name__} rounds differently when compiled", loc)
     if type(getattr(key, "__self__", None)).__name__ in _GLOBAL_GENERATORS:
@@ -504,6 +510,7 @@ class CheckedCompiler(CompilerBase):
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(_ReplacePass, LiteralUnroll)
+        passes.add_pass_after(RefuseUnsetPass, LiteralUnroll)
         passes.add_pass_after(_RefusePass, NopythonTypeInference)
         record_lines(passes)
         passes.finalize()

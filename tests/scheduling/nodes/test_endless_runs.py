@@ -231,3 +231,32 @@ def test_the_progress_line_names_the_most_frequent_events(
         gs.simulate(scenario, Keeping(degree=1), time_limit=60.0, progress="force")
     lines = capsys.readouterr().err.splitlines()
     assert lines[3].endswith("t = 15 s, 15 events: 50% calls of on_timer, 50% messages 'news'")
+
+
+class Holding(gs.NodeProgram):
+    """A node that ticks, and queues its tasks after a pause."""
+
+    def on_start(self, view: Any) -> None:
+        view.timer(0.01, "tick")
+
+    def on_tick(self, view: Any) -> None:
+        view.timer(0.01, "tick")
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.timer(500.0, "go", job=application.number, tasks=tasks)
+
+    def on_go(self, view: Any, job: int, tasks: int) -> None:
+        view.enqueue(job, tasks)
+
+
+class Holds(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = Holding
+
+
+def test_a_limit_of_events_lengthens_the_wait_for_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gridsim.scheduling.nodes.adapter.PATIENCE", 1)
+    monkeypatch.setattr("gridsim.scheduling.nodes.adapter.PATIENCE_PER_NODE", 100)
+    scenario = gs.Scenario(gs.Platform.equal(3, 1000.0), gs.Workload.of([0.0], 2, 1000.0))
+    with pytest.raises(gs.SchedulerError, match="timers 'tick' .*; a higher events_limit allows for more$"):
+        gs.simulate(scenario, Holds())
+    assert gs.simulate(scenario, Holds(), events_limit=1_000_000).makespan == 502.0

@@ -293,12 +293,26 @@ def _line(program: type) -> str:
 
 
 #: Program -> what its error must say, and the node in it; None if the error is raised before the run.
+class UnsetVariable(Correct):
+    def act(self, view: Any) -> None:
+        if self.count > 0:
+            rows = [1.0]
+        rows.append(2.0)  # mistake
+
+
+class TooLargeForAContainer(Correct):
+    def act(self, view: Any) -> None:
+        self.queue.push(2**63, 1)  # mistake
+
+
 MISTAKES: dict[type[gs.NodeProgram], tuple[str, int | None]] = {
     WrongReceiver: ("its receiver must be in 0..2, got 99", 0),
     UnknownKind: ("'nota'.*did you mean note", 0),
     MissingField: ("without x; its fields are x|requires x", 0),
     UnknownField: ("no (field|argument) 'y'.*x", 0),
     WrongType: ("'?x'?.* must be a whole number", 0),
+    UnsetVariable: ("'?rows'? .*(may be unset|not associated with a value|referenced before)", 0),
+    TooLargeForAContainer: (r"must be (below 2\*\*63|a whole number of 64 bits), got", 0),
     TimerWithoutEnd: ("most of .* timers 'again', .*; set it with a time > 0", 1),
     MessageWithoutEnd: ("most of .* messages 'note', .*; send it only in answer to something new", 1),
     Unhandled: ("does not define on_note or on_message", 1),

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 import gridsim as gs
 from gridsim.testing import check_scheduler
 from gridsim.testing.resuming import resume_difference
+from tests._helpers.forms import RUNNABLE_FORMS
 from tests.scheduling.nodes.test_message_core import scenarios
 
 SET, CANCEL, FIRED, STARTED = range(4)
@@ -417,3 +418,26 @@ def test_roles_have_timers_of_their_own(form: Any) -> None:
         error, text = gs.CompileError, "Astray.on_retry: the name of a timer 'again' is unknown"
     with pytest.raises(error, match=text):
         gs.simulate(scenario_of(), WrongRoles(), nodes=form)
+
+
+class Patient(gs.NodeProgram):
+    """A node that sets timers beyond the end of any run."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.timer(9.2e9, "late", job=1)
+        view.timer(1e300, "late", job=2)
+        view.enqueue(application.number, tasks)
+
+    def on_late(self, view: Any, job: int) -> None:
+        view.note("fired", job=job)
+
+
+class Patience(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = Patient
+    tables: ClassVar[dict[str, dict[str, type]]] = {"fired": {"job": int}}
+
+
+def test_timers_may_be_later_than_any_instant() -> None:
+    results = [gs.simulate(scenario_of(), Patience(), nodes=form) for form in RUNNABLE_FORMS]
+    assert len({result.digest for result in results}) == 1
+    assert all(len(result.tables["fired"]) == 0 for result in results)
