@@ -130,9 +130,10 @@ def definition(kind: str, name: str, arguments: list[Parameter], result: str) ->
 
 def class_stub(decorators: str, compiled: str, name: str, base: str, body: str) -> Iterator[str]:
     fields = re.search(r"(?m)^    cdef (?!.*\()", body)
+    methods = re.search(r"(?m)^    cdef .*\(", body)  # their table is a field of the first class that has any
     if "final" in decorators:
         yield "@final"
-    elif compiled and fields:
+    elif compiled and (fields or methods and not base):
         yield "@disjoint_base"
     yield f"class {name}({base}):" if base else f"class {name}:"
     for attribute, kind_name, public in attributes(body):
