@@ -431,7 +431,7 @@ def _handles(name: str, *given: str) -> type[gs.NodeProgram]:
         ({"timers": "tick"}, r"Single.timers must be a tuple of strings, got 'tick'; write \('tick',\)"),
         ({"node_forms": "compiled"}, r"Single.node_forms .*; write \('compiled',\)"),
         ({"messages": {"p": 3}}, r"Single.messages\['p'\] must be a Message, got 3"),
-        ({"ticks": {"t": -1.0}}, r"Single.ticks\['t'\] must be a number > 0"),
+        ({"ticks": {"t": -1.0}}, r"Single.ticks\['t'\] must be a number in 1e-9..2e9"),
         ({"local_order": "lifo"}, r"Single.local_order must be one of .*, got 'lifo'"),
     ],
 )
