@@ -116,6 +116,7 @@ class EmulatedCore(PythonCore):
     """
 
     mail: EmulatedMail
+    queues: Any  # `gridsim.emulation.queues.MachineQueues`, with the methods of the compiled ones and more
 
     def __init__(self, links: Any, queues: Any, *, process: Process, **given: Any) -> None:
         self.process, self.engine, self.machines = process, process.engine, links.machine_of
@@ -227,11 +228,11 @@ class EmulatedCore(PythonCore):
     @property
     def awaits_end(self) -> bool:
         """Whether a machine may begin a task at the end of this instant."""
-        return bool(self.queues.idle)  # type: ignore[attr-defined]
+        return bool(self.queues.idle)
 
     def end_instant(self) -> None:
         """Let machines begin their next tasks."""
-        self.queues.begin_tasks()  # type: ignore[attr-defined]
+        self.queues.begin_tasks()
 
     def tick(self, nodes: ArrayLike, name: str, now: int) -> None:
         """Fire a timer on those of `nodes` that are in this process."""

@@ -58,7 +58,7 @@ class VirtualWorker(Worker):
         end = core.now  # that of the last event; a head of a message is none
         core.drain(end)
         core.mail.counting = False
-        core.queues.finish()  # type: ignore[attr-defined]
+        core.queues.finish()
         engine.now = self.coordinator.engine.now = end
 
 

@@ -188,15 +188,15 @@ class Drawing(gs.NodeProgram):
         view.enqueue(application.number, tasks)
 
     def on_tell(self, view: Any) -> None:
-        view.send(view.neighbours[0], "told", number=view.random.random())
+        view.send(view.neighbours[0], "report", number=view.random.random())
 
-    def on_told(self, view: Any, message: Any) -> None:
+    def on_report(self, view: Any, message: Any) -> None:
         pass
 
 
 class Draws(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = Drawing
-    messages: ClassVar[dict[str, gs.Message]] = {"told": gs.Message(72, number=float)}
+    messages: ClassVar[dict[str, gs.Message]] = {"report": gs.Message(72, number=float)}
 
 
 def test_aligned_streams_forget_earlier_draws() -> None:
@@ -210,7 +210,7 @@ def test_aligned_streams_forget_earlier_draws() -> None:
             [
                 (log[k].machine, dict(log[k].fields)["number"])
                 for k in range(len(log))
-                if log[k].kind == "sends told"
+                if log[k].kind == "sends report"
             ]
         )
     assert len(sent[0]) == 3 and sent[0] == sent[1]

@@ -177,7 +177,8 @@ class EagleNode(SrptSchedulingNode, SrptNode, HybridNode):
 
     def has_priority(self, size: float) -> bool:
         """Return whether tasks of this size, Mflop, are long: these cannot be overtaken."""
-        return size > self.parameters.cutoff  # type: ignore[no-any-return]
+        is_long: bool = size > self.parameters.cutoff
+        return is_long
 
     def on_long(self, view: View, message: Any) -> None:
         """Queue a reservation of a long job."""
