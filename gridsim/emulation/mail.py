@@ -141,7 +141,7 @@ class EmulatedMail(Mail):
     def come(self, packed: Message_) -> None:
         """Take a message that has come over a socket; raises ValidationError for what cannot be."""
         core, node, tasks = self.core, packed.node, packed._tasks
-        kind = core.by_name[packed.kind]  # type: ignore[attr-defined]
+        kind = core.by_name[packed.kind]
         name = kind.name
         if not 0 <= node < core.nodes or not core.is_local[node] or not 0 <= packed.sender < core.nodes:
             raise msgspec.ValidationError(f"a message {name!r} from {packed.sender} to node {node}")

@@ -12,7 +12,7 @@ import hmac
 import logging
 import struct
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -179,6 +179,7 @@ class Message_(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     0 and none.
     """
 
+    kind: ClassVar[str]  # of each subclass, see `Kind`
     node: _Int64
     sender: _Int64
     _due: _Int64
