@@ -16,7 +16,7 @@ from gridcore.nodes.kinds import MessageKind
 from gridsim.emulation import systems
 from gridsim.emulation.coordinator import Coordinator
 from gridsim.emulation.part import Setup
-from gridsim.emulation.tasks import Parts
+from gridsim.emulation.tasks import Parts, TaskSet
 from gridsim.emulation.wire import message_frame
 from gridsim.emulation.worker import Worker
 
@@ -47,11 +47,18 @@ class VirtualWorker(Worker):
         """Give tasks to a node at once."""
         self.core.get(node, application, self.coordinator.free[application].take(tasks), handler)
 
+    def release(self, index: int) -> None:
+        """Release an application; while all nodes for releases are down, this process loses its tasks."""
+        core = self.core
+        if not any(core.up[node] for node in core.release_nodes):
+            core.hands.setdefault(index, TaskSet()).add(self.coordinator.free[index].take_all())
+        core.submit(index, core.tasks[index], "on_release")
+
     def run_to_end(self) -> None:
         """Handle all events in order of time, until the run ends."""
         core, engine = self.core, self.engine
         for index, at in enumerate(core.release):
-            core.push(at, core.submit, index, core.tasks[index], "on_release")
+            core.push(at, self.release, index)
         while not engine.ended and (due := engine.next_instant()) < NEVER:
             self.coordinator.check_limit(due)
             engine.handle(due)

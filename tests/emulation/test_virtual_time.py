@@ -138,6 +138,13 @@ def test_emulations_in_virtual_time_have_the_digests_of_simulations_with_failure
     assert emulated.digest == simulated.digest and emulated.applications["resubmitted"].sum() > 0
 
 
+def test_a_release_while_no_machine_is_up_is_lost_and_submitted_again() -> None:
+    releases = gs.Workload.of([2.0, 4.0], [1, 5], [500.0, 500.0], submitter=[1, 1])
+    scenario = gs.Scenario(gs.Platform.equal(2), releases, faults=gs.Faults.of([0, 1], [3.0, 3.0], [5.0, 6.0]))
+    simulated = gs.simulate(scenario, gs.Sparrow(), nodes="interpreted")
+    assert in_virtual_time(scenario, gs.Sparrow()).digest == simulated.digest
+
+
 @given(runs())
 def test_drawn_programs_have_the_digests_of_simulations(run: tuple[gs.Scenario, gs.Scheduler]) -> None:
     scenario, scheduler = run
