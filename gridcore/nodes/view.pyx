@@ -130,7 +130,8 @@ cdef class View:
 
     cdef NodeActions core
     cdef readonly int node              #: The number of this node.
-    cdef readonly object slots          #: The slot schedule of this machine, where the scheduler has rigid jobs.
+    cdef readonly object slots          #: The slot schedule of this machine, where the scheduler has one.
+    cdef readonly object jobs           #: What this node knows of rigid jobs and does with them.
     cdef object _neighbours
     cdef dict timer_of                  # name -> kind, of the timers that this node may set
     cdef BoardView _board
@@ -679,8 +680,8 @@ cdef class View:
             "machine": machine, "task": task, "tasks": tasks, "among": among, "saw": saw, "limit": limit, "age": age})
 
 
-cdef object new_view(NodeActions core, int node, slots):
+cdef object new_view(NodeActions core, int node, slots, jobs):
     """Return the view through which `node` calls `core`."""
     cdef View view = View.__new__(View)
-    view.core, view.node, view.slots, view.timer_of = core, node, slots, core._timer_of(node)
+    view.core, view.node, view.slots, view.jobs, view.timer_of = core, node, slots, jobs, core._timer_of(node)
     return view

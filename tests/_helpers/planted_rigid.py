@@ -11,8 +11,8 @@ from planted import Fault
 from gridsim.engine.engine import TIMER
 from gridsim.model.applications import run_and_reserved_times
 from gridsim.schedulers.rigid.asap import Asap, _AsapPolicy
-from gridsim.schedulers.rigid.runs import Runs
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.rigid_runs import Runs
 
 #: After everything else of an instant.
 _LAST = 4001

@@ -140,7 +140,9 @@ def test_emulations_in_virtual_time_have_the_digests_of_simulations_with_failure
 
 def test_a_release_while_no_machine_is_up_is_lost_and_submitted_again() -> None:
     releases = gs.Workload.of([2.0, 4.0], [1, 5], [500.0, 500.0], submitter=[1, 1])
-    scenario = gs.Scenario(gs.Platform.equal(2), releases, faults=gs.Faults.of([0, 1], [3.0, 3.0], [5.0, 6.0]))
+    scenario = gs.Scenario(
+        gs.Platform.equal(2), releases, faults=gs.Faults.of([0, 1], [3.0, 3.0], [5.0, 6.0])
+    )
     simulated = gs.simulate(scenario, gs.Sparrow(), nodes="interpreted")
     assert in_virtual_time(scenario, gs.Sparrow()).digest == simulated.digest
 

@@ -17,17 +17,11 @@ import numpy as np
 
 from gridsim.model.applications import Application
 from gridsim.results.decisions import DecisionTexts
-from gridsim.schedulers.coallocation.claims import (
-    MESSAGES,
-    SMALL,
-    ClaimingNode,
-    Job,
-)
-from gridsim.schedulers.coallocation.grid import Grid, Nodes
-from gridsim.scheduling.contract import DecisionVerb, Foreseen, NodeForm, Policy, Run, Scheduler
-from gridsim.scheduling.nodes.layout import Layout
+from gridsim.schedulers.coallocation.claims import MESSAGES, SMALL, ClaimingNode, ClaimRecord
+from gridsim.scheduling.contract import DecisionVerb, Foreseen
 from gridsim.scheduling.nodes.program import Message, View, array
-from gridsim.support.arrays import Integers
+from gridsim.scheduling.nodes.rigid_jobs import RigidNodeScheduler
+from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.parameters import Limits
 
@@ -44,7 +38,7 @@ WORDS: DecisionTexts = {
 }
 
 
-class SiteJob(Job):
+class SiteRecord(ClaimRecord):
     """What is known of a job.
 
     Attributes
@@ -55,9 +49,15 @@ class SiteJob(Job):
         How often it has left a site.
     """
 
-    def __init__(self, number: int, submitter: int, tasks: int, lasts: int) -> None:
-        super().__init__(number, submitter, tasks, lasts)
+    def __init__(self, number: int, submitter: int, tasks: int, length: int) -> None:
+        super().__init__(number, submitter, tasks, length)
         self.site, self.moved = -1, 0
+
+
+def machines_of_sites(view: View) -> list[list[int]]:
+    """Return the machines of each site, blocks of consecutive machines."""
+    blocks = np.array_split(np.array(view.role("machine")), len(view.role("front")))
+    return [block.tolist() for block in blocks]
 
 
 class MachineNode(ClaimingNode):
@@ -65,13 +65,15 @@ class MachineNode(ClaimingNode):
 
     def on_release(self, view: View, application: Application, tasks: int) -> None:
         """Pass a job that is submitted here on to the metascheduler."""
-        job = self.grid.records[application.number]
-        view.send(self.grid.meta, "submit", application=job.number, tasks=job.tasks, length=job.lasts)
+        job, (meta,) = view.jobs[application.number], view.role("meta")
+        view.send(meta, "submit", application=job.number, tasks=job.tasks, length=job.length)
 
-    def on_over(self, view: View) -> None:
+    def on_job_end(self, view: View, application: Application) -> None:
         """Report to the site that the job here has ended."""
-        view.send(self.grid.front_of(view.node), "over", application=self.job)
-        super().on_over(view)
+        fronts = view.role("front")
+        size, larger = divmod(len(view.role("machine")), len(fronts))  # the first sites have one more
+        site = max(view.rank // (size + 1), (view.rank - larger) // size)
+        view.send(fronts[site], "over", application=application.number)
 
 
 class MetaNode(ClaimingNode):
@@ -79,6 +81,8 @@ class MetaNode(ClaimingNode):
 
     Attributes
     ----------
+    sizes
+        Machines of each site.
     idle, load
         Of each site, machines that nobody uses, and s of work per machine, as far as it knows: what the site
         last reported and, with ``count_sent``, what it has sent there since then.
@@ -93,25 +97,26 @@ class MetaNode(ClaimingNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        sizes = self.grid.sizes
-        self.idle, self.load = list(sizes), [0.0] * len(sizes)
+        self.sizes, self.idle, self.load = list[int](), list[int](), list[float]()
         self.wide: list[int] = []
         self.reports = self.asked = 0
         self.got: list[int] = []
 
     def on_start(self, view: View) -> None:
         """Begin to ask the sites for reports."""
-        view.timer(self.parameters.of.period, "poll")
+        self.sizes = [len(machines) for machines in machines_of_sites(view)]
+        self.idle, self.load = list(self.sizes), [0.0] * len(self.sizes)
+        view.timer(self.parameters.period, "poll")
 
-    def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
+    def on_timer(self, view: View, name: str) -> None:
         """Ask the sites for reports."""
-        view.timer(self.parameters.of.period, "poll")
-        for site in range(len(self.grid.sizes)):
-            view.send(self.grid.front(site), "poll")
+        view.timer(self.parameters.period, "poll")
+        for front in view.role("front"):
+            view.send(front, "poll")
 
     def on_report(self, view: View, message: Any) -> None:
         """Keep what a site reports."""
-        site = self.grid.site_of_front(message.sender)
+        site = view.role("front").index(message.sender)
         self.idle[site], self.load[site] = message.idle, message.load
         self.reports += 1
         if self.reports % len(self.idle) == 0:
@@ -121,13 +126,12 @@ class MetaNode(ClaimingNode):
 
     def on_submit(self, view: View, message: Any) -> None:
         """Send a job to the best site, or keep it if it fits none."""
-        job = self.grid.records[message.application]
-        if max(self.grid.sizes) >= message.tasks:
+        job = view.jobs[message.application]
+        if max(self.sizes) >= message.tasks:
             self.dispatch(view, job, -1)
-        elif self.parameters.of.wide == "reject":
-            view.decide("too-wide", job.number, tasks=job.tasks, saw=max(self.grid.sizes))
-            self.grid.too_large += 1
-            self.grid.reject(job)
+        elif self.parameters.wide == "reject":
+            view.decide("too-wide", job.number, tasks=job.tasks, saw=max(self.sizes))
+            view.jobs.reject(job, "too_large")
         else:
             self.wide.append(job.number)
             if len(self.wide) == 1:
@@ -135,7 +139,7 @@ class MetaNode(ClaimingNode):
 
     def dispatch(self, view: View, job: Any, left: int) -> None:
         """Send a job to the best site; left : the one that it has left, which gets it if no other can."""
-        sizes, of = self.grid.sizes, self.parameters.of
+        sizes, of = self.sizes, self.parameters
         fits = [k for k in range(len(sizes)) if sizes[k] >= job.tasks]
         others = [k for k in fits if k != left] or fits
         if of.choose == "most-idle":
@@ -148,16 +152,16 @@ class MetaNode(ClaimingNode):
         )
         if of.count_sent:
             self.idle[site] -= job.tasks
-            self.load[site] += job.tasks * job.lasts / NS / sizes[site]
+            self.load[site] += job.tasks * job.length / NS / sizes[site]
         job.site = site
-        job_fields = {"application": job.number, "tasks": job.tasks, "length": job.lasts}
-        view.send(self.grid.front(site), "dispatch", **job_fields)
+        job_fields = {"application": job.number, "tasks": job.tasks, "length": job.length}
+        view.send(view.role("front")[site], "dispatch", **job_fields)
 
     def on_return(self, view: View, message: Any) -> None:
         """Send a job that has waited too long at a site to another one."""
-        job = self.grid.records[message.application]
+        job = view.jobs[message.application]
         job.moved += 1
-        self.dispatch(view, job, self.grid.site_of_front(message.sender))
+        self.dispatch(view, job, view.role("front").index(message.sender))
 
     # -- jobs that are wider than any site ------------------------------------------------------------------
 
@@ -165,7 +169,7 @@ class MetaNode(ClaimingNode):
         """Ask the sites with the most idle machines to set some aside, if there seem to be enough in all."""
         if not self.wide or self.asked or self.got:
             return
-        job = self.grid.records[self.wide[0]]
+        job = view.jobs[self.wide[0]]
         if sum(max(0, each) for each in self.idle) < job.tasks:
             return
         view.decide("gathers", job.number, tasks=job.tasks, saw=sum(max(0, each) for each in self.idle))
@@ -176,51 +180,50 @@ class MetaNode(ClaimingNode):
                 break
             left -= count
             self.asked += 1
-            fields = {"application": job.number, "tasks": count, "length": job.lasts}
-            view.send(self.grid.front(site), "gather", **fields)
+            fields = {"application": job.number, "tasks": count, "length": job.length}
+            view.send(view.role("front")[site], "gather", **fields)
 
     def on_gathered(self, view: View, message: Any) -> None:
         """Claim the machines for a wide job once all sites have answered, or give them back."""
-        job = self.grid.records[message.application]
+        job = view.jobs[message.application]
         self.asked -= 1
         self.got += message.nodes.tolist()
-        self.idle[self.grid.site_of_front(message.sender)] = message.idle
+        self.idle[view.role("front").index(message.sender)] = message.idle
         if self.asked:
             return
         if len(self.got) == job.tasks:
             self.wide.pop(0)
             self.claim(view, job, self.got)
         else:
-            for front in sorted({self.grid.front_of(node) for node in self.got}):
-                view.send(front, "back", application=job.number)
+            for front, machines in zip(view.role("front"), machines_of_sites(view), strict=True):
+                if {*machines} & {*self.got}:
+                    view.send(front, "back", application=job.number)
         self.got = []
-
-    def on_refused(self, view: View, job: Any) -> None:
-        """Claim the same machines again: a message came too late, and the next ones get more time."""
-        self.claim(view, job, job.nodes)
 
 
 class FrontNode(ClaimingNode):
     """The front-end of a site, with its queue.
 
-    Parameters
+    Attributes
     ----------
     free
         Machines that run nothing, ascending.
-
-    Attributes
-    ----------
     queue
         [job, machines, ns that it is expected to run, since when it has waited here (ns)], in order.
     running
         Job -> [when it is expected to end (ns), its machines here, how many of them still run it].
     """
 
-    def __init__(self, parameters: Any, free: list[int]) -> None:
+    def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.free, self.size = free, len(free)
+        self.free, self.size = list[int](), 0
         self.queue: list[list[int]] = []
         self.running: dict[int, list[Any]] = {}
+
+    def on_start(self, view: View) -> None:
+        """Take the machines of this site."""
+        self.free = machines_of_sites(view)[view.rank]
+        self.size = len(self.free)
 
     def on_poll(self, view: View, message: Any) -> None:
         """Report to the metascheduler."""
@@ -233,21 +236,21 @@ class FrontNode(ClaimingNode):
         """Queue a job."""
         self.queue.append([message.application, message.tasks, message.length, view.now_ns])
         view.act()
-        suspension = self.parameters.of.suspension
+        suspension = self.parameters.suspension
         if suspension < math.inf:
-            view.timer(suspension, "suspended", float(message.application))
+            view.timer(suspension, "suspended", job=message.application)
 
-    def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
+    def on_suspended(self, view: View, job: int) -> None:
         """Send a job that has waited too long back to the metascheduler."""
-        since = view.now_ns - nanoseconds(self.parameters.of.suspension)
+        since = view.now_ns - nanoseconds(self.parameters.suspension)
         for entry in self.queue:
-            if entry[0] == int(value) and entry[3] <= since:
+            if entry[0] == job and entry[3] <= since:
                 self.queue.remove(entry)
-                view.send(self.grid.meta, "return", application=entry[0])
+                view.send(view.role("meta")[0], "return", application=entry[0])
                 view.act()
                 return
 
-    def on_over(self, view: View, message: Any = None) -> None:
+    def on_over(self, view: View, message: Any) -> None:
         """Note that a machine has ended a job; its machines here are free when the last one says so."""
         entry = self.running[message.application]
         entry[2] -= 1
@@ -277,7 +280,7 @@ class FrontNode(ClaimingNode):
         """Start jobs from the queue: the first ones that fit and, with EASY, later ones that delay none."""
         while self.queue and self.queue[0][1] <= len(self.free):
             self.begin(view, 0)
-        if self.parameters.of.queue == "fcfs" or not self.queue or not self.free:
+        if self.parameters.queue == "fcfs" or not self.queue or not self.free:
             return
         now = view.now_ns
         reserved, spare = self.reservation(now)
@@ -305,97 +308,10 @@ class FrontNode(ClaimingNode):
         number, tasks, length, _ = self.queue.pop(k)
         nodes, self.free = self.free[:tasks], self.free[tasks:]
         self.running[number] = [view.now_ns + length, nodes, tasks]
-        self.claim(view, self.grid.records[number], nodes)
-
-    def on_refused(self, view: View, job: Any) -> None:
-        """Claim the same machines again: a message came too late, and the next ones get more time."""
-        self.claim(view, job, job.nodes)
+        self.claim(view, view.jobs[number], nodes)
 
 
-class _Nodes(Nodes):
-    name, decision_words = "metascheduler", WORDS
-    messages = {
-        **MESSAGES,
-        "over": Message(SMALL, application=int),
-        "poll": Message(SMALL),
-        "report": Message(SMALL, idle=int, load=float),
-        "submit": Message(SMALL, application=int, tasks=int, length=int),
-        "return": Message(SMALL, application=int),
-        "dispatch": Message(SMALL, application=int, tasks=int, length=int),
-        "back": Message(SMALL, application=int),
-        "gather": Message(SMALL, application=int, tasks=int, length=int),
-        "gathered": Message(
-            lambda application, nodes, idle: SMALL + 8 * len(nodes),
-            application=int,
-            nodes=array(int),
-            idle=int,
-        ),
-    }
-    timers = ("poll", "suspended")
-
-    def layout(self, machines: int) -> Layout:
-        """See `Declarations`: the front-ends and the metascheduler have machines of their own."""
-        assert isinstance(self.grid, Sites)
-        nodes = np.arange(machines + len(self.grid.sizes) + 1)
-        return Layout(nodes, nodes)
-
-
-class Sites(Grid):
-    """The policy of `Metascheduler`.
-
-    Attributes
-    ----------
-    sizes
-        Machines of each site.
-    meta
-        The node that is the metascheduler.
-    """
-
-    job_class, declared = SiteJob, _Nodes
-    STATE = (*Grid.STATE, "too_large")
-    COLUMNS = (*Grid.COLUMNS, "site", "moved")
-
-    def __init__(self, of: Metascheduler, run: Run) -> None:
-        machines = len(run.speeds)
-        self.blocks = np.array_split(np.arange(machines), min(of.sites, machines))
-        self.sizes = [len(block) for block in self.blocks]
-        self.site = np.repeat(np.arange(len(self.sizes)), self.sizes).tolist()
-        self.machines, self.meta = machines, machines + len(self.sizes)
-        self.too_large = 0
-        super().__init__(of, run, of.estimate)
-
-    def front(self, site: int) -> int:
-        """Return the node that is the front-end of a site."""
-        return self.machines + site
-
-    def front_of(self, machine: int) -> int:
-        """Return the front-end of the site of a machine."""
-        return self.machines + int(self.site[machine])
-
-    def site_of_front(self, node: int) -> int:
-        """Return the site of a front-end."""
-        return node - self.machines
-
-    def program(self, node: int) -> ClaimingNode:
-        """See `Adapter`."""
-        if node < self.machines:
-            return MachineNode(self.parameters)
-        if node == self.meta:
-            return MetaNode(self.parameters)
-        return FrontNode(self.parameters, self.blocks[node - self.machines].tolist())
-
-    def neighbours(self) -> Integers:
-        """Return no neighbours."""
-        return np.zeros((self.layout.nodes, 0), np.int64)
-
-    def finish(self) -> Any:
-        """See `gridsim.scheduling.contract.Policy`."""
-        outcome = super().finish()
-        outcome.facts["too_large"] = self.too_large
-        return outcome
-
-
-class Metascheduler(Scheduler, frozen=True, kw_only=True):
+class Metascheduler(RigidNodeScheduler, frozen=True, kw_only=True):
     """One scheduler over sites with queues, after KOALA (Mohamed and Epema) and GridWay (Huedo et al.).
 
     The machines are divided into sites, blocks of consecutive machines, as equal as possible.  Each job goes
@@ -428,11 +344,35 @@ class Metascheduler(Scheduler, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "metascheduler"
-    decentralized: ClassVar[bool] = True
-    rigid: ClassVar[bool] = True
     failures: ClassVar[bool] = False
-    speeds_known: ClassVar[bool] = True  # all speeds are equal
-    node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
+    roles: ClassVar[dict[str, Role]] = {
+        "machine": Role(MachineNode),
+        "front": Role(
+            FrontNode, count=lambda scheduler, machines: min(scheduler.sites, machines), server=True
+        ),
+        "meta": Role(MetaNode, count=1, server=True),
+    }
+    record = SiteRecord
+    columns = ("conflicts", "late", "site", "moved")
+    rejections = ("too_large",)
+    messages: ClassVar[dict[str, Message]] = {
+        **MESSAGES,
+        "over": Message(SMALL, application=int),
+        "poll": Message(SMALL),
+        "report": Message(SMALL, idle=int, load=float),
+        "submit": Message(SMALL, application=int, tasks=int, length=int),
+        "return": Message(SMALL, application=int),
+        "dispatch": Message(SMALL, application=int, tasks=int, length=int),
+        "back": Message(SMALL, application=int),
+        "gather": Message(SMALL, application=int, tasks=int, length=int),
+        "gathered": Message(
+            lambda application, nodes, idle: SMALL + 8 * len(nodes),
+            application=int,
+            nodes=array(int),
+            idle=int,
+        ),
+    }
+    timers = ("poll",)
     decision_words: ClassVar[DecisionTexts] = WORDS
     decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {"gathers": "mentions"}
 
@@ -454,7 +394,3 @@ class Metascheduler(Scheduler, frozen=True, kw_only=True):
     def foresees(self) -> tuple[Foreseen, ...]:
         """See `gridsim.scheduling.contract.Scheduler`: the run times, unless what users ask for counts."""
         return ("run times",) if self.estimate == "run" else ()
-
-    def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return Sites(self, run)

@@ -11,21 +11,13 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
+from gridcore.dgs.negotiations import BROKEN, COMMITTING, NEW, WAITING
 from gridsim.model.applications import Application
 from gridsim.results.decisions import DecisionTexts
-from gridsim.schedulers.coallocation.claims import (
-    CLAIMING,
-    MESSAGES,
-    SMALL,
-    WAITING,
-    ClaimingNode,
-    Job,
-)
-from gridsim.schedulers.coallocation.grid import Grid, Nodes
-from gridsim.scheduling.contract import DecisionVerb, NodeForm, Policy, Run, Scheduler
+from gridsim.schedulers.coallocation.claims import MESSAGES, SMALL, ClaimingNode, ClaimRecord
+from gridsim.scheduling.contract import DecisionVerb
 from gridsim.scheduling.nodes.program import Message, View
-from gridsim.scheduling.overlays import random_neighbours
-from gridsim.support.arrays import Integers
+from gridsim.scheduling.nodes.rigid_jobs import JobTimer, RigidNodeScheduler
 from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 
@@ -43,7 +35,7 @@ WORDS: DecisionTexts = {
 }
 
 
-class FloodJob(Job):
+class FloodRecord(ClaimRecord):
     """What the node in charge of a job knows of it.
 
     Attributes
@@ -54,17 +46,13 @@ class FloodJob(Job):
         How often it has been advertised; the number of the newest advertisement.
     rounds
         Advertisements since it was submitted, or lost.
-    again
-        When the next one is due, ns.
     offers
         Machines that have offered themselves and are not claimed, in the order in which they did.
     """
 
-    def __init__(self, number: int, submitter: int, tasks: int, lasts: int) -> None:
-        super().__init__(number, submitter, tasks, lasts)
-        self.submitted = self.again = -1
-        self.floods = self.rounds = 0
-        self.offers = list[int]()
+    def __init__(self, number: int, submitter: int, tasks: int, length: int) -> None:
+        super().__init__(number, submitter, tasks, length)
+        self.submitted, self.floods, self.rounds, self.offers = -1, 0, 0, list[int]()
 
 
 class ZorillaNode(ClaimingNode):
@@ -84,26 +72,27 @@ class ZorillaNode(ClaimingNode):
 
     def on_release(self, view: View, application: Application, tasks: int) -> None:
         """Advertise a job that is submitted here."""
-        job = self.grid.records[application.number]
+        job = view.jobs[application.number]
         job.submitted = view.now_ns
         self.advertise(view, job)
 
     def advertise(self, view: View, job: Any) -> None:
         """Flood the neighbourhood, one hop further than the last time, unless the job is too old."""
-        of = self.parameters.of
+        of = self.parameters
         if view.now_ns - job.submitted >= nanoseconds(of.lifetime):
             view.decide("gave-up", job.number, tasks=job.tasks, saw=job.rounds)
-            self.grid.reject(job)
+            view.jobs.reject(job)
             return
         first = of.first or 1 + max(1, round(math.log10(job.tasks)))
         hops = min(first + job.rounds, of.max_hops)
         pause = min(of.retry * 2.0 ** min(job.rounds, 60), of.longest)
-        job.again = view.now_ns + nanoseconds(pause * float(view.random.uniform(0.5, 1.5)))
+        again = view.now_ns + nanoseconds(pause * float(view.random.uniform(0.5, 1.5)))
+        job.phase = WAITING
         job.floods += 1
         job.rounds += 1
-        self.grid.wake(job.again, "retry", job)
+        view.jobs.timer(job, again, "retry")
         view.decide("advertised", job.number, tasks=job.tasks, saw=hops)
-        job.offers = [view.node] if self.job < 0 else []
+        job.offers = [view.node] if view.jobs.claimed < 0 else []
         self.remember(job.number, job.floods)
         fields = {"job": job.number, "flood": job.floods, "home": view.node, "hops": hops - 1}
         for neighbour in view.neighbours:
@@ -115,28 +104,48 @@ class ZorillaNode(ClaimingNode):
         if len(job.offers) >= job.tasks:
             nodes, job.offers = job.offers[: job.tasks], job.offers[job.tasks :]
             self.claim(view, job, nodes)
+            if view.jobs.can_fail:  # replies may be lost
+                view.jobs.timer(job, job.start + nanoseconds(self.parameters.patience), "overdue")
 
     def on_offer(self, view: View, message: Any) -> None:
         """Note that a machine is free; an offer binds nobody, and one that is not needed is forgotten."""
-        job = self.grid.records[message.job]
-        if message.flood == job.floods and job.phase in (WAITING, CLAIMING):
+        job = view.jobs[message.job]
+        if message.flood == job.floods and job.phase in (WAITING, COMMITTING):
             job.offers.append(message.sender)
             if job.phase == WAITING:
-                # this node may have failed since, and have forgotten the job, of which offers do not tell
-                self.claim_offers(self.grid.core.view_of(view.node, job.number), job)
+                self.claim_offers(view, job)
 
-    def on_refused(self, view: View, job: Any) -> None:
-        """Claim the machines that had agreed and others that are left, or wait for the next advertisement."""
-        if view.now_ns < job.again:
+    def on_retry(self, view: View, job: Any) -> None:
+        """Advertise a job again that still waits for machines."""
+        self.advertise(view, job)
+
+    def try_again(self, view: View, job: Any) -> None:
+        """Claim the machines that had agreed and others that are left, or advertise the job again."""
+        if view.now_ns < job.timers["retry"]:
             job.offers = job.taken + job.offers
             self.claim_offers(view, job)
         else:
             self.advertise(view, job)
 
-    def on_missed(self, view: View, job: Any) -> None:
-        """Begin with the first radius again if the job is lost; see `ClaimingNode`."""
+    # -- failures -------------------------------------------------------------------------------------------
+
+    def on_job_lost(self, view: View, job: Any) -> None:
+        """Start a job again that has lost a machine, with the first radius."""
         job.rounds = 0
-        super().on_missed(view, job)
+        if job.phase == BROKEN:
+            view.jobs.withdraw(job)
+            job.resubmitted += len(job.nodes)
+            view.decide("missed", job.number, tasks=job.tasks)
+        elif not (job.phase == COMMITTING and job.has_lost_node):
+            return
+        job.taken = []
+        self.abort(view, job, list(job.nodes))
+
+    def on_overdue(self, view: View, job: Any) -> None:
+        """Wait no longer for replies that failures have lost."""
+        job.conflicts += 1
+        job.taken = []
+        self.abort(view, job, list(job.nodes))
 
     # -- a machine in the neighbourhood ---------------------------------------------------------------------
 
@@ -152,7 +161,7 @@ class ZorillaNode(ClaimingNode):
         """Pass an advertisement on, and offer this machine if it is free."""
         job, hops, sender = message.job, message.hops, message.sender
         new = self.seen.get(job, 0) < message.flood
-        if not (new or self.parameters.of.repeats):
+        if not (new or self.parameters.repeats):
             return
         if hops:
             fields = {"job": job, "flood": message.flood, "home": message.home, "hops": hops - 1}
@@ -161,49 +170,11 @@ class ZorillaNode(ClaimingNode):
                     view.send(neighbour, "advert", **fields)
         if new:
             self.remember(job, message.flood)
-            if self.job < 0:
+            if view.jobs.claimed < 0:
                 view.send(message.home, "offer", job=job, flood=message.flood)
 
 
-class _Nodes(Nodes):
-    name, decision_words = "zorilla", WORDS
-    messages = {
-        **MESSAGES,
-        "advert": Message(SMALL, job=int, flood=int, home=int, hops=int),
-        "offer": Message(SMALL, job=int, flood=int),
-    }
-
-
-class Flooding(Grid):
-    """The policy of `Zorilla`."""
-
-    job_class, declared = FloodJob, _Nodes
-    COLUMNS = (*Grid.COLUMNS, "floods")
-
-    def program(self, node: int) -> ZorillaNode:
-        """See `Adapter`."""
-        return ZorillaNode(self.parameters)
-
-    def neighbours(self) -> Integers:
-        """See `Adapter`."""
-        return random_neighbours(
-            self.layout.nodes, self.of.degree, self.run.streams(f"{self.of.name} overlay")
-        )
-
-    def go_on(self, job: Any) -> None:
-        """Advertise a job again that still waits for machines."""
-        if job.phase != WAITING or job.again > self.now:
-            return
-        found = self.in_charge(job)
-        if found is None:
-            self.wake(self.now + nanoseconds(self.of.retry), "retry", job)
-            return
-        program, view = found
-        assert isinstance(program, ZorillaNode)
-        program.advertise(view, job)
-
-
-class Zorilla(Scheduler, frozen=True, kw_only=True):
+class Zorilla(RigidNodeScheduler, frozen=True, kw_only=True):
     """Zorilla (Drost, van Nieuwpoort and Bal): advertises a job further and further until enough are free.
 
     The node of a job advertises it to all machines within some hops.  Those that are free offer themselves.
@@ -235,11 +206,19 @@ class Zorilla(Scheduler, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "zorilla"
-    decentralized: ClassVar[bool] = True
-    rigid: ClassVar[bool] = True
     may_reject: ClassVar[bool] = True  # jobs that are too old, see `lifetime`
-    speeds_known: ClassVar[bool] = True  # all speeds are equal
-    node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
+    policy = ZorillaNode
+    record = FloodRecord
+    job_timers: ClassVar[Mapping[str, JobTimer]] = {
+        "retry": JobTimer((NEW, WAITING), "retry"),
+        "overdue": JobTimer((COMMITTING,), "patience"),
+    }
+    columns = ("conflicts", "late", "floods")
+    messages: ClassVar[dict[str, Message]] = {
+        **MESSAGES,
+        "advert": Message(SMALL, job=int, flood=int, home=int, hops=int),
+        "offer": Message(SMALL, job=int, flood=int),
+    }
     decision_words: ClassVar[DecisionTexts] = WORDS
     decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {"advertised": "mentions", "gave-up": "mentions"}
 
@@ -252,7 +231,3 @@ class Zorilla(Scheduler, frozen=True, kw_only=True):
     lifetime: _Time = 28_800.0
     detection: _Time = 60.0
     patience: _Time = 120.0
-
-    def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return Flooding(self, run)

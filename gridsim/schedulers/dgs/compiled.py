@@ -32,9 +32,9 @@ from gridsim.schedulers.dgs.failures import Failures
 from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Times, outcome
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.dgs.node import pause
-from gridsim.schedulers.rigid.runs import Runs
 from gridsim.schedulers.rigid.times import set_cancellation_timers
 from gridsim.scheduling.contract import Outcome, Policy, Run
+from gridsim.scheduling.rigid_runs import Runs
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 

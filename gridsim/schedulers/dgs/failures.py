@@ -17,8 +17,8 @@ from gridcore.dgs.state import claimant, claimed
 from gridsim.engine.engine import TIMER
 from gridsim.schedulers.dgs.jobs import Times
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
-from gridsim.schedulers.rigid.runs import Runs
 from gridsim.scheduling.contract import FAULT_PRIORITY, Run
+from gridsim.scheduling.rigid_runs import Runs
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 from gridsim.support.state import Stateful

@@ -15,13 +15,13 @@ from gridsim.schedulers.dgs.failures import Failures
 from gridsim.schedulers.dgs.jobs import Times, outcome
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.dgs.node import MESSAGES, DgsNode, Job
-from gridsim.schedulers.rigid.runs import Runs
 from gridsim.schedulers.rigid.times import set_cancellation_timers
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.nodes.adapter import Adapter
 from gridsim.scheduling.nodes.declarations import Declarations
 from gridsim.scheduling.nodes.program import View
 from gridsim.scheduling.nodes.slots import MachineSlots
+from gridsim.scheduling.rigid_runs import Runs
 from gridsim.support.arrays import Bools, Integers
 from gridsim.support.state import check_names
 

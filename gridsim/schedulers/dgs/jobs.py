@@ -8,10 +8,10 @@ from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.transport import MAX_TRANSFER_TIME
 from gridsim.model.applications import run_and_reserved_times
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
-from gridsim.schedulers.rigid.runs import Runs
 from gridsim.schedulers.rigid.times import allowed_start_slots
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.nodes.program import View
+from gridsim.scheduling.rigid_runs import Runs
 from gridsim.support.arrays import Bools, Integers
 from gridsim.support.clock import nanoseconds
 

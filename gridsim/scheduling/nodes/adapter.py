@@ -84,7 +84,38 @@ __all__ = [
 ]
 
 
-class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
+class ProgramScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
+    """Base class of schedulers that are programs of nodes, for bags of tasks or for rigid jobs.
+
+    The docstring of `NodeScheduler` describes the class variables.  Without a parameter ``degree`` nodes have
+    no neighbours.
+    """
+
+    decentralized: ClassVar[bool] = True
+    policy: ClassVar[type[NodeProgram]]
+
+    def __post_init__(self) -> None:
+        self._check_classes()
+        super().__post_init__()
+
+    def program(self, node: int) -> NodeProgram:
+        """Make the program of `node`, by default an object of ``policy``; not called with roles."""
+        return self.policy(self)
+
+    @property
+    def order(self) -> Literal["edf", "fifo"]:
+        """The order in which a machine runs its tasks, ``local_order``."""
+        return self.local_order
+
+    def _check_classes(self) -> None:
+        check_class_variables(self)
+        if self.roles and type(self).program is not ProgramScheduler.program:
+            raise ScenarioError(f"{type(self).__name__}.roles does not support program(): a role has a class")
+        for policy in role_classes(self).values():
+            check_handlers(policy, self)
+
+
+class NodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     """Base class of schedulers that are written as the program of one node.
 
     A subclass sets class variables, listed below as attributes, and may add parameters as annotated fields.
@@ -138,38 +169,16 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
         ``on_...`` that is not a handler or has the wrong parameters.
     """
 
-    decentralized: ClassVar[bool] = True
     unequal: ClassVar[bool] = True
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted", "compiled")
-    policy: ClassVar[type[NodeProgram]]
 
     degree: Annotated[int, Limits(low=1)] = 8
     detection: Annotated[float, Limits(low=0, unit="s")] = 1.0
-
-    def __post_init__(self) -> None:
-        self._check_classes()
-        super().__post_init__()
-
-    def program(self, node: int) -> NodeProgram:
-        """Make the program of `node`, by default an object of ``policy``; not called with roles."""
-        return self.policy(self)
-
-    @property
-    def order(self) -> Literal["edf", "fifo"]:
-        """The order in which a machine runs its tasks, ``local_order``."""
-        return self.local_order
 
     def start(self, run: Run) -> Policy:
         """Make the policy that runs the nodes."""
         self._check_classes()  # a subclass may override __post_init__ and leave the check out
         return Adapter(self, run)
-
-    def _check_classes(self) -> None:
-        check_class_variables(self)
-        if self.roles and type(self).program is not NodeScheduler.program:
-            raise ScenarioError(f"{type(self).__name__}.roles does not support program(): a role has a class")
-        for policy in role_classes(self).values():
-            check_handlers(policy, self)
 
 
 #: From this number of tasks and machines on, programs are compiled by default: smaller runs end sooner than
@@ -214,6 +223,8 @@ class Adapter(CorePolicy):
     until = "done"
     #: Function that returns the slot schedule of a node's machine (`View.slots`); None without slots.
     slots: Callable[[int], Any] | None = None
+    #: Function that returns what a node knows of rigid jobs (`View.jobs`); None without rigid jobs.
+    node_jobs: Callable[[int], Any] | None = None
 
     def __init__(self, parameters: Any, run: Run) -> None:
         self.parameters, self.run = parameters, run
@@ -234,7 +245,7 @@ class Adapter(CorePolicy):
         handlers = {name: defined_handlers(policies) for name, policies in classes.items()}
         all_handlers = set().union(*handlers.values())
         timers = [Timer(name) for name in parameters.timers]
-        if isinstance(parameters, NodeScheduler):  # adapters with other declarations call methods directly
+        if isinstance(parameters, ProgramScheduler):  # adapters with other declarations call methods directly
             timers = timers_of(parameters, classes.values())
         own_handlers = {timer.name for timer in timers if timer.handler != "on_timer"}
         for tick in parameters.ticks:
@@ -304,6 +315,7 @@ class Adapter(CorePolicy):
             releases=layout.releases,
             until="" if parameters.to_the_end else self.until,
             slots=self.slots,
+            jobs=self.node_jobs,
             board=parameters.make_board(self.up, len(bags), run.streams),
             report_endless=self._endless_error,
         )
@@ -345,7 +357,7 @@ class Adapter(CorePolicy):
         if self.roles or self.compiled is not None:
             return {name: [policy] for name, policy in role_classes(parameters).items()}
         policies = list(dict.fromkeys(map(type, programs)))
-        if isinstance(parameters, NodeScheduler):  # adapters with other declarations call methods directly
+        if isinstance(parameters, ProgramScheduler):  # adapters with other declarations call methods directly
             for policy in policies:
                 check_handlers(policy, parameters)
         return {"": policies}
@@ -501,7 +513,7 @@ class Adapter(CorePolicy):
 
     def neighbours(self) -> Integers:
         """Draw the neighbours of each node: int64[nodes, degree]."""
-        nodes, degree = self.layout.nodes, self.parameters.degree
+        nodes, degree = self.layout.nodes, getattr(self.parameters, "degree", 0)
         if degree == 0:
             return np.zeros((nodes, 0), np.int64)
         overlay = self.run.streams(f"{self.parameters.name} overlay")

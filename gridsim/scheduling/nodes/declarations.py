@@ -44,6 +44,11 @@ class Declarations:
     to_the_end: ClassVar[bool] = False
     numbers: ClassVar[tuple[str, ...]] = ()
 
+    @property
+    def adapter_handlers(self) -> Mapping[str, tuple[str, ...]]:
+        """Handlers that the adapter calls itself -> their parameters after ``self``."""
+        return {}
+
     def layout(self, machines: int) -> Layout:
         """Return the machine of each node: that of the roles, or by default one node on each machine."""
         return layout_of_roles(self, machines) if self.roles else Layout.one_each(machines)

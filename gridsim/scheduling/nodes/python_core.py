@@ -105,6 +105,7 @@ class PythonCore(PythonActions):
         releases: Integers | None = None,
         until: str = "done",
         slots: Callable[[int], Any] | None = None,
+        jobs: Callable[[int], Any] | None = None,
         board: Board | None = None,
         report_endless: Callable[..., Exception],
         only_node: int = -1,
@@ -128,7 +129,8 @@ class PythonCore(PythonActions):
             board=board,
             only_node=only_node,
         )
-        self.programs, self.up, self.slots, self.report_lost = programs, up, slots, report_lost
+        self.programs, self.up, self.report_lost = programs, up, report_lost
+        self.slots, self.jobs = slots, jobs
         self.release, self.submitter, self.tasks = release.tolist(), submitter.tolist(), tasks.tolist()
         self.home = list(range(queues.machines)) if home is None else np.asarray(home).tolist()
         self.release_nodes = self.home if releases is None else np.asarray(releases).tolist()
@@ -593,7 +595,8 @@ class PythonCore(PythonActions):
     def view(self, node: int) -> PythonView:
         """Return the view of `node`."""
         if node not in self.views:
-            self.views[node] = PythonView(self, node, None if self.slots is None else self.slots(node))
+            plugs = (None if plug is None else plug(node) for plug in (self.slots, self.jobs))
+            self.views[node] = PythonView(self, node, *plugs)
         return self.views[node]
 
     def call(self, node: int, handler: str, *arguments: Any) -> None:

@@ -23,10 +23,10 @@ class PythonView:
     the arguments of a node to the declared types, and passes them to the core.
     """
 
-    __slots__ = ("_core", "_neighbours", "_node", "_slots")
+    __slots__ = ("_core", "_neighbours", "_node", "jobs", "slots")
 
-    def __init__(self, core: PythonActions, node: int, slots: Any) -> None:
-        self._core, self._node, self._slots = core, node, slots
+    def __init__(self, core: PythonActions, node: int, slots: Any, jobs: Any) -> None:
+        self._core, self._node, self.slots, self.jobs = core, node, slots, jobs
         self._neighbours: tuple[int, ...] | None = None
 
     def __repr__(self) -> str:
@@ -47,11 +47,6 @@ class PythonView:
     def node(self) -> int:
         """The number of this node."""
         return self._node
-
-    @property
-    def slots(self) -> Any:
-        """The slot schedule of this machine, where the scheduler has rigid jobs."""
-        return self._slots
 
     @property
     def machine(self) -> int:
