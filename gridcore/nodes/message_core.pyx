@@ -118,8 +118,8 @@ cdef class NodeCore(NodeEvents):
         Callable, (ns, number of a kind, uint8[k, width] records), for all sent messages; or None.
     at_once
         Whether messages leave at once, in the order in which handlers send them.
-    slots, jobs
-        Callables, node -> its `View.slots` and `View.jobs`; or None.
+    slots, jobs, environment
+        Callables, node -> its `View.slots`, `View.jobs` and `View.environment`; or None.
     board
         The board on which nodes publish numbers; or None.
     report_endless
@@ -145,8 +145,8 @@ cdef class NodeCore(NodeEvents):
                   record_decision: Callable[..., None] | None, convert: Callable[..., Any], error_type: type[Exception],
                   compiled_form=None, observe: Callable[[int, int, NDArray[np.uint8]], None] | None = None,
                   bint at_once=False, home: ArrayLike | None = None, releases: ArrayLike | None = None, str until="done",
-                  slots: Callable[[int], Any] | None = None,
-                  jobs: Callable[[int], Any] | None = None, Board board=None,
+                  slots: Callable[[int], Any] | None = None, jobs: Callable[[int], Any] | None = None,
+                  environment: Callable[[int], Any] | None = None, Board board=None,
                   report_endless: Callable[..., Exception], Py_ssize_t only_node=-1):
         cdef Py_ssize_t k
         if links is None or queues is None:
@@ -164,7 +164,7 @@ cdef class NodeCore(NodeEvents):
         self.release_nodes = self.home if releases is None else indices(releases, "releases", 0, self.nodes)
         self._make_roles(list(roles))
         self.views, self.streams = [None] * self.nodes, [None] * self.nodes
-        self.payloads, self.slots, self.jobs = Payloads(), slots, jobs
+        self.payloads, self.slots, self.jobs, self.environment = Payloads(), slots, jobs, environment
         self.board = board
         cdef Py_ssize_t entries = queues.n_applications if board is not None and board.is_per_application else self.nodes
         if board is not None and board.nodes != entries:

@@ -28,7 +28,7 @@ cdef class NodeActions:
     cdef object convert, error_type, add_note, record_decision  # `NodeCore` describes attributes without a comment
     cdef object compiled_form
     cdef object slots
-    cdef object jobs
+    cdef object jobs, environment
     # messages
     cdef Py_ssize_t n_kinds
     cdef list kinds                     # by their numbers

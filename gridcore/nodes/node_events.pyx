@@ -222,8 +222,7 @@ cdef class NodeEvents(NodeActions):
     cdef object _view(self, Py_ssize_t node):
         view = (<list> self.views)[node]
         if view is None:
-            view = new_view(self, <int> node, None if self.slots is None else self.slots(node),
-                            None if self.jobs is None else self.jobs(node))
+            view = new_view(self, <int> node)
             self.views[node] = view
         return view
 

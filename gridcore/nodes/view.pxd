@@ -2,4 +2,4 @@
 
 from gridcore.nodes.node_actions cimport NodeActions
 
-cdef object new_view(NodeActions core, int node, slots, jobs)
+cdef object new_view(NodeActions core, int node)

@@ -132,6 +132,7 @@ cdef class View:
     cdef readonly int node              #: The number of this node.
     cdef readonly object slots          #: The slot schedule of this machine, where the scheduler has one.
     cdef readonly object jobs           #: What this node knows of rigid jobs and does with them.
+    cdef readonly object environment    #: What the environment of the model gives to this node.
     cdef object _neighbours
     cdef dict timer_of                  # name -> kind, of the timers that this node may set
     cdef BoardView _board
@@ -680,8 +681,10 @@ cdef class View:
             "machine": machine, "task": task, "tasks": tasks, "among": among, "saw": saw, "limit": limit, "age": age})
 
 
-cdef object new_view(NodeActions core, int node, slots, jobs):
+cdef object new_view(NodeActions core, int node):
     """Return the view through which `node` calls `core`."""
     cdef View view = View.__new__(View)
-    view.core, view.node, view.slots, view.jobs, view.timer_of = core, node, slots, jobs, core._timer_of(node)
+    view.core, view.node, view.timer_of = core, node, core._timer_of(node)
+    view.slots, view.jobs, view.environment = [None if make is None else make(node)
+                                               for make in (core.slots, core.jobs, core.environment)]
     return view

@@ -14,7 +14,7 @@ from gridcore.dgs.state import claimed
 from gridsim.emulation.part import Part
 from gridsim.emulation.wire import Fact
 from gridsim.errors import ScenarioError
-from gridsim.schedulers.dgs.interpreted import Interpreted as DgsNodes
+from gridsim.schedulers.dgs.environment import DgsEnvironment
 from gridsim.schedulers.fair_tree.interpreted import TreeNodes
 from gridsim.schedulers.fair_tree.members import TreeMembers
 from gridsim.schedulers.rjss.program import Programs
@@ -24,6 +24,7 @@ from gridsim.schedulers.wqr.interpreted import Interpreted as WorkQueue
 from gridsim.schedulers.wqr.node import Worker
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.nodes.adapter import Adapter
+from gridsim.scheduling.nodes.rigid_jobs import RigidAdapter
 from gridsim.scheduling.nodes.slots import MachineSlots
 
 
@@ -43,16 +44,16 @@ def check(part: Part) -> None:
         raise ScenarioError("kill needs a scenario with faults, which say when")
     if part.setup.kill and type(policy) is not Adapter:
         raise ScenarioError(f"kill must not be given for {name}, whose nodes share what one process keeps")
-    if faults and isinstance(policy, (DgsNodes, TreeNodes)):
+    if faults and isinstance(policy, (RigidAdapter, TreeNodes)):
         raise ScenarioError(f"faults must be absent to emulate {name}: its repair is not a node program")
-    if part.scheduler.rigid and not isinstance(policy, DgsNodes):
+    if part.scheduler.rigid and not isinstance(policy.environment, DgsEnvironment):
         raise ScenarioError(f"{name} does not support emulation: its nodes share what is known of jobs")
     if isinstance(policy, TreeMembers):
         raise ScenarioError(f"{name}.maintenance must be 'ideal' in an emulation, got 'messages'")
     if isinstance(policy, MasterPolicy) and policy.planning and policy.parameters.branching:
         raise ScenarioError(f"{name}.branching must be 0 in an emulation, whose processes share no plan")
     _check_home_nodes(part)
-    own_queues = not isinstance(policy, (DgsNodes, WorkQueue))
+    own_queues = not isinstance(policy, (RigidAdapter, WorkQueue))
     if part.setup.spin and not own_queues:
         raise ScenarioError(f"work must be 'sleep' for {name}, whose nodes have no task queues")
 
@@ -77,7 +78,7 @@ def is_over(part: Part, told: dict[int, list[int]]) -> bool:
         return bool(len(policy.notes.rows["jobs"]) == len(policy.jobs.work))
     if isinstance(policy, WorkQueue):
         return bool(policy.left == 0)
-    if isinstance(policy, DgsNodes):
+    if isinstance(policy, RigidAdapter):
         return bool(sum(map(sum, told.values())) == len(policy.records))
     return bool(policy.queues.tasks_done == part.core.total)
 
@@ -85,7 +86,7 @@ def is_over(part: Part, told: dict[int, list[int]]) -> bool:
 def begin(part: Part) -> None:
     """Prepare the policy of a process that runs nodes."""
     policy: Any = part.policy
-    if isinstance(policy, DgsNodes):
+    if isinstance(policy, RigidAdapter):
         _begin_dgs(part, policy)
     elif not isinstance(policy, TreeNodes):
         task_lost = policy.task_lost
@@ -104,23 +105,26 @@ def collect(part: Part) -> dict[str, Any]:
     policy: Any = part.policy
     if isinstance(policy, WorkQueue):
         _end_copies(part)
-    if not isinstance(policy, DgsNodes):
+    if not isinstance(policy, RigidAdapter):
         return {}
-    runs, overlay, home = policy.runs, policy.overlay, part.core.process_of
-    columns = ("phase", "resubmitted", "searches", "conflicts", "late")
+    environment: Any = policy.environment
+    runs, overlay, home = policy.runs, environment.overlay, part.core.process_of
+    columns = ("phase", "resubmitted", "searches", "conflicts", "late", "reached")
     return {
         "jobs": [
-            [job.number, *(int(getattr(job, name)) for name in columns)]
+            [
+                job.number,
+                home[job.submitter] == part.number,
+                *(int(getattr(job, name)) for name in columns),
+            ]
             for job in policy.records
-            if home[job.submitter] == part.number
         ],
         "runs": {name: getattr(runs, name).tolist() for name in _RUNS},
         "apart": runs.distances.tolist(),
         "extended": runs.extended,
         "displaced": runs.displaced,
         "rows": [[int(value) for value in row] for row in runs.rows],
-        "reached": policy.reached.tolist(),
-        "why": policy.why,
+        "rejected": policy.rejected,
         **{name: getattr(overlay, name).tolist() for name in ("received", "counts", "changes")},
     }
 
@@ -157,13 +161,16 @@ def finish(part: Part, noted: dict[str, list[tuple[int, int]]]) -> None:
 def merge(part: Part, found: dict[str, Any]) -> None:
     """Add what `collect` has returned in one process to the policy of the coordinator."""
     policy: Any = part.policy
-    if not isinstance(policy, DgsNodes):
+    if not isinstance(policy, RigidAdapter):
         return
-    runs, overlay = policy.runs, policy.overlay
-    for number, phase, resubmitted, searches, conflicts, late in found["jobs"]:
+    environment: Any = policy.environment
+    runs, overlay = policy.runs, environment.overlay
+    for number, is_home, phase, resubmitted, searches, conflicts, late, reached in found["jobs"]:
         job = policy.records[number]
-        job.phase, job.resubmitted, job.searches = phase, resubmitted, searches
-        job.conflicts, job.late = conflicts, late
+        job.reached = max(job.reached, reached)
+        if is_home:
+            job.phase, job.resubmitted, job.searches = phase, resubmitted, searches
+            job.conflicts, job.late = conflicts, late
     for name in _RUNS:
         mine, others = getattr(runs, name), np.array(found["runs"][name], np.int64)
         if name in ("first_start", "end", "done"):
@@ -174,9 +181,8 @@ def merge(part: Part, found: dict[str, Any]) -> None:
     runs.rows += [tuple(row) for row in found["rows"]]
     runs.extended += found["extended"]
     runs.displaced += found["displaced"]
-    np.maximum(policy.reached, np.array(found["reached"]), out=policy.reached)
-    for why, count in found["why"].items():
-        policy.why[why] += count
+    for reason, count in found["rejected"].items():
+        policy.rejected[reason] += count
     overlay.received += np.array(found["received"])
     overlay.changes += np.array(found["changes"])
     overlay.counts[:4] += np.array(found["counts"])[:4]  # shuffles are the same in all processes
@@ -243,13 +249,16 @@ class _Remote:
     def __init__(self, part: Part, node: int) -> None:
         self.part, self.node = part, node
 
-    def on_over(self, view: Any, job: int, attempt: int, start: int) -> None:
+    def on_job_end(self, view: Any, application: Any) -> None:
         """See `gridsim.schedulers.dgs.node.DgsNode`."""
-        self.part.share(Fact("over", [self.node, job, attempt, start]))
+        self._share("over", view.jobs[application.number], 0)
 
-    def on_outlived(self, view: Any, job: int, attempt: int, start: int, end: int) -> None:
+    def on_job_outlives(self, view: Any, application: Any, instant: int) -> None:
         """See `gridsim.schedulers.dgs.node.DgsNode`."""
-        self.part.share(Fact("outlived", [self.node, job, attempt, start, end]))
+        self._share("outlived", view.jobs[application.number], instant)
+
+    def _share(self, name: str, job: Any, instant: int) -> None:
+        self.part.share(Fact(name, [self.node, job.number, job.attempt, job.start, instant]))
 
 
 class _SharedSlots(MachineSlots):
@@ -280,10 +289,10 @@ class _SharedSlots(MachineSlots):
 
 
 def _begin_dgs(part: Part, policy: Any) -> None:
-    core, schedules = part.core, policy.schedules
+    core, schedules = part.core, policy.environment.schedules
 
     def slots(node: int) -> MachineSlots:
-        made = _SharedSlots(schedules, node, lambda: part.engine.now, policy._stop)
+        made = _SharedSlots(schedules, node, lambda: part.engine.now, policy.stop)
         made.part = part
         return made
 
@@ -298,26 +307,30 @@ def _begin_dgs(part: Part, policy: Any) -> None:
     def extend(machine: int, application: int, attempt: int, start: int, end: int) -> None:
         schedules.extend(machine, start, end, claimed(application, attempt), part.engine.clock())
 
-    def outlived(node: int, job: int, attempt: int, start: int, end: int) -> None:
+    def hear(handler: str, node: int, job: int, attempt: int, start: int, *instant: int) -> None:
         if core.is_local[node]:
-            core.programs[node].on_outlived(core.view_of(node, job), job, attempt, start, end)
+            record = policy.records[job]
+            record.attempt, record.start = attempt, start
+            policy.call(handler, node, job, policy.application(job), *instant)
 
-    def over(node: int, job: int, attempt: int, start: int) -> None:
-        if core.is_local[node]:
-            core.programs[node].on_over(core.view_of(node, job), job, attempt, start)
+    def outlived(node: int, job: int, attempt: int, start: int, instant: int) -> None:
+        hear("on_job_outlives", node, job, attempt, start, instant)
+
+    def over(node: int, job: int, attempt: int, start: int, _: int) -> None:
+        hear("on_job_end", node, job, attempt, start)
 
     def tell() -> None:
-        part.tell("over", policy.runs.completed, policy.given_up)
+        part.tell("over", policy.runs.completed, sum(policy.rejected.values()) + policy.cancelled)
 
     core.slots = slots
     if not part.is_alone:
-        policy.over = tell
+        policy.end_if_over = tell
     machines, jobs = core.queues.machines, len(core.submitter)
     core.learn |= {
         "reserve": (reserve, (machines, jobs, int, int, int)),
         "release": (release, (machines, jobs, int, int, int)),
         "extend": (extend, (machines, jobs, int, int, int)),
-        "over": (over, (core.nodes, jobs, int, int)),
+        "over": (over, (core.nodes, jobs, int, int, int)),
         "outlived": (outlived, (core.nodes, jobs, int, int, int)),
     }
     for node in range(core.nodes):

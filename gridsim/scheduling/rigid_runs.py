@@ -1,4 +1,4 @@
-"""The runs of rigid jobs on their machines: completed, interrupted and cancelled ones."""
+"""The runs of rigid jobs on their machines (completed, interrupted and cancelled ones), and their times."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from gridsim.engine.engine import Engine
+from gridsim.model.applications import Applications
 from gridsim.model.attributes import mean_distance
 from gridsim.scheduling.contract import SCHEDULE, Outcome, Run
 from gridsim.support.arrays import Integers
@@ -257,3 +259,31 @@ class Runs(Stateful):
             facts=counts,
             schedule=dict(zip(SCHEDULE, schedule, strict=True)),
         )
+
+
+def allowed_start_slots(
+    applications: Applications, lengths: Integers, slot: int
+) -> tuple[Integers, Integers]:
+    """Return the first and the last slot in which each job may start, int64[jobs] each.
+
+    The reservation of a job that starts in its last slot ends by its deadline.  If no start is allowed, the
+    last slot is less than the first one.  Without a deadline it is about 2**63 / slot.
+
+    Parameters
+    ----------
+    lengths
+        Duration of the reservation of each job, ns, int64[jobs].
+    slot
+        Duration of a slot, ns.
+    """
+    begin, end = (applications.instants(name) for name in ("not_before", "deadline"))
+    first = np.zeros(len(lengths), np.int64) if begin is None else -(-begin // slot)
+    last = (np.full(len(lengths), NEVER) if end is None else end - lengths) // slot
+    return first, last
+
+
+def set_cancellation_timers(engine: Engine, applications: Applications) -> None:
+    """Set a timer "call-off" for each job that its user will cancel."""
+    if (at := applications.instants("cancel_at")) is not None:
+        for job in np.flatnonzero(at < NEVER).tolist():
+            engine.at(int(at[job]), "call-off", job)

@@ -86,7 +86,7 @@ class ClaimingNode(NodeProgram):
             self.abort(view, job, list(job.taken))
             return
         view.decide("placed", job.number, tasks=job.tasks, saw=job.start / NS)
-        view.jobs.start(job)
+        view.jobs.start(job, job.start)
 
     def abort(self, view: View, job: Any, nodes: list[int]) -> None:
         """Cancel a job at `nodes`, and go on without this attempt."""

@@ -29,12 +29,11 @@ from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.schedulers.dgs.decisions import note_rows
 from gridsim.schedulers.dgs.failures import Failures
-from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Times, outcome
+from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Times, add_overlay
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.dgs.node import pause
-from gridsim.schedulers.rigid.times import set_cancellation_timers
 from gridsim.scheduling.contract import Outcome, Policy, Run
-from gridsim.scheduling.rigid_runs import Runs
+from gridsim.scheduling.rigid_runs import Runs, set_cancellation_timers
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 
@@ -62,7 +61,7 @@ class Compiled(Policy):
         self.overlay = Neighbourhood(run, parameters, times.latency)
         self.next_forget = 0
         #: How many jobs were rejected for each reason, see `DgsProtocol.read_outcomes`.
-        self.why = dict.fromkeys(("", "too_large", "too_late"), 0)
+        self.why = dict.fromkeys(("", *parameters.rejections_of(run)), 0)
         # one value for each job
         self.phase = np.zeros(count, np.int8)
         self.attempt, self.searches = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -276,7 +275,7 @@ class Compiled(Policy):
         self.flow.fail(failed)
 
     def hit(self, job: int, node: int, attempt: int) -> bool:
-        """See `gridsim.schedulers.dgs.failures.Grid`."""
+        """See `gridsim.schedulers.dgs.failures.FailingRun`."""
         phase = self.flow.lose_node(job, attempt)
         if phase == BROKEN:
             start, slot = self.flow.start_of(job), self.times.slot
@@ -286,16 +285,16 @@ class Compiled(Policy):
         return phase in (BROKEN, COMMITTING)
 
     def search_anew(self, job: int, attempt: int) -> None:
-        """See `gridsim.schedulers.dgs.failures.Grid`."""
+        """See `gridsim.schedulers.dgs.failures.FailingRun`."""
         self.flow.search_displaced(job, attempt, self.run.engine.now)
         self._heed()
 
     def start_again(self, job: int) -> None:
-        """See `gridsim.schedulers.dgs.failures.Grid`."""
+        """See `gridsim.schedulers.dgs.failures.FailingRun`."""
         self.runs.placed.pop(job, None)
         now, failed = self.run.engine.now, 0
         if self.run.decisions is not None and self.phase[job] == BROKEN:
-            failed = self.failures.since(now, self.flow.machines_of(job))
+            failed = self.failures.absences.since(now, self.flow.machines_of(job))
         self.flow.detect_failure(job, now, failed)
         self._heed()
 
@@ -314,11 +313,7 @@ class Compiled(Policy):
                 self.runs.record_completion(job, self.flow.machines_of(job))
             if job in self.runs.used:
                 self.runs.used[job].update(self.flow.machines_of(job).tolist())
-        return outcome(
-            self.runs,
-            self.overlay,
-            self.why["too_large"],
-            None if self.run.applications.deadline is None else self.why["too_late"],
+        outcome = self.runs.outcome(
             failed=(self.phase == FAILED).astype(np.int64),
             resubmitted=self.resubmitted,
             searches=self.searches,
@@ -326,3 +321,6 @@ class Compiled(Policy):
             late=self.late,
             reached=self.reached,
         )
+        outcome.facts |= {reason: count for reason, count in self.why.items() if reason}
+        add_overlay(outcome, self.overlay)
+        return outcome

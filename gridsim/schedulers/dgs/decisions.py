@@ -17,12 +17,10 @@ from gridcore.dgs.negotiations import COMMITTING, SEARCHING
 from gridcore.dgs.slots import SlotSchedules
 from gridcore.dgs.state import ACTIONS
 from gridsim.results.decisions import Decisions, DecisionTexts
-from gridsim.schedulers.dgs.failures import Failures
+from gridsim.schedulers.dgs.candidates import Candidates
+from gridsim.schedulers.dgs.failures import Absences
 from gridsim.schedulers.dgs.jobs import Times
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
-from gridsim.schedulers.dgs.node import Candidates, Job
-from gridsim.scheduling.nodes.program import View
-from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
 
 _START = "a start at", "s"
@@ -81,19 +79,19 @@ def note_rows(log: Decisions, rows: NDArray[Any], lost: int, pause: Callable[[in
     log.dropped += lost
 
 
-class Grid(Protocol):
+class DgsRun(Protocol):
     """What `DecisionLog` reads of all nodes of a run."""
 
     schedules: SlotSchedules
     overlay: Neighbourhood
-    failures: Failures
-    records: list[Job]
-    reached: Integers
+    absences: Absences
     times: Times
 
     @property
     def now(self) -> int: ...
-    def home(self, job: Job) -> View | None: ...
+    @property
+    def records(self) -> list[Any]: ...
+    def in_charge(self, job: Any) -> int: ...
 
 
 class DecisionLog:
@@ -109,17 +107,16 @@ class DecisionLog:
         The records to which decisions are added.
     """
 
-    def __init__(self, grid: Grid, log: Decisions) -> None:
+    def __init__(self, grid: DgsRun, log: Decisions) -> None:
         self.grid, self.log = grid, log
 
     def note(self, action: str, job: int, decider: int, **said: Any) -> None:
         """Record what `decider` decides on `job` now; see `gridsim.results.decisions.Decisions.note`."""
         self.log.record(action, time=self.grid.now, application=job, decider=decider, **said)
 
-    def of_home(self, action: str, job: Job, **said: Any) -> None:
+    def of_home(self, action: str, job: Any, **said: Any) -> None:
         """Record what the scheduling node of `job`, or the machine that acts for it, decides now."""
-        home = self.grid.home(job)
-        self.note(action, job.number, job.submitter if home is None else home.node, **said)
+        self.note(action, job.number, self.grid.in_charge(job), **said)
 
     def seconds(self, slots: int) -> float:
         """Return when a slot begins, s."""
@@ -137,11 +134,11 @@ class DecisionLog:
 
     # -- the scheduling node ------------------------------------------------------------------------------
 
-    def asks(self, job: Job, home: int, neighbour: int) -> None:
+    def asks(self, job: Any, home: int, neighbour: int) -> None:
         """Record that a scheduling node asks a neighbour to search."""
         self.note("asked", job.number, home, machine=neighbour, among=len(self.grid.overlay.known_to(home)))
 
-    def chooses(self, action: str, job: Job) -> None:
+    def chooses(self, action: str, job: Any) -> None:
         """Record that the first answer left is chosen (`action` ``"chose"``) or dropped (``"dropped"``).
 
         The true value is the first start, from that of the answer on, at which its machines really are free
@@ -161,59 +158,60 @@ class DecisionLog:
             age=self.age(job.looked[searcher].oldest),
         )
 
-    def waits(self, action: str, job: Job, until: int) -> None:
+    def waits(self, action: str, job: Any, until: int) -> None:
         """Record that the job waits until `until` ns."""
         self.of_home(action, job, saw=float(until) / NS, age=0.0)
 
-    def overdue(self, job: Job) -> None:
+    def overdue(self, job: Any) -> None:
         """Record that messages have not arrived in time, and how many."""
         self.of_home("overdue", job, saw=job.missing, true=job.missing, age=0.0)
 
-    def in_vain(self, action: str, job: Job, limit: int) -> None:
+    def in_vain(self, action: str, job: Any, limit: int) -> None:
         """Record how many searches in a row were in vain, and the `limit` for that number."""
         self.of_home(action, job, saw=job.in_vain, limit=limit, true=job.in_vain, age=0.0)
 
-    def too_large(self, job: Job) -> None:
+    def too_large(self, job: Any) -> None:
         """Record that `job` is rejected because no searcher reached enough machines."""
-        self.of_home("gave-up-too-large", job, saw=int(self.grid.reached[job.number]), limit=job.tasks)
+        self.of_home("gave-up-too-large", job, saw=int(job.reached), limit=job.tasks)
 
-    def too_late(self, job: Job, start: int) -> None:
+    def too_late(self, job: Any, start: int) -> None:
         """Record that `job` is rejected because its first possible `start` is too late for its deadline."""
         self.of_home("gave-up-too-late", job, saw=self.seconds(start), limit=self.seconds(job.latest))
 
-    def calls_off(self, job: Job, holding: int) -> None:
+    def calls_off(self, job: Any, holding: int) -> None:
         """Record that the user of `job` cancels it, and how many machines held slots for it."""
         self.of_home("called-off", job, tasks=holding, saw=holding)
 
-    def releases(self, job: Job) -> None:
+    def releases(self, job: Any) -> None:
         """Record that an allocation failed and its machines are released."""
         taken = len(job.taken)
         self.of_home("released", job, tasks=taken, saw=taken, limit=len(job.nodes))
 
-    def places(self, job: Job) -> None:
+    def places(self, job: Any) -> None:
         """Record that all machines have committed, and the start that they agreed on.
 
         If one of them has failed since then, nobody knows that yet, and the true value is NaN.
         """
         start = self.seconds(job.start)
-        self.of_home("placed", job, tasks=len(job.nodes), saw=start, true=np.nan if job.hit else start)
+        true = np.nan if job.has_lost_node else start
+        self.of_home("placed", job, tasks=len(job.nodes), saw=start, true=true)
 
-    def misses(self, job: Job) -> None:
+    def misses(self, job: Any) -> None:
         """Record that the failure of a machine of `job` is detected and its tasks are started again.
 
         The true value is how many of its machines have failed since that failure, including it.
         """
-        failures = self.grid.failures
-        failed = failures.since(self.grid.now, job.nodes)
+        absences = self.grid.absences
+        failed = absences.since(self.grid.now, job.nodes)
         self.of_home(
-            "missed", job, tasks=len(job.nodes), saw=1, true=failed, age=float(failures.detection) / NS
+            "missed", job, tasks=len(job.nodes), saw=1, true=failed, age=float(absences.detection) / NS
         )
 
-    def moves(self, job: Job) -> None:
+    def moves(self, job: Any) -> None:
         """Record that a machine has displaced `job`, whose tasks are started again."""
         self.of_home("displaced", job, tasks=len(job.nodes), saw=1)
 
-    def _awaited(self, job: Job, search: int) -> bool:
+    def _awaited(self, job: Any, search: int) -> bool:
         """Return whether the scheduling node still has a use for answers of this search."""
         return job.searches == search and job.phase in (SEARCHING, COMMITTING)
 

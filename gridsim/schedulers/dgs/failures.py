@@ -8,7 +8,7 @@ that is up acts for it.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -24,8 +24,50 @@ from gridsim.support.clock import nanoseconds
 from gridsim.support.state import Stateful
 
 
-class Grid(Protocol):
-    """What `Failures` needs of a run, whatever form the nodes have."""
+class Absences(Stateful):
+    """When machines failed last, and what the overlay learns of that.
+
+    Attributes
+    ----------
+    last
+        int64[machines], ns when each machine failed last; -1 for never.
+    """
+
+    STATE: ClassVar[tuple[str, ...]] = ("last",)
+
+    def __init__(self, run: Run, parameters: Any, overlay: Neighbourhood) -> None:
+        self.run, self.engine, self.overlay = run, run.engine, overlay
+        self.last = np.full(len(run.speeds), -1, np.int64)
+        self.detection = nanoseconds(parameters.detection)
+        self.engine.on("absent", self.detect, priority=FAULT_PRIORITY + 1, phase=TIMER)
+
+    def on_faults(self, failed: Integers, recovered: Integers) -> None:
+        """Let machines leave the overlay, which their neighbours detect later, and join it."""
+        now = self.engine.now
+        self.last[failed] = now
+        self.overlay.leave(failed)
+        returned = recovered[self.run.up[recovered]]
+        self.overlay.join(returned)
+        self.overlay.push(returned)
+        for node in failed.tolist():
+            self.engine.at(now + self.detection, "absent", node)
+
+    def since(self, now: int, nodes: Any) -> int:
+        """Return how many of `nodes` have failed since the failure that is detected now."""
+        return int((self.last[nodes] >= now - self.detection).sum())
+
+    def detect(self, nodes: list[int]) -> None:
+        """Mark machines as failed for their neighbours, now that this is detected.
+
+        A machine that has recovered is not marked; nor is one that has failed again, which is detected later.
+        """
+        for node in nodes:
+            if not self.run.up[node] and self.last[node] + self.detection == self.engine.now:
+                self.overlay.away[node] = True
+
+
+class FailingRun(Protocol):
+    """What `Failures` needs of a run of the compiled protocol."""
 
     parameters: Any
     run: Run
@@ -48,44 +90,34 @@ class Grid(Protocol):
 
 
 class Failures(Stateful):
-    """The part of a run that only failures need: what they destroy, and when that is detected.
+    """What the compiled protocol needs of failures: what they destroy, and when that is detected.
 
     Attributes
     ----------
-    last
-        int64[machines], ns when each machine failed last; -1 for never.
     missed_at
         Job that has lost a machine -> ns at which that is detected.  Of several attempts that lost one, the
         newest counts.
     """
 
-    STATE = ("last", "missed_at")
+    STATE = ("absences", "missed_at")
 
-    def __init__(self, grid: Grid) -> None:
+    def __init__(self, grid: FailingRun) -> None:
         self.of = grid
         self.engine = grid.run.engine
-        self.last = np.full(len(grid.run.speeds), -1, np.int64)
+        self.absences = Absences(grid.run, grid.parameters, grid.overlay)
         self.missed_at: dict[int, int] = {}
-        self.detection = nanoseconds(grid.parameters.detection)
-        self.engine.on("absent", self.absent, priority=FAULT_PRIORITY + 1, phase=TIMER)
+        self.detection = self.absences.detection
         self.engine.on("unheard", self.unheard, priority=FAULT_PRIORITY + 3, phase=TIMER)
         self.engine.on("broken", self.broken, priority=FAULT_PRIORITY + 2, phase=TIMER)
 
     def on_faults(self, failed: Integers, back: Integers) -> None:
         """Handle machines that fail and recover now; see `gridsim.scheduling.contract.Policy`."""
         now, of = self.engine.now, self.of
-        self.last[failed] = now
-        columns = of.schedules.lose(failed, now // of.times.slot, now)
-        nodes, claims, *_ = columns
+        nodes, claims, *_ = of.schedules.lose(failed, now // of.times.slot, now)
         jobs, attempts = claimant(claims)
         for node, job, attempt in zip(nodes.tolist(), jobs.tolist(), attempts.tolist(), strict=True):
             self.task_lost(job, node, attempt)
-        of.overlay.leave(failed)
-        returned = back[of.run.up[back]]
-        of.overlay.join(returned)
-        of.overlay.push(returned)
-        for node in failed.tolist():
-            self.engine.at(now + self.detection, "absent", node)
+        self.absences.on_faults(failed, back)
 
     def task_lost(self, job: int, node: int, attempt: int) -> None:
         """Handle the failure of `node`, which had reserved slots in this attempt to place a job."""
@@ -107,19 +139,6 @@ class Failures(Stateful):
         jobs, attempts = claimant(np.array(claims, np.int64))
         for job, attempt in zip(jobs.tolist(), attempts.tolist(), strict=True):
             self.of.search_anew(job, attempt)
-
-    def since(self, now: int, nodes: Any) -> int:
-        """Return how many of `nodes` have failed since the failure that is detected now."""
-        return int((self.last[nodes] >= now - self.detection).sum())
-
-    def absent(self, nodes: list[int]) -> None:
-        """Mark machines as failed for their neighbours, now that this is detected.
-
-        A machine that has recovered is not marked; nor is one that has failed again, which is detected later.
-        """
-        for node in nodes:
-            if not self.of.run.up[node] and self.last[node] + self.detection == self.engine.now:
-                self.of.overlay.away[node] = True
 
     def broken(self, jobs: list[int]) -> None:
         """Let scheduling nodes start jobs again that are now known to have lost a machine."""

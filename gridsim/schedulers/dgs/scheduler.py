@@ -15,13 +15,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
+import numpy as np
+
+from gridcore.dgs.negotiations import COMMITTING, SEARCHING, WAITING
+from gridsim.errors import ScenarioError
 from gridsim.model.applications import JOB_TIMES, JobTime
 from gridsim.results.decisions import DecisionTexts
-from gridsim.schedulers.dgs.acap import Acap
+from gridsim.schedulers.dgs.acap import AcapNode
 from gridsim.schedulers.dgs.compiled import Compiled
 from gridsim.schedulers.dgs.decisions import WORDS
-from gridsim.schedulers.dgs.interpreted import Interpreted
-from gridsim.scheduling.contract import DecisionVerb, Foreseen, NodeForm, Policy, Run, Scheduler
+from gridsim.schedulers.dgs.environment import DgsEnvironment
+from gridsim.schedulers.dgs.jobs import Times
+from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
+from gridsim.schedulers.dgs.node import MESSAGES, DgsNode, DgsRecord
+from gridsim.schedulers.dgs.proximity import Proximity
+from gridsim.scheduling.contract import DecisionVerb, Foreseen, NodeForm, Policy, Run
+from gridsim.scheduling.nodes.program import Message
+from gridsim.scheduling.nodes.rigid_jobs import JobTimer, RigidNodeScheduler
+from gridsim.scheduling.nodes.roles import Role
+from gridsim.support.arrays import Integers
 from gridsim.support.parameters import Limits
 
 #: The longest time, s (three years): many slots and polls are added up in int64 nanoseconds.
@@ -29,7 +41,7 @@ _LONGEST = 1e8
 _Time = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")]
 
 
-class DgsAsap(Scheduler, frozen=True, kw_only=True):
+class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
     """DGS_ASAP (Vasilakos, Sacha and Pierre): decentralized co-allocation of rigid jobs over an overlay.
 
     Parameters
@@ -80,12 +92,9 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "dgs-asap"
-    decentralized: ClassVar[bool] = True
-    rigid: ClassVar[bool] = True
     constraints: ClassVar[bool] = True
     job_times: ClassVar[tuple[JobTime, ...]] = JOB_TIMES
     may_reject: ClassVar[bool] = True  # searches may reach too few machines
-    speeds_known: ClassVar[bool] = True  # all speeds are equal
     numbers_known: ClassVar[bool] = True  # draws of a search depend on the number of its job
     decision_words: ClassVar[DecisionTexts] = WORDS
     decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {
@@ -94,6 +103,16 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
         "displaced": "mentions",
     }
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
+    roles: ClassVar[Mapping[str, Role]] = {"machine": Role(DgsNode)}
+    messages: ClassVar[dict[str, Message]] = MESSAGES
+    record = DgsRecord
+    job_timers: ClassVar[Mapping[str, JobTimer]] = {
+        "retry": JobTimer((WAITING,)),
+        "overdue": JobTimer((SEARCHING, COMMITTING)),
+    }
+    acts_for_failed_nodes = True
+    columns = ("searches", "conflicts", "late", "reached")
+    rejections = ("too_large", "too_late")
 
     forward: Annotated[int, Limits(low=1, high=2**15)] = 5
     degree: Annotated[int, Limits(low=1, high=2**15)] = 20
@@ -130,8 +149,35 @@ class DgsAsap(Scheduler, frozen=True, kw_only=True):
         The compiled protocol is the default.  Someone may watch the messages of a run with a limit of
         cohorts, which the compiled protocol does not show.
         """
-        interpreted = run.nodes == "interpreted" or not (run.nodes or run.engine.whole_cohorts)
-        return Interpreted(self, run) if interpreted else Compiled(self, run)
+        is_compiled = run.nodes == "compiled" or (run.nodes is None and run.engine.whole_cohorts)
+        return Compiled(self, run) if is_compiled else self.start_nodes(run)
+
+    def new_records(self, run: Run, lengths: Integers) -> list[DgsRecord]:
+        """Return the records of all jobs."""
+        times, jobs = Times(self, run), run.applications
+        group = np.full(len(jobs), -1) if jobs.group is None else jobs.group
+        columns = jobs.submitter, jobs.tasks, times.length, group, times.earliest, times.latest
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [DgsRecord(number, *row) for number, row in enumerate(rows)]
+
+    def rejections_of(self, run: Run) -> tuple[str, ...]:
+        """Return the reasons for rejections; without deadlines no job is too late."""
+        return self.rejections if run.applications.deadline is not None else ("too_large",)
+
+    def messages_of(self, run: Run) -> Mapping[str, Message]:
+        """Return the kinds of messages; jobs that do not outlive their reservations displace none."""
+        if Times(self, run).outlived:
+            return self.messages
+        return {name: kind for name, kind in self.messages.items() if name != "displaced"}
+
+    def make_overlay(self, run: Run, latency: int) -> Neighbourhood:
+        """Make the overlay of the nodes; messages take `latency` ns."""
+        return Neighbourhood(run, self, latency)
+
+    def make_environment(self, run: Run) -> DgsEnvironment:
+        """Make the schedules and the overlay of a run."""
+        times = Times(self, run)
+        return DgsEnvironment(self, run, times, self.make_overlay(run, times.latency))
 
 
 class DgsAcap(DgsAsap, frozen=True, kw_only=True):
@@ -156,9 +202,19 @@ class DgsAcap(DgsAsap, frozen=True, kw_only=True):
     name: ClassVar[str] = "dgs-acap"
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
 
+    roles = {"machine": Role(AcapNode)}
+
     near: Annotated[int, Limits(low=1, high=2**15)] = 20
     tolerance: Annotated[float, Limits(low=0, high=_LONGEST, unit="s")] = 0.0
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return Acap(self, run)
+        return self.start_nodes(run)
+
+    def make_overlay(self, run: Run, latency: int) -> Proximity:
+        """Make both overlays of the nodes.  Raises ScenarioError if machines have no places."""
+        if run.attributes is None or run.attributes.places is None:
+            raise ScenarioError(
+                f"platform.attributes must give machines places (side, or x and y) for {self.name}, got none"
+            )
+        return Proximity(run, self, latency, run.attributes.places)

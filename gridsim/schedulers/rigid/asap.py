@@ -15,9 +15,8 @@ from gridcore.dgs.slots import SlotSchedules
 from gridsim.engine.engine import TIMER
 from gridsim.model.applications import JOB_TIMES, JobTime, run_and_reserved_times
 from gridsim.results.decisions import DecisionTexts
-from gridsim.schedulers.rigid.times import allowed_start_slots, set_cancellation_timers
 from gridsim.scheduling.contract import Foreseen, Outcome, Policy, Run, Scheduler
-from gridsim.scheduling.rigid_runs import Runs
+from gridsim.scheduling.rigid_runs import Runs, allowed_start_slots, set_cancellation_timers
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.parameters import Limits

@@ -33,6 +33,7 @@ from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Polic
 from gridsim.scheduling.nodes.attributes import instance_attributes
 from gridsim.scheduling.nodes.compiled import CompiledPrograms, compile_programs
 from gridsim.scheduling.nodes.declarations import Declarations
+from gridsim.scheduling.nodes.environment import Environment
 from gridsim.scheduling.nodes.ground_truth import Decider
 from gridsim.scheduling.nodes.handler_errors import (
     class_text,
@@ -65,7 +66,7 @@ from gridsim.scheduling.queues import moved_bytes
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.parameters import Limits
-from gridsim.support.state import check_names
+from gridsim.support.state import check_names, set_attribute
 from gridsim.support.warning_scope import warn
 
 __all__ = [
@@ -92,7 +93,6 @@ class ProgramScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
     """
 
     decentralized: ClassVar[bool] = True
-    policy: ClassVar[type[NodeProgram]]
 
     def __post_init__(self) -> None:
         self._check_classes()
@@ -100,7 +100,7 @@ class ProgramScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
 
     def program(self, node: int) -> NodeProgram:
         """Make the program of `node`, by default an object of ``policy``; not called with roles."""
-        return self.policy(self)
+        return role_classes(self)[""](self)
 
     @property
     def order(self) -> Literal["edf", "fifo"]:
@@ -169,6 +169,7 @@ class NodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
         ``on_...`` that is not a handler or has the wrong parameters.
     """
 
+    policy: ClassVar[type[NodeProgram]]
     unequal: ClassVar[bool] = True
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted", "compiled")
 
@@ -221,13 +222,14 @@ class Adapter(CorePolicy):
 
     #: The argument `until` of `NodeCore`: ``"done"`` ends the run when all tasks are completed.
     until = "done"
-    #: Function that returns the slot schedule of a node's machine (`View.slots`); None without slots.
-    slots: Callable[[int], Any] | None = None
     #: Function that returns what a node knows of rigid jobs (`View.jobs`); None without rigid jobs.
     node_jobs: Callable[[int], Any] | None = None
+    #: What the model does from outside its nodes; None if nothing.
+    environment: Environment | None = None
 
     def __init__(self, parameters: Any, run: Run) -> None:
         self.parameters, self.run = parameters, run
+        self.environment = parameters.make_environment(run)
         bags, engine, network = run.applications, run.engine, run.network
         self.compiled = self._compile()
         self.roles = nodes_of_roles(parameters, len(run.speeds))
@@ -264,7 +266,7 @@ class Adapter(CorePolicy):
         self.notes = Notes(parameters.tables)
         self.decider = self.make_decider()
         self.lost: dict[int, dict[int, int]] = {}  # detection time -> application -> tasks
-        self.kinds = kinds_of(parameters.messages)
+        self.kinds = kinds_of(parameters.messages_of(run))
         for number, (name, kind) in enumerate(self.kinds.items()):
             kind.declare(network, name, priority=10 + number)
         network.open(layout.machine_of, layout.level_of, carried=True, application_of=self.application_of())
@@ -314,11 +316,14 @@ class Adapter(CorePolicy):
             home=layout.home,
             releases=layout.releases,
             until="" if parameters.to_the_end else self.until,
-            slots=self.slots,
+            slots=None if self.environment is None else self.environment.slots,
             jobs=self.node_jobs,
+            environment=None if self.environment is None else self.environment.of_node,
             board=parameters.make_board(self.up, len(bags), run.streams),
             report_endless=self._endless_error,
         )
+        if self.environment is not None:
+            self.environment.attach(self)
         engine.on("pause", self._pause, priority=10, phase=ACT)
         self.register_failure_timers()
         for number, (name, period) in enumerate(parameters.ticks.items()):
@@ -728,20 +733,26 @@ class Adapter(CorePolicy):
 
     def getstate(self) -> dict[str, Any]:
         """Return the state of the adapter and its nodes, whose attributes must be plain values."""
+        state = super().getstate()
+        if self.environment is not None:
+            state["environment"] = self.environment
         if isinstance(self.compiled, Handlers):
-            return {**super().getstate(), "nodes": dict(self.compiled.getstate())}
+            return {**state, "nodes": dict(self.compiled.getstate())}
         if isinstance(self.compiled, CompiledPrograms):
             states = {role: self._role_state(role) for role in self.compiled.by_role}
-            return {**super().getstate(), "nodes": states}
+            return {**state, "nodes": states}
         nodes = [
             {name: value for name, value in instance_attributes(node).items() if name != "parameters"}
             for node in self.nodes
         ]
-        return {**super().getstate(), "nodes": nodes}
+        return {**state, "nodes": nodes}
 
     def setstate(self, state: dict[str, Any]) -> None:
         """Continue from a state that `getstate` returned."""
-        check_names(self, state, (*(self.STATE or ()), "nodes"))
+        environment = () if self.environment is None else ("environment",)
+        check_names(self, state, (*(self.STATE or ()), "nodes", *environment))
+        if environment:
+            set_attribute(self, "environment", state.pop("environment"))
         if isinstance(self.compiled, Handlers):
             self.compiled.setstate(state.pop("nodes"))
         elif self.compiled is not None:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from gridcore.nodes.board import Board
 from gridcore.nodes.handlers import Handlers
 from gridsim.results.decisions import DecisionTexts
-from gridsim.scheduling.contract import NodeForm
+from gridsim.scheduling.contract import NodeForm, Run
+from gridsim.scheduling.nodes.environment import Environment
 from gridsim.scheduling.nodes.ground_truth import TruthOf
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import Message
@@ -48,6 +49,14 @@ class Declarations:
     def adapter_handlers(self) -> Mapping[str, tuple[str, ...]]:
         """Handlers that the adapter calls itself -> their parameters after ``self``."""
         return {}
+
+    def messages_of(self, run: Run) -> Mapping[str, Message]:
+        """Return those of the messages that nodes may send in a run."""
+        return self.messages
+
+    def make_environment(self, run: Run) -> Environment | None:
+        """Return what the model does from outside its nodes in a run; None if nothing."""
+        return None
 
     def layout(self, machines: int) -> Layout:
         """Return the machine of each node: that of the roles, or by default one node on each machine."""

@@ -247,7 +247,7 @@ def check_class_variables(scheduler: Any) -> None:
 
 def _check_roles(path: str, scheduler: Any, policy: Any) -> None:
     roles = scheduler.roles
-    if policy is not None:
+    if isinstance(policy, type):
         raise ScenarioError(f"{path} must have policy or roles, got both")
     if not isinstance(roles, Mapping):
         raise ScenarioError(f"{path}.roles must be a dict, got {short_repr(roles)}")

@@ -106,6 +106,7 @@ class PythonCore(PythonActions):
         until: str = "done",
         slots: Callable[[int], Any] | None = None,
         jobs: Callable[[int], Any] | None = None,
+        environment: Callable[[int], Any] | None = None,
         board: Board | None = None,
         report_endless: Callable[..., Exception],
         only_node: int = -1,
@@ -130,7 +131,7 @@ class PythonCore(PythonActions):
             only_node=only_node,
         )
         self.programs, self.up, self.report_lost = programs, up, report_lost
-        self.slots, self.jobs = slots, jobs
+        self.slots, self.jobs, self.environment = slots, jobs, environment
         self.release, self.submitter, self.tasks = release.tolist(), submitter.tolist(), tasks.tolist()
         self.home = list(range(queues.machines)) if home is None else np.asarray(home).tolist()
         self.release_nodes = self.home if releases is None else np.asarray(releases).tolist()
@@ -595,8 +596,7 @@ class PythonCore(PythonActions):
     def view(self, node: int) -> PythonView:
         """Return the view of `node`."""
         if node not in self.views:
-            plugs = (None if plug is None else plug(node) for plug in (self.slots, self.jobs))
-            self.views[node] = PythonView(self, node, *plugs)
+            self.views[node] = PythonView(self, node)
         return self.views[node]
 
     def call(self, node: int, handler: str, *arguments: Any) -> None:

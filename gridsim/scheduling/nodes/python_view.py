@@ -23,10 +23,14 @@ class PythonView:
     the arguments of a node to the declared types, and passes them to the core.
     """
 
-    __slots__ = ("_core", "_neighbours", "_node", "jobs", "slots")
+    __slots__ = ("_core", "_neighbours", "_node", "environment", "jobs", "slots")
 
-    def __init__(self, core: PythonActions, node: int, slots: Any, jobs: Any) -> None:
-        self._core, self._node, self.slots, self.jobs = core, node, slots, jobs
+    def __init__(self, core: Any, node: int) -> None:
+        self._core: PythonActions = core
+        self._node = node
+        self.slots, self.jobs, self.environment = (
+            None if make is None else make(node) for make in (core.slots, core.jobs, core.environment)
+        )
         self._neighbours: tuple[int, ...] | None = None
 
     def __repr__(self) -> str:

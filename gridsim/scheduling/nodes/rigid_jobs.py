@@ -11,14 +11,15 @@ and the next node in charge has it.  So do the timers of jobs, which fire at the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from gridcore.dgs.negotiations import BROKEN, COMMITTING, DONE, FAILED, NEW, PLACED
+from gridcore.dgs.negotiations import BROKEN, CANCELLED, COMMITTING, DONE, FAILED, NEW, PLACED
+from gridcore.dgs.state import claimant, claimed
 from gridsim.engine.engine import TIMER
 from gridsim.engine.transport import MAX_TRANSFER_TIME
 from gridsim.errors import SchedulerError
@@ -26,9 +27,9 @@ from gridsim.model.applications import run_and_reserved_times
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run
 from gridsim.scheduling.nodes.adapter import Adapter, ProgramScheduler
 from gridsim.scheduling.nodes.timers import handler_name
-from gridsim.scheduling.rigid_runs import Runs
+from gridsim.scheduling.rigid_runs import Runs, set_cancellation_timers
 from gridsim.support.arrays import Integers
-from gridsim.support.clock import NS, nanoseconds
+from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.state import check_names
 
 
@@ -75,19 +76,23 @@ class JobTimer(NamedTuple):
     phases
         The phases of a job in which it counts; else it does not fire.
     pause
-        The parameter of the scheduler that says after how long (s) it fires again if no machine is up.
+        The parameter of the scheduler that says after how long (s) it fires again if no machine is up; not
+        used if the scheduler has ``acts_for_failed_nodes``.
     """
 
     phases: tuple[int, ...]
-    pause: str
+    pause: str = ""
 
 
 class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     """Base class of schedulers of rigid jobs that are written as the program of one node.
 
     Besides the handlers of `NodeProgram`, the programs have ``on_job_end(view, application)``, called on each
-    machine of a job that has ended there, ``on_job_lost(view, job)``, called on the node in charge of a job
-    that has lost a machine, and those of `job_timers`.
+    machine of a job that has ended there; ``on_job_outlives(view, application, instant)``, called there if
+    the job outlives its reservation, which the handler extends to `instant` (ns); those of the node in
+    charge of a job, ``on_job_lost(view, job)``, after it has lost a machine,
+    ``on_job_displaced(view, job, attempt)``, some time after another job has displaced it on a machine, and
+    ``on_job_cancelled(view, job)``, if its user cancels it; and those of `job_timers`.
 
     Attributes
     ----------
@@ -96,6 +101,9 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     job_timers
         Name -> `JobTimer`.  The first one also fires ``detection`` s after the release of a job while no
         machine is up.
+    acts_for_failed_nodes
+        Whether handlers of jobs are also called while no machine is up, on the node of the submitter, where
+        ``view.jobs.home(job)`` then is None.  By default they wait.
     columns
         Attributes of the records that become columns of ``result.applications``.
     rejections
@@ -109,6 +117,7 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     to_the_end: ClassVar[bool] = True  # or until all jobs are over
     record: ClassVar[type[JobRecord]] = JobRecord
     job_timers: ClassVar[Mapping[str, JobTimer]] = {}
+    acts_for_failed_nodes: ClassVar[bool] = False
     columns: ClassVar[tuple[str, ...]] = ()
     rejections: ClassVar[tuple[str, ...]] = ()
 
@@ -116,10 +125,30 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     def adapter_handlers(self) -> Mapping[str, tuple[str, ...]]:
         """Handlers that the adapter calls itself -> their parameters after ``self``."""
         timers = {handler_name(name): ("view", "job") for name in self.job_timers}
-        return {"on_job_end": ("view", "application"), "on_job_lost": ("view", "job"), **timers}
+        return {
+            "on_job_end": ("view", "application"),
+            "on_job_outlives": ("view", "application", "instant"),
+            "on_job_lost": ("view", "job"),
+            "on_job_displaced": ("view", "job", "attempt"),
+            "on_job_cancelled": ("view", "job"),
+            **timers,
+        }
+
+    def rejections_of(self, run: Run) -> tuple[str, ...]:
+        """Return those of the rejections that are possible in a run."""
+        return self.rejections
+
+    def new_records(self, run: Run, lengths: Integers) -> list[Any]:
+        """Return the records of all jobs, which are expected to run for `lengths` (ns)."""
+        columns = run.applications.submitter.tolist(), run.applications.tasks.tolist(), lengths.tolist()
+        return [self.record(number, *row) for number, row in enumerate(zip(*columns, strict=True))]
 
     def start(self, run: Run) -> Policy:
         """Make the policy that runs the nodes and the jobs."""
+        return self.start_nodes(run)
+
+    def start_nodes(self, run: Run) -> Policy:
+        """Make the policy that runs the node programs, whatever other forms a subclass has."""
         self._check_classes()
         return RigidAdapter(self, run)
 
@@ -170,24 +199,34 @@ class NodeJobs:
 
     # -- jobs -----------------------------------------------------------------------------------------------
 
-    def start(self, job: Any) -> None:
-        """Run a job on ``job.nodes`` from ``job.start`` (ns) on.
+    def home(self, job: Any) -> Any:
+        """Return the view of the node that is in charge of a job; None if no machine is up."""
+        node = self._adapter.in_charge(job)
+        return None if node < 0 else self._adapter.core.view_of(node, job.number)
+
+    def start(self, job: Any, instant: int, until: int = NEVER) -> None:
+        """Run a job on ``job.nodes`` from `instant` (ns) on.
 
         If one of them has failed since it agreed, the job is lost, which is detected later.
+
+        Parameters
+        ----------
+        until
+            End of the reservation of the machines, ns; by default they are claimed until the job ends.
 
         Raises
         ------
         SchedulerError
-            If one of the machines has not agreed to this attempt.
+            If one of the machines has not agreed to this attempt, unless the job has a reservation.
         """
         adapter = self._adapter
-        for node in () if job.has_lost_node else job.nodes:
+        for node in () if job.has_lost_node or until < NEVER else job.nodes:
             if (adapter.claims[node], adapter.attempts[node]) != (job.number, job.attempt):
                 raise SchedulerError(
                     f"{self._place} job.nodes must be machines that have agreed to attempt {job.attempt} of "
                     f"job {job.number}, got {node}"
                 )
-        adapter.start_job(job)
+        adapter.start_job(job, instant, until)
 
     def withdraw(self, job: Any) -> None:
         """Undo `start` of a job that has lost a machine."""
@@ -196,6 +235,22 @@ class NodeJobs:
     def reject(self, job: Any, reason: str = "") -> None:
         """Reject a job for good, for one of the `RigidNodeScheduler.rejections` or another reason."""
         self._adapter.reject(job, reason)
+
+    def cancel(self, job: Any) -> None:
+        """Give a job up, as its user wants; its machines, if it has any, have still to learn that."""
+        self._adapter.cancel_job(job)
+
+    def displace(self, application: int, attempt: int) -> None:
+        """Handle that this machine no longer has room for an attempt to start a job.
+
+        The node in charge learns it from a message, or later if failures may have lost that.
+        """
+        self._adapter.displace(application, self._machine, attempt)
+
+    def count(self, name: Literal["extended", "displaced"]) -> None:
+        """Count a reservation that was extended, or a job that was displaced and is started again."""
+        runs = self._adapter.runs
+        setattr(runs, name, getattr(runs, name) + 1)
 
     def timer(self, job: Any, instant: int, name: str) -> None:
         """Set a timer of a job to fire at `instant` (ns), in place of an earlier one of this name."""
@@ -243,7 +298,7 @@ class RigidAdapter(Adapter):
     """
 
     STATE: ClassVar[tuple[str, ...]] = (
-        "runs", "core", "notes", "claims", "attempts", "lost_at", "rejected",
+        "runs", "core", "notes", "claims", "attempts", "lost_at", "rejected", "cancelled",
     )  # fmt: skip
 
     def __init__(self, parameters: RigidNodeScheduler, run: Run) -> None:
@@ -251,15 +306,16 @@ class RigidAdapter(Adapter):
         estimate: Any = getattr(parameters, "estimate", "run")
         durations, lengths = run_and_reserved_times(jobs, float(run.speeds[0]), estimate)
         self.runs = Runs(run, durations)
-        columns = jobs.submitter.tolist(), jobs.tasks.tolist(), lengths.tolist()
-        self.records = [
-            parameters.record(number, *row) for number, row in enumerate(zip(*columns, strict=True))
-        ]
+        self.records = parameters.new_records(run, lengths)
         self.claims, self.attempts = np.full(machines, -1, np.int64), np.zeros(machines, np.int64)
         self.lost_at: dict[int, int] = {}
-        self.rejected = dict.fromkeys(("", *parameters.rejections), 0)
+        self.rejected = dict.fromkeys(("", *parameters.rejections_of(run)), 0)
+        self.cancelled = 0
         self.detection = nanoseconds(getattr(parameters, "detection", 0.0))
         super().__init__(parameters, run)
+
+    def _compile(self) -> None:
+        """Return None: what these programs call is Python."""
 
     def node_jobs(self, node: int) -> NodeJobs:
         """Return what `View.jobs` of a node is."""
@@ -274,12 +330,22 @@ class RigidAdapter(Adapter):
         up = np.flatnonzero(self.up[nodes])
         return int(nodes[up[0]]) if len(up) else -1
 
-    def call(self, handler: str, node: int, application: int, argument: Any) -> None:
+    def call(self, handler: str, node: int, application: int, *arguments: Any) -> None:
         """Call a handler of a node about a job, which the node then knows."""
         view = self.core.view_of(node, application)
         method = getattr(self.core.programs[node], handler, None)
         if method is not None:
-            method(view, argument)
+            method(view, *arguments)
+
+    def call_in_charge(self, handler: str, job: Any, *arguments: Any) -> bool:
+        """Call a handler of the node in charge of a job; return False if that must wait for a machine."""
+        node = self.in_charge(job)
+        if node < 0:
+            if not self.parameters.acts_for_failed_nodes:
+                return False
+            node = int(self.layout.release_nodes[job.submitter])
+        self.call(handler, node, job.number, *arguments)
+        return True
 
     def set_timer(self, job: Any, instant: int, name: str) -> None:
         """Let a timer of a job fire at `instant`, ns."""
@@ -291,12 +357,36 @@ class RigidAdapter(Adapter):
         self.run.engine.at(instant, name, job.number)
         self.core.wake(instant)
 
-    def start_job(self, job: Any) -> None:
+    def start_job(self, job: Any, instant: int, until: int) -> None:
         """Run a job on its machines."""
         job.phase = int(BROKEN if job.has_lost_node else PLACED)
-        end = self.runs.place(job.number, np.array(job.nodes, np.int64), job.start)
+        end = self.runs.place(job.number, np.array(job.nodes, np.int64), instant, until)
         if job.phase == PLACED:
-            self.wake(end, "finish", job)
+            self.wake(max(end, self.now), "finish", job)
+            self._watch_reservation(job)
+
+    def _watch_reservation(self, job: Any) -> None:
+        """Return to a job at the end of its reservation if it outlives that."""
+        if self.runs.outlives(job.number):
+            self.wake(int(self.runs.until[job.number]), "outlived", job)
+
+    def cancel_job(self, job: Any) -> None:
+        """Give a job up, as its user wants."""
+        if job.phase == PLACED:
+            nodes, start = self.runs.placed[job.number]
+            until = int(self.runs.until[job.number])
+            self.runs.cancel(job.number, nodes, start, until, job.attempt, self.now)
+        self.runs.placed.pop(job.number, None)
+        job.phase = int(CANCELLED)
+        job.attempt += 1  # replies that are still to come belong to the old attempt
+        self.cancelled += 1
+        self.end_if_over()
+
+    def displace(self, application: int, machine: int, attempt: int) -> None:
+        """Handle that a machine has no room for an attempt to start a job."""
+        if self._lose(self.records[application], machine, attempt) and self.run.faults:
+            later = self.now + nanoseconds(self.parameters.patience)
+            self.run.engine.at(later, "unheard", claimed(application, attempt))
 
     def reject(self, job: Any, reason: str) -> None:
         """Reject a job for good."""
@@ -307,23 +397,31 @@ class RigidAdapter(Adapter):
             )
         job.phase = int(FAILED)
         self.rejected[reason] += 1
-        self._end_if_over()
+        self.end_if_over()
+
+    def stop(self, application: int, machine: int, attempt: int) -> None:
+        """Stop a lost run of a job on a machine, if there is one."""
+        if self.runs.lost_runs:
+            self.runs.stop(application, machine, attempt, self.now)
 
     def release(self, machine: int, application: int, attempt: int) -> None:
         """End a claim of a machine, and stop the job there if it has lost another machine."""
-        if self.runs.lost_runs:
-            self.runs.stop(application, machine, attempt, self.now)
+        self.stop(application, machine, attempt)
         if (self.claims[machine], self.attempts[machine]) == (application, attempt):
             self.claims[machine] = -1
 
-    def _end_if_over(self) -> None:
+    def end_if_over(self) -> None:
         """End the run if all jobs are done or have been rejected."""
-        if self.runs.completed + sum(self.rejected.values()) == len(self.records):
+        ended = self.runs.completed + sum(self.rejected.values()) + self.cancelled
+        if ended == len(self.records):
             self.core.stop()
             self.run.engine.stop()
 
     def task_lost(self, application: int, tasks: int, node: int = -1) -> None:
         """Let the first timer of a job that is submitted while no machine is up fire `detection` s later."""
+        if self.parameters.acts_for_failed_nodes:
+            self.call_in_charge("on_release", self.records[application], self.application(application), tasks)
+            return
         name = next(iter(self.parameters.job_timers))
         self.set_timer(self.records[application], self.now + self.detection, name)
 
@@ -335,7 +433,11 @@ class RigidAdapter(Adapter):
         engine.on("finish", self._finish, priority=1, phase=TIMER)
         for number, name in enumerate(self.parameters.job_timers):
             engine.on(name, partial(self._fire, name), priority=2 + number, phase=TIMER)
-        engine.on("broken", self._detect, priority=FAULT_PRIORITY + 1, phase=TIMER)
+        engine.on("call-off", self._cancel, priority=5, phase=TIMER)
+        engine.on("outlived", self._extend, priority=6, phase=TIMER)
+        engine.on("broken", self._detect, priority=FAULT_PRIORITY + 2, phase=TIMER)
+        engine.on("unheard", self._detect_displacement, priority=FAULT_PRIORITY + 3, phase=TIMER)
+        set_cancellation_timers(engine, self.run.applications)
 
     def _finish(self, jobs: list[int]) -> None:
         """End jobs on all their machines."""
@@ -348,10 +450,32 @@ class RigidAdapter(Adapter):
                 continue
             nodes, _ = self.runs.finish(number)
             job.phase = int(DONE)
+            application = self.application(number)
             for node in nodes.tolist():
                 self.claims[node] = -1
-                self.call("on_job_end", node, number, self.application(number))
-        self._end_if_over()
+                self.call("on_job_end", node, number, application)
+        self.end_if_over()
+
+    def _extend(self, jobs: list[int]) -> None:
+        """Let machines extend the reservations of jobs that outlive them."""
+        now, slot = self.run.engine.now, nanoseconds(self.parameters.slot)
+        self.core.enter(now)
+        for number in sorted({*jobs}):
+            job = self.records[number]
+            if job.phase != PLACED or self.runs.until[number] != now or not self.runs.outlives(number):
+                continue  # the timer belongs to a reservation that was lost
+            end, application = self.runs.extend(number, slot), self.application(number)
+            for node in job.nodes:
+                self.call("on_job_outlives", node, number, application, end)
+            self._watch_reservation(job)
+
+    def _cancel(self, jobs: list[int]) -> None:
+        """Cancel jobs, as their users want, unless they are over."""
+        self.core.enter(self.run.engine.now)
+        for number in jobs:
+            job = self.records[number]
+            if job.phase not in (DONE, FAILED, CANCELLED):
+                self.call_in_charge("on_job_cancelled", job, job)
 
     def _fire(self, name: str, jobs: list[int]) -> None:
         """Fire a timer of jobs, later if no machine is up."""
@@ -362,9 +486,7 @@ class RigidAdapter(Adapter):
             job = self.records[number]
             if job.timers[name] > now or job.phase not in phases:
                 continue
-            if (node := self.in_charge(job)) >= 0:
-                self.call(handler_name(name), node, number, job)
-            else:
+            if not self.call_in_charge(handler_name(name), job, job):
                 self.set_timer(job, now + nanoseconds(getattr(self.parameters, pause)), name)
 
     def _detect(self, jobs: list[int]) -> None:
@@ -375,11 +497,16 @@ class RigidAdapter(Adapter):
             job = self.records[number]
             if self.lost_at.get(number) != now:
                 continue
-            if (node := self.in_charge(job)) < 0:
-                self._detect_later(job)
-                continue
             del self.lost_at[number]
-            self.call("on_job_lost", node, number, job)
+            if not self.call_in_charge("on_job_lost", job, job):
+                self._detect_later(job)
+
+    def _detect_displacement(self, claims: list[int]) -> None:
+        """Let nodes in charge notice that jobs were displaced, if failures have lost the messages."""
+        self.core.enter(self.run.engine.now)
+        for number, attempt in zip(*(row.tolist() for row in claimant(np.array(claims))), strict=True):
+            job = self.records[number]
+            self.call_in_charge("on_job_displaced", job, job, attempt)
 
     def _detect_later(self, job: Any) -> None:
         self.lost_at[job.number] = self.run.engine.now + self.detection
@@ -388,19 +515,25 @@ class RigidAdapter(Adapter):
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
         """Lose the jobs of machines that fail; the nodes in charge detect that `detection` s later."""
         now = self.run.engine.now
-        for machine in failed.tolist():
-            number, attempt = int(self.claims[machine]), int(self.attempts[machine])
-            self.claims[machine] = -1
-            if number < 0:
-                continue
+        for machine, number, attempt in self.claims_of(failed):
             self.runs.stop(number, machine, attempt, now)
             if self._lose(self.records[number], machine, attempt):
                 self._detect_later(self.records[number])
+        self.claims[failed] = -1
+        if self.environment is not None:
+            self.environment.on_faults(failed, recovered)
         self.up[:] = self.layout.of_nodes(self.run.up)
         nodes = self.layout.on(failed)
         self.core.restart(nodes, self.new_programs(nodes.tolist()), now)
         begin = self.layout.on(np.union1d(failed, recovered))
         self.core.begin(begin[self.up[begin]])
+
+    def claims_of(self, machines: Integers) -> Iterator[tuple[int, int, int]]:
+        """Iterate over (machine, job, attempt) of the claims of some machines."""
+        if self.environment is not None:
+            yield from self.environment.reservations_of(machines)
+        for machine in machines[self.claims[machines] >= 0].tolist():
+            yield machine, int(self.claims[machine]), int(self.attempts[machine])
 
     def _lose(self, job: Any, machine: int, attempt: int) -> bool:
         """Handle the failure of a machine of a job; return whether the node in charge will detect it."""
@@ -421,8 +554,7 @@ class RigidAdapter(Adapter):
 
     def setstate(self, state: dict[str, Any]) -> None:
         """See `gridsim.support.state.Stateful`."""
-        check_names(self, state, (*self.STATE, "nodes", "records"))
-        records = state.pop("records")
+        records = state.pop("records", [])
         if len(records) != len(self.records):
             raise ValueError(f"the state must have {len(self.records)} records of jobs, got {len(records)}")
         for job, kept in zip(self.records, records, strict=True):
@@ -433,10 +565,14 @@ class RigidAdapter(Adapter):
     def finish(self) -> Outcome:
         """Return the outcome of all jobs."""
         self.runs.settle(self.run.engine.now)
+        if self.runs.cancelled is not None:
+            self.runs.cancelled[:] = [job.phase == CANCELLED for job in self.records]
         names = "resubmitted", *self.parameters.columns
         columns = {name: np.array([getattr(job, name) for job in self.records], np.int64) for name in names}
         failed = np.array([job.phase == FAILED for job in self.records], np.int64)
         outcome = self.runs.outcome(failed=failed, **columns)
         outcome.facts |= {reason: count for reason, count in self.rejected.items() if reason}
         outcome.tables |= self.notes.tables()
+        if self.environment is not None:
+            self.environment.complete(outcome)
         return outcome

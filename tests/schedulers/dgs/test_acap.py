@@ -49,7 +49,7 @@ def scenario(nodes: int, workload: gs.Workload, **more: Any) -> gs.Scenario:
 def overlay(nodes: int, scheduler: gs.DgsAcap) -> Any:
     """Return the overlay at the beginning of a run."""
     run = Simulation(scenario(nodes, gs.Workload.jobs_of([0.0], 1, 1.0)), scheduler, Options())
-    return run.policy.overlay  # type: ignore[attr-defined]
+    return run.policy.environment.overlay  # type: ignore[attr-defined]
 
 
 def test_nodes_know_the_nearest_nodes() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 import gridsim as gs
 from gridcore.dgs.negotiations import COMMITTING, PLACED
-from gridsim.schedulers.dgs.failures import Failures
-from gridsim.schedulers.dgs.interpreted import Interpreted
+from gridsim.schedulers.dgs.failures import Absences, Failures
+from gridsim.scheduling.nodes.rigid_jobs import RigidAdapter
 from gridsim.support.clock import NS
 from gridsim.validation.results import validate_result
 
@@ -235,15 +235,15 @@ def test_machines_that_commit_late_are_released() -> None:
 def test_second_failure_restarts_the_detection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Machine 3 fails at 100 s and 155 s, and is detected as failed at 215 s, not at 160 s."""
     missed: list[tuple[float, int]] = []
-    absent = Failures.absent
+    detect = Absences.detect
 
-    def watching(failures: Failures, nodes: list[int]) -> None:
-        away = failures.of.overlay.away
+    def watching(absences: Absences, nodes: list[int]) -> None:
+        away = absences.overlay.away
         before = away.copy()
-        absent(failures, nodes)
-        missed.extend((failures.engine.now / NS, int(node)) for node in np.flatnonzero(away & ~before))
+        detect(absences, nodes)
+        missed.extend((absences.engine.now / NS, int(node)) for node in np.flatnonzero(away & ~before))
 
-    monkeypatch.setattr(Failures, "absent", watching)
+    monkeypatch.setattr(Absences, "detect", watching)
     jobs = gs.Workload.jobs_of([0.0, 500.0], 3, 300.0)
     faults = gs.Faults.of([3, 3, 5], [100.0, 155.0, 120.0], [150.0, 900.0, 130.0])
     run(jobs, 20, degree=6, detection=60.0, faults=faults)
@@ -255,13 +255,14 @@ def test_each_attempt_detects_its_own_lost_machines() -> None:
     heard, due, known = [], [], Failures.__new__(Failures)
     known.engine = SimpleNamespace(now=0, at=lambda at, *_: due.append(at))  # type: ignore[assignment]
     known.detection, known.missed_at = 60, {}
-    job = SimpleNamespace(phase=COMMITTING, attempt=7, hit=False)
+    job = SimpleNamespace(number=0, phase=COMMITTING, attempt=7, has_lost_node=False)
     grid: Any = SimpleNamespace(
         records=[job],
         now=0,
         times=SimpleNamespace(slot=1),
+        run=SimpleNamespace(engine=known.engine),
         runs=SimpleNamespace(stop=lambda *_: None, lose=lambda *_: None),
-        hit=lambda *lost: Interpreted.hit(grid, *lost),
+        hit=lambda _, node, attempt: RigidAdapter._lose(grid, job, node, attempt),
         start_again=lambda job: heard.append((known.engine.now, job)),
     )
     known.of = grid

@@ -32,7 +32,7 @@ class Local(gs.NodeProgram):
             job.nodes, job.start = [view.node], view.now_ns
             if self.parameters.mistake != "no claim":
                 view.jobs.claim(job.number, job.attempt)
-            view.jobs.start(job)
+            view.jobs.start(job, job.start)
 
 
 class OneMachine(RigidNodeScheduler, frozen=True, kw_only=True):

@@ -1,0 +1,92 @@
+"""The candidates of a search of DGS_ASAP: the set C of its Figure 3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gridcore.dgs.slots import SlotSchedules
+from gridsim.support.arrays import Bools
+
+
+class Candidates:
+    """The set C of a search: nodes in the order in which they were reached, with what is known of them.
+
+    Parameters
+    ----------
+    neighbours
+        Function that returns the neighbours of a node, each with the instant (ns) as of which its schedule is
+        seen.
+    schedules
+        The schedules of all machines.
+    length, start
+        Slots that the job wants, and the first one in which it may start.
+    excluded
+        Nodes that are no candidates.
+    suited
+        bool[nodes], which nodes suit the job; None if all do.
+
+    Attributes
+    ----------
+    nodes, as_of
+        The nodes, and as of when the schedule of each is known.
+    reached
+        All nodes that were reached, also those that do not suit the job; the attributes of a node come with
+        its schedule.
+    free
+        How many are free from the first slot `start` on for `length` slots.
+    opened
+        How many nodes were asked for their neighbours.
+    own
+        How many there were before any node was opened.
+    """
+
+    def __init__(
+        self,
+        neighbours: Callable[[int], list[tuple[int, int]]],
+        schedules: SlotSchedules,
+        length: int,
+        start: int,
+        excluded: set[int],
+        suited: Bools | None,
+    ) -> None:
+        self.neighbours, self.schedules = neighbours, schedules
+        self.length, self.start, self.suited = length, start, suited
+        self.met = excluded
+        self.reached, self.nodes, self.as_of = list[int](), list[int](), list[int]()
+        self.free = self.opened = self.own = 0
+
+    def open(self, node: int) -> None:
+        """Add the neighbours of a node that was reached."""
+        self.opened += 1
+        self.extend(node)
+
+    def extend(self, node: int) -> None:
+        """Add the neighbours of a node, except those that are excluded or there already."""
+        new = [row for row in self.neighbours(node) if row[0] not in self.met]
+        self.met.update(other for other, _ in new)
+        self.reached += [other for other, _ in new]
+        if self.suited is not None:
+            new = [row for row in new if self.suited[row[0]]]
+        if new:
+            nodes, as_of = map(list, zip(*new, strict=True))
+            self.nodes += nodes
+            self.as_of += as_of
+            self.own += 0 if self.opened else len(nodes)
+            seen = as_of if self.schedules.stale else None
+            self.free += int(self.schedules.is_free(nodes, self.start, self.length, seen).sum())
+
+    def free_at(self, start: int) -> list[int]:
+        """Return those that are free from slot `start` on."""
+        seen = self.as_of if self.schedules.stale else None
+        free = self.schedules.is_free(self.nodes, start, self.length, seen)
+        return [node for node, is_free in zip(self.nodes, free.tolist(), strict=True) if is_free]
+
+    def earliest(self, tasks: int) -> tuple[int, Any]:
+        """Return the first slot from which enough of them are free, and the first of these."""
+        seen = self.as_of if self.schedules.stale else None
+        found = self.schedules.earliest_start(self.nodes, tasks, self.length, self.start, seen)
+        assert found is not None  # there are as many candidates as the job wants
+        return int(found[0]), np.asarray(found[1])

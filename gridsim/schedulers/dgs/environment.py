@@ -1,0 +1,211 @@
+"""The environment of DGS_ASAP's nodes: slot schedules, as they are and as nodes see them, and the overlay.
+
+Schedules are not sent one by one in the simulation (`gridsim.schedulers.dgs.neighbourhood`), and CYCLON
+shuffles all views at once.  So a node reaches what it has seen of other schedules by `DgsView`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from gridcore.dgs.slots import SlotSchedules
+from gridcore.dgs.state import claimant
+from gridsim.schedulers.dgs.candidates import Candidates
+from gridsim.schedulers.dgs.decisions import DecisionLog
+from gridsim.schedulers.dgs.failures import Absences
+from gridsim.schedulers.dgs.jobs import Times, add_overlay
+from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
+from gridsim.scheduling.contract import Outcome, Run
+from gridsim.scheduling.nodes.environment import Environment
+from gridsim.scheduling.nodes.slots import MachineSlots
+from gridsim.support.arrays import Integers
+
+#: The instant of which a cache has schedules before it has got any: it takes them to be empty.
+NOT_YET = -(2**62)
+#: ns between two removals of past reservations.
+_FORGET_INTERVAL = 3600 * 10**9
+
+
+class NoLog:
+    """Stands for the record of decisions where they are not recorded."""
+
+    def __getattr__(self, name: str) -> Any:
+        return self._nothing
+
+    @staticmethod
+    def _nothing(*_: Any) -> None:
+        pass
+
+
+class DgsEnvironment(Environment):
+    """The schedules and the overlay of a run.
+
+    Attributes
+    ----------
+    schedules
+        The slot schedules of all machines.
+    overlay
+        The views of CYCLON, and what nodes have seen of their neighbours' schedules.
+    """
+
+    because = (
+        "the exchange of schedules is counted and not sent one by one, and CYCLON shuffles all views at once"
+    )
+    STATE = "schedules", "overlay", "absences", "next_forget"
+
+    def __init__(self, parameters: Any, run: Run, times: Times, overlay: Neighbourhood) -> None:
+        self.parameters, self.run, self.times, self.overlay = parameters, run, times, overlay
+        self.schedules = SlotSchedules(len(run.speeds), stale=times.stale)
+        self.absences = Absences(run, parameters, overlay)
+        self.next_forget = 0
+
+    def attach(self, adapter: Any) -> None:
+        """Give nodes their slots, and record decisions if the run does."""
+        self.adapter = adapter
+        decisions = self.run.decisions
+        self.log: Any = NoLog() if decisions is None else DecisionLog(self, decisions)
+
+    @property
+    def now(self) -> int:
+        """The simulated time, ns."""
+        now: int = self.adapter.now
+        return now
+
+    def in_charge(self, job: Any) -> int:
+        """Return the node that is in charge of a job; that of its submitter if no machine is up."""
+        node: int = self.adapter.in_charge(job)
+        return int(job.submitter) if node < 0 else node
+
+    @property
+    def records(self) -> list[Any]:
+        """The records of all jobs."""
+        records: list[Any] = self.adapter.records
+        return records
+
+    def slots(self, node: int) -> MachineSlots:
+        """Return the slot schedule of a machine, for its node."""
+        return MachineSlots(self.schedules, node, lambda: self.now, self.adapter.stop)
+
+    def of_node(self, node: int) -> DgsView:
+        """Return what a node sees of schedules and of the overlay."""
+        return DgsView(self, node)
+
+    def forget(self) -> None:
+        """Remove past reservations now and then; what ends now may still be extended."""
+        if self.now >= self.next_forget:
+            self.schedules.forget(max(0, self.now // self.times.slot - 1), self.overlay.oldest)
+            self.next_forget = self.now + _FORGET_INTERVAL
+
+    def complete(self, outcome: Outcome) -> None:
+        """Add what the overlay has counted."""
+        add_overlay(outcome, self.overlay)
+
+    # -- failures -------------------------------------------------------------------------------------------
+
+    def reservations_of(self, machines: Integers) -> Iterator[tuple[int, int, int]]:
+        """Remove the reservations of machines that fail; iterate over (machine, job, attempt)."""
+        now = self.run.engine.now
+        nodes, claims, *_ = self.schedules.lose(machines, now // self.times.slot, now)
+        jobs, attempts = claimant(claims)
+        yield from zip(nodes.tolist(), jobs.tolist(), attempts.tolist(), strict=True)
+
+    def on_faults(self, failed: Integers, recovered: Integers) -> None:
+        """Let nodes leave the overlay and join it."""
+        self.absences.on_faults(failed, recovered)
+
+
+class DgsView:
+    """What one node sees of schedules and of the overlay (`View.environment`).
+
+    Parameters
+    ----------
+    environment
+        The environment of the run.
+    node
+        The node.
+    """
+
+    def __init__(self, environment: DgsEnvironment, node: int) -> None:
+        self._environment, self._node = environment, node
+        self._overlay = environment.overlay
+        #: What records decisions; it changes nothing.
+        self.log = environment.log
+        #: How long things take.
+        self.times = environment.times
+
+    # -- the overlay ----------------------------------------------------------------------------------------
+
+    def draw(self, job: int, search: int, count: int) -> list[int]:
+        """Draw up to `count` neighbours for a search, of those not known to have failed."""
+        self._environment.forget()
+        return self._overlay.draw(self._node, job, search, count)
+
+    def places(self, nodes: Any) -> Any:
+        """Return the places of nodes, float64[k, 2], which come with their schedules."""
+        attributes = self._environment.run.attributes
+        assert attributes is not None and attributes.places is not None
+        return attributes.places[nodes]
+
+    # -- schedules ------------------------------------------------------------------------------------------
+
+    def candidates(self, job: Any, start: int, excluded: set[int]) -> Candidates:
+        """Return the neighbours as candidates for a job that starts in slot `start` or later.
+
+        Parameters
+        ----------
+        job
+            A request, with ``length``, ``group`` and ``tasks``.
+        excluded
+            Nodes that are no candidates.
+        """
+        suited = self._environment.run.applications.suited
+        candidates = Candidates(
+            partial(self._neighbours_seen, self._environment.now),
+            self._environment.schedules,
+            job.length,
+            start,
+            excluded,
+            None if suited is None else suited[job.group],
+        )
+        candidates.extend(self._node)
+        return candidates
+
+    def _neighbours_seen(self, now: int, node: int) -> list[tuple[int, int]]:
+        """Return the neighbours of `node`, with the instant as of which its cache has their schedules.
+
+        The own schedule is as it is now.
+        """
+        as_of = self._seen_at(node, now)
+        known = self._overlay.known_to(node)
+        return [(other, now if other == self._node else as_of) for other in known]
+
+    def _seen_at(self, node: int, now: int) -> int:
+        """Return the instant of which the cache of `node` has its neighbours' schedules (section III-C).
+
+        Push: they send each change.  Pull: each search asks for them when it begins.  Poll: `node` asks for
+        them periodically.
+        """
+        policy = self._environment.parameters.policy
+        if policy == "pull":
+            return now
+        arrived = now - self.times.latency
+        if policy == "push":
+            return arrived
+        first, period = int(self._overlay.first[node]), self._overlay.period
+        return first + (arrived - first) // period * period if first <= arrived else NOT_YET
+
+    def search_time(self, opened: int) -> int:
+        """Return how long the messages of a search take that opens so many nodes, ns."""
+        return self._overlay.at_least + opened * self._overlay.opening
+
+    def count_search(self, job: int, candidates: Candidates) -> None:
+        """Count the schedules that a search has received, and the nodes that it has reached."""
+        self._overlay.count_search(self._node, candidates.opened)
+        record = self._environment.records[job]
+        record.reached = max(record.reached, len(candidates.nodes))
+
+    def publish(self) -> None:
+        """Send the changed schedule of this node to all that know it, with push."""
+        self._overlay.push(self._node)

@@ -1,0 +1,46 @@
+"""The environment of node programs: what a model does from outside its nodes.
+
+Some parts of a published system are not carried out by messages between its nodes: a repair that takes no
+time, a predictor that knows, an exchange that is only counted.  They are one object a run, which states why,
+and which nodes reach through their view (`View.environment`), each by an object of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+from gridsim.scheduling.contract import Outcome
+from gridsim.support.arrays import Integers
+from gridsim.support.state import Stateful
+
+
+class Environment(Stateful):
+    """Base class of environments.
+
+    Attributes
+    ----------
+    because
+        Why this is not a part of the node programs, in one sentence.
+    """
+
+    because: ClassVar[str]
+    #: Function that returns the slot schedule of a node's machine (`View.slots`); None without slots.
+    slots: Callable[[int], Any] | None = None
+
+    def attach(self, adapter: Any) -> None:
+        """Join the adapter of a run, whose core exists now, and register timers."""
+
+    def of_node(self, node: int) -> Any:
+        """Return what a node reaches as ``view.environment``."""
+        raise NotImplementedError
+
+    def reservations_of(self, machines: Integers) -> Iterable[tuple[int, int, int]]:
+        """Remove the reservations of machines that fail, and return them: (machine, job, attempt)."""
+        return ()
+
+    def complete(self, outcome: Outcome) -> None:
+        """Add to the outcome of the run."""
+
+    def on_faults(self, failed: Integers, recovered: Integers) -> None:
+        """Handle failures and recoveries of machines, before their nodes start anew."""
