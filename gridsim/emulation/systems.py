@@ -18,7 +18,7 @@ from gridsim.schedulers.dgs.environment import DgsEnvironment
 from gridsim.schedulers.fair_tree.interpreted import TreeNodes
 from gridsim.schedulers.fair_tree.members import TreeMembers
 from gridsim.schedulers.rjss.program import Programs
-from gridsim.schedulers.steady_state.scheduler import MasterPolicy
+from gridsim.schedulers.steady_state.scheduler import SteadyState
 from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED, TABLES
 from gridsim.schedulers.wqr.interpreted import Interpreted as WorkQueue
 from gridsim.schedulers.wqr.node import Worker
@@ -50,7 +50,7 @@ def check(part: Part) -> None:
         raise ScenarioError(f"{name} does not support emulation: its nodes share what is known of jobs")
     if isinstance(policy, TreeMembers):
         raise ScenarioError(f"{name}.maintenance must be 'ideal' in an emulation, got 'messages'")
-    if isinstance(policy, MasterPolicy) and policy.planning and policy.parameters.branching:
+    if isinstance(part.scheduler, SteadyState) and part.scheduler.branching:
         raise ScenarioError(f"{name}.branching must be 0 in an emulation, whose processes share no plan")
     _check_home_nodes(part)
     own_queues = not isinstance(policy, (RigidAdapter, WorkQueue))

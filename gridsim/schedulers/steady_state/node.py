@@ -14,7 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,39 +23,11 @@ from gridsim.schedulers.steady_state.sorted_shares import sorted_shares
 from gridsim.scheduling.nodes.program import NodeProgram, View
 
 
-class NodeSetup(NamedTuple):
-    """What a node of the tree knows at its start.
-
-    Parameters
-    ----------
-    scheduler
-        The scheduler, with its parameters.
-    master
-        Number of the master node.
-    parent
-        Node from which it gets tasks; -1 for the master.
-    link
-        Bandwidth of the link to the parent, bytes/s.
-    input_bytes, weight
-        Input of a task (bytes), and weight, of each application.
-    plan
-        The `Plan` that a `PlannedNode` follows.
-    """
-
-    scheduler: Any
-    master: int
-    parent: int
-    link: float
-    input_bytes: Any
-    weight: Any
-    plan: Any
-
-
 class MasterTreeNode(NodeProgram, ABC):
     """Base class of workers and of the master, which computes nothing; subclasses choose the next task."""
 
-    def __init__(self, setup: NodeSetup) -> None:
-        super().__init__(setup)
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
         self.stock: dict[int, int] = {}  # application -> tasks that are neither enqueued here nor sent
         # child that has sent requests -> bandwidth of its link, and speed of its subtree
         self.links: dict[int, float] = {}
@@ -73,10 +45,10 @@ class MasterTreeNode(NodeProgram, ABC):
         If this node has room, it is one of `children`.
         """
 
-    def add_application(self, application: int) -> None:
+    def add_application(self, view: View, application: int) -> None:
         """Prepare for an application that has arrived at the master."""
 
-    def remove_application(self, application: int) -> None:
+    def remove_application(self, view: View, application: int) -> None:
         """Update the rates when this node has no more tasks of an application."""
 
     def invalidate_rates(self) -> None:
@@ -90,19 +62,19 @@ class MasterTreeNode(NodeProgram, ABC):
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
         """Send the tasks submitted at this node to the master."""
-        view.send(self.parameters.master, "job", application=application.number, tasks=tasks)
+        view.send(view.role("master")[0], "job", application=application.number, tasks=tasks)
 
     def on_job(self, view: View, message: Any) -> None:
         """Add the tasks of an application to the stock of the master."""
         if message.application not in self.stock:
-            self.add_application(message.application)
-        self.add_tasks(message.application, message.tasks)
+            self.add_application(view, message.application)
+        self.add_tasks(view, message.application, message.tasks)
         self.serve(view)
 
     def on_task(self, view: View, message: Any) -> None:
         """Add a requested task to the stock of a worker."""
         self.requested_tasks -= 1
-        self.add_tasks(message.application, message.tasks)
+        self.add_tasks(view, message.application, message.tasks)
         self.serve(view)
         self.request_tasks(view)
 
@@ -124,21 +96,23 @@ class MasterTreeNode(NodeProgram, ABC):
 
     def request_tasks(self, view: View) -> None:
         """Request tasks for the room of this machine, and a buffer of tasks while children have requests."""
-        if view.node == self.parameters.master:
+        if view.environment.parent < 0:
             return
-        buffer = self.parameters.scheduler.buffer
+        buffer = self.parameters.buffer
         demand = self.room(view) + (buffer if any(self.requests.values()) else 0)
         tasks = demand - self.requested_tasks - sum(self.stock.values())
         if tasks > 0:
             self.requested_tasks += tasks
             speed = view.speed + sum(self.speeds.values())
-            view.send(self.parameters.parent, "request", tasks=tasks, link=self.parameters.link, speed=speed)
+            view.send(
+                view.environment.parent, "request", tasks=tasks, link=view.environment.link, speed=speed
+            )
 
     def room(self, view: View) -> int:
         """Return the number of tasks for which this machine has room; 0 at the master."""
-        if view.node == self.parameters.master:
+        if view.environment.parent < 0:
             return 0
-        return max(0, int(self.parameters.scheduler.buffer) - view.tasks)
+        return max(0, int(self.parameters.buffer) - view.tasks)
 
     def serve(self, view: View) -> None:
         """Enqueue tasks here, and send tasks to children while the port is free."""
@@ -149,16 +123,16 @@ class MasterTreeNode(NodeProgram, ABC):
             receiver, application = self.choose(view, children) if children else (-1, -1)
             if receiver < 0:
                 return
-            self.remove_task(application)
+            self.remove_task(view, application)
             if receiver == view.node:
                 view.enqueue(application, 1)
                 continue
             self.requests[receiver] -= 1
             view.decide("sent", application, machine=receiver, tasks=1, among=len(children))
-            seconds = self.parameters.scheduler.port_time(
-                self.parameters.input_bytes[application],
+            seconds = self.parameters.port_time(
+                view.environment.input_bytes[application],
                 self.links[receiver],
-                view.node == self.parameters.master,
+                view.environment.parent < 0,
             )
             self.sending = seconds > 0
             if self.sending:
@@ -178,16 +152,16 @@ class MasterTreeNode(NodeProgram, ABC):
         """Send a task to its receiver."""
         view.send(receiver, "task", application=application, tasks=1)
 
-    def add_tasks(self, application: int, tasks: int) -> None:
+    def add_tasks(self, view: View, application: int, tasks: int) -> None:
         """Add tasks to the stock."""
         self.stock[application] = self.stock.get(application, 0) + tasks
 
-    def remove_task(self, application: int) -> None:
+    def remove_task(self, view: View, application: int) -> None:
         """Remove a task from the stock."""
         self.stock[application] -= 1
         if not self.stock[application]:
             del self.stock[application]
-            self.remove_application(application)
+            self.remove_application(view, application)
 
 
 class InTurnNode(MasterTreeNode):
@@ -195,19 +169,19 @@ class InTurnNode(MasterTreeNode):
     tasks per weight.
     """
 
-    def __init__(self, setup: NodeSetup) -> None:
-        super().__init__(setup)
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
         self.task_counts: dict[int, int] = {}  # application -> tasks that have left this node's stock
 
-    def add_application(self, application: int) -> None:
+    def add_application(self, view: View, application: int) -> None:
         """Start the count of a new application at the lowest count per weight, so that it has no backlog."""
-        weight = self.parameters.weight
+        weight = view.environment.weight
         least = min((self.task_counts[k] / weight[k] for k in self.stock), default=0.0)
         self.task_counts[application] = math.ceil(least * weight[application])
 
     def choose(self, view: View, children: list[int]) -> tuple[int, int]:
         """Return this node first, as it needs no link; otherwise the child with the fastest link."""
-        node, weight = view.node, self.parameters.weight
+        node, weight = view.node, view.environment.weight
         receiver = min(children, key=lambda child: (child != node, -self.links.get(child, 0.0), child))
         counts = self.task_counts
         application = min(self.stock, key=lambda k: ((counts.get(k, 0) + 1) / weight[k], k))
@@ -218,8 +192,8 @@ class InTurnNode(MasterTreeNode):
 class RateNode(MasterTreeNode):
     """Base class of nodes that serve the pair of child and application that lags most behind its rate."""
 
-    def __init__(self, setup: NodeSetup) -> None:
-        super().__init__(setup)
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
         # (child, application) -> tasks sent since the rates changed
         self.sent_tasks: dict[tuple[int, int], int] = {}
 
@@ -247,7 +221,7 @@ class RateNode(MasterTreeNode):
                     and (due := (self.sent_tasks.get((child, k), 0) + 1) / rates[child]) < earliest
                 ):
                     earliest, pair = due, (child, k)
-        if pair[0] < 0 and self.parameters.parent >= 0:
+        if pair[0] < 0 and view.environment.parent >= 0:
             lowest = min(
                 (self.sent_tasks.get((child, k), 0), child, k) for k in self.stock for child in children
             )
@@ -264,8 +238,8 @@ class SortedNode(RateNode):
     To save memory, both are arrays, sorted by application.
     """
 
-    def __init__(self, setup: NodeSetup) -> None:
-        super().__init__(setup)
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
         # applications of the tasks that a worker has received, the number of tasks of each, and the total
         self.applications = np.zeros(0, np.int32)
         self.task_counts = np.zeros(0, np.int32)
@@ -277,18 +251,18 @@ class SortedNode(RateNode):
         self.rate_values = np.zeros(0)
         self.stale = True  # whether the rates may have changed
 
-    def add_application(self, application: int) -> None:
+    def add_application(self, view: View, application: int) -> None:
         self.stale = True
 
-    def remove_application(self, application: int) -> None:
-        self.stale |= self.parameters.parent < 0
+    def remove_application(self, view: View, application: int) -> None:
+        self.stale |= view.environment.parent < 0
 
     def invalidate_rates(self) -> None:
         self.stale = True
 
-    def add_tasks(self, application: int, tasks: int) -> None:
-        super().add_tasks(application, tasks)
-        if self.parameters.parent < 0:
+    def add_tasks(self, view: View, application: int, tasks: int) -> None:
+        super().add_tasks(view, application, tasks)
+        if view.environment.parent < 0:
             return
         index = bisect_left(self.applications, application)
         if index == len(self.applications) or self.applications[index] != application:
@@ -299,8 +273,8 @@ class SortedNode(RateNode):
 
     def update_rates(self, view: View) -> None:
         """Compute the rates; a worker expects tasks of applications in the ratio received so far."""
-        setup = self.parameters
-        is_worker = setup.parent >= 0
+        known = view.environment
+        is_worker = known.parent >= 0
         if not (self.stale or (is_worker and self.total > 1.25 * self.rates_total)):
             return
         children = {child: (self.speeds[child], link) for child, link in self.links.items()}
@@ -308,12 +282,12 @@ class SortedNode(RateNode):
             children[view.node] = (view.speed, math.inf)
             ratio = dict(zip(self.applications.tolist(), self.task_counts.tolist(), strict=True))
         else:
-            ratio = {k: setup.weight[k] for k in sorted(self.stock)}
+            ratio = {k: known.weight[k] for k in sorted(self.stock)}
         applications = {
-            k: (view.application(k).task_size, setup.input_bytes[k], float(part)) for k, part in ratio.items()
+            k: (view.application(k).task_size, known.input_bytes[k], float(part)) for k, part in ratio.items()
         }
         _, shares = sorted_shares(
-            children, applications, math.inf if is_worker else setup.scheduler.master_bandwidth
+            children, applications, math.inf if is_worker else self.parameters.master_bandwidth
         )
         rows = [(k, child, rate) for k, rates in shares.items() for child, rate in rates.items()]
         self.rate_applications = np.array([k for k, _, _ in rows], np.int32)
@@ -338,22 +312,22 @@ def _insert(array: NDArray[np.int32], index: int, value: int) -> NDArray[np.int3
 class PlannedNode(RateNode):
     """A node that follows the rates of the linear program for the whole tree."""
 
-    def __init__(self, setup: NodeSetup) -> None:
-        super().__init__(setup)
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
         self.version = 0  # version of the plan to which `sent_tasks` belongs
 
-    def add_application(self, application: int) -> None:
-        self.parameters.plan.change(application, True)
+    def add_application(self, view: View, application: int) -> None:
+        view.environment.plan.change(application, True)
 
-    def remove_application(self, application: int) -> None:
-        if self.parameters.parent < 0:
-            self.parameters.plan.change(application, False)
+    def remove_application(self, view: View, application: int) -> None:
+        if view.environment.parent < 0:
+            view.environment.plan.change(application, False)
 
     def update_rates(self, view: View) -> None:
-        plan = self.parameters.plan
+        plan = view.environment.plan
         if plan.version != self.version:
             self.version, self.sent_tasks = plan.version, {}
 
     def rates(self, view: View, application: int) -> Mapping[int, float]:
-        rates: Mapping[int, float] = self.parameters.plan.rates(view.node).get(application, {})
+        rates: Mapping[int, float] = view.environment.plan.rates(view.node).get(application, {})
         return rates

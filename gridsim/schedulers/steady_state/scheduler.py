@@ -9,25 +9,23 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from gridcore.queues.task_queues import TaskQueues
 from gridsim.errors import ScenarioError
 from gridsim.results.decisions import DecisionTexts
 from gridsim.results.metrics.throughput import Port, Throughput, optimal_throughput
 from gridsim.schedulers.steady_state.node import (
     InTurnNode,
     MasterTreeNode,
-    NodeSetup,
     PlannedNode,
     SortedNode,
 )
 from gridsim.scheduling.contract import NodeForm, Policy, Run
-from gridsim.scheduling.nodes.adapter import Adapter, Message, NodeProgram, NodeScheduler
-from gridsim.scheduling.nodes.layout import Layout
-from gridsim.scheduling.queues import task_queues
+from gridsim.scheduling.nodes.adapter import Message, NodeScheduler
+from gridsim.scheduling.nodes.environment import Environment
+from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.arrays import Integers
 from gridsim.support.extras import import_extra
 from gridsim.support.parameters import Limits
@@ -64,10 +62,19 @@ class _MasterScheduler(NodeScheduler, frozen=True, kw_only=True):
     def moves_data(self) -> bool:
         return True
 
-    def layout(self, machines: int) -> Layout:
-        """Return the layout with one node per machine, and the master on an additional machine."""
-        nodes = np.arange(machines + 1)
-        return Layout(nodes, nodes)
+    @property
+    def roles(self) -> Mapping[str, Role]:  # type: ignore[override]
+        """A worker on each machine, and the master on a machine of its own."""
+        return {"worker": Role(self.program_class), "master": Role(self.program_class, count=1, server=True)}
+
+    @property
+    @abstractmethod
+    def program_class(self) -> type[MasterTreeNode]:
+        """The class of the nodes, which follow its rule."""
+
+    def make_environment(self, run: Run) -> MasterTree:
+        """Return what nodes know of the tree, its links and the applications."""
+        return MasterTree(self, run)
 
     def parents(self, machines: int) -> Integers:
         """Return the parent of each machine, -1 for the master, int64[machines]."""
@@ -75,17 +82,10 @@ class _MasterScheduler(NodeScheduler, frozen=True, kw_only=True):
             return np.full(machines, -1)
         return np.arange(machines) // self.branching - 1
 
-    @abstractmethod
-    def new_node(self, setup: NodeSetup) -> MasterTreeNode:
-        """Return the node program that follows the rule."""
-
     def port_time(self, input_bytes: float, link: float, master: bool) -> float:
         """Return the time for which a task occupies the port of its sender, s."""
         limit = self.master_bandwidth if master else math.inf
         return input_bytes / (min(link, limit) if self.port == "one" else limit)
-
-    def start(self, run: Run) -> Policy:
-        return MasterPolicy(self, run)
 
 
 class BandwidthCentric(_MasterScheduler, frozen=True, kw_only=True):
@@ -118,7 +118,6 @@ class BandwidthCentric(_MasterScheduler, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "bandwidth-centric"
-    policy: ClassVar[type[NodeProgram]] = MasterTreeNode
 
     rule: Literal["sorted", "in-turn"] = "sorted"
 
@@ -127,8 +126,10 @@ class BandwidthCentric(_MasterScheduler, frozen=True, kw_only=True):
         if self.rule == "sorted" and self.port == "many":
             raise ScenarioError(f"{self.name}.rule = 'sorted' requires {self.name}.port = 'one'")
 
-    def new_node(self, setup: NodeSetup) -> MasterTreeNode:
-        return SortedNode(setup) if self.rule == "sorted" else InTurnNode(setup)
+    @property
+    def program_class(self) -> type[MasterTreeNode]:
+        """The class of the nodes."""
+        return SortedNode if self.rule == "sorted" else InTurnNode
 
 
 class SteadyState(_MasterScheduler, frozen=True, kw_only=True):
@@ -148,10 +149,11 @@ class SteadyState(_MasterScheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "steady-state"
     decentralized: ClassVar[bool] = False
-    policy: ClassVar[type[NodeProgram]] = MasterTreeNode
 
-    def new_node(self, setup: NodeSetup) -> MasterTreeNode:
-        return PlannedNode(setup)
+    @property
+    def program_class(self) -> type[MasterTreeNode]:
+        """The class of the nodes."""
+        return PlannedNode
 
     def start(self, run: Run) -> Policy:
         import_extra("scipy.optimize", "stats", self.name)  # fail before the run instead of during it
@@ -211,10 +213,19 @@ class Plan:
         return rates
 
 
-class MasterPolicy(Adapter):
-    """The policy of schedulers with a master: a node on each machine, and the master."""
+class MasterTree(Environment):
+    """What nodes know of the tree, its links and the applications from the beginning.
 
-    STATE = (*Adapter.STATE, "plan_state")
+    Attributes
+    ----------
+    input_bytes, weight
+        Input of a task (bytes), and weight, of each application.
+    plan
+        The rates of the linear program, which `PlannedNode` follows.
+    """
+
+    because = "links and data of tasks are known, and the linear program knows all machines at no cost"
+    STATE = ("plan_state",)
 
     def __init__(self, parameters: _MasterScheduler, run: Run) -> None:
         applications = run.applications
@@ -222,36 +233,16 @@ class MasterPolicy(Adapter):
         weight = applications.tasks if parameters.weights == "tasks" else np.ones(len(applications))
         self.weight = weight.astype(np.float64).tolist()
         self.plan = Plan(parameters, run, np.array(self.weight))
-        #: Whether nodes follow the linear program.
-        self.planning = isinstance(parameters, SteadyState)
-        super().__init__(parameters, run)
+        self.links, self.master = run.bandwidth, len(run.speeds)
 
-    def program(self, node: int) -> MasterTreeNode:
-        scheduler, machines, links = self.parameters, len(self.run.speeds), self.run.bandwidth
-        parent = -1 if node == machines else int(self.plan.parent[node])
-        program: MasterTreeNode = scheduler.new_node(
-            NodeSetup(
-                scheduler=scheduler,
-                master=machines,
-                parent=machines if node < machines and parent < 0 else parent,
-                link=math.inf if links is None or node == machines else float(links[node]),
-                input_bytes=self.input_bytes,
-                weight=self.weight,
-                plan=self.plan,
-            )
-        )
-        return program
-
-    def make_queues(self, *, ends: bool) -> TaskQueues:
-        """Return the queues of all machines, with links if tasks move data."""
-        parameters, run = self.parameters, self.run
-        return task_queues(
-            run,
-            pad=self.layout.pad,
-            order=parameters.local_order,
-            watch=self.watch,
-            record=run.record,
-        )
+    def of_node(self, node: int) -> TreePosition:
+        """Return what a node knows."""
+        if node == self.master:
+            return TreePosition(-1, math.inf, self.input_bytes, self.weight, self.plan)
+        parent = int(self.plan.parent[node])
+        link = math.inf if self.links is None else float(self.links[node])
+        parent = self.master if parent < 0 else parent
+        return TreePosition(parent, link, self.input_bytes, self.weight, self.plan)
 
     @property
     def plan_state(self) -> tuple[int, tuple[int, ...]]:
@@ -261,3 +252,23 @@ class MasterPolicy(Adapter):
     @plan_state.setter
     def plan_state(self, state: tuple[int, tuple[int, ...]]) -> None:
         self.plan.set(state[0], list(state[1]))
+
+
+class TreePosition(NamedTuple):
+    """What a node of the tree knows from the beginning (`View.environment`).
+
+    Parameters
+    ----------
+    parent
+        Node from which it gets tasks; -1 for the master.
+    link
+        Bandwidth of the link to the parent, bytes/s.
+    input_bytes, weight, plan
+        See `MasterTree`.
+    """
+
+    parent: int
+    link: float
+    input_bytes: list[float]
+    weight: list[float]
+    plan: Plan

@@ -62,7 +62,7 @@ from gridsim.scheduling.nodes.roles import Role, nodes_of_roles, role_classes
 from gridsim.scheduling.nodes.source import CorePolicy
 from gridsim.scheduling.nodes.timers import Timer, handler_name
 from gridsim.scheduling.overlays import random_neighbours
-from gridsim.scheduling.queues import moved_bytes
+from gridsim.scheduling.queues import moved_bytes, task_queues
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.parameters import Limits
@@ -499,14 +499,14 @@ class Adapter(CorePolicy):
         parameters, run = self.parameters, self.run
         if ends and parameters.reports:
             raise ScenarioError(f"{parameters.name}: on_done does not support reports=True")
-        queues: TaskQueues = (run.queues or TaskQueues)(
-            self.layout.pad(run.speeds),
+        return task_queues(
+            run,
+            pad=self.layout.pad,
             order=parameters.local_order,
             watch="completion" if ends else self.watch,
             log=ends or parameters.reports,
             record=run.record,
         )
-        return queues
 
     def make_decider(self) -> Decider:
         """Make the recorder of the nodes' decisions."""
