@@ -487,6 +487,8 @@ cdef class NodeActions:
         cdef TimerKind kind = self._timer_of(node).get(name)
         if kind is None:
             role, program = self.role_names[<Py_ssize_t> (role_of(self.roles, node) - self.roles)]
+            if name in self.by_name:
+                return self.error_type(f"{message}, which is a kind of message; rename the timer")
             return self.error_type(f"{message}, which has no handler and is not in the scheduler's timers; define "
                                    f"on_{name} in {program}; {listed(self._timer_of(node), name)}")
         if kind.is_plain and not self._handles(node, ON_TIMER):

@@ -150,9 +150,12 @@ class _SuggestingMeta(msgspec.StructMeta):
     def __call__(cls, *args: Any, **keywords: Any) -> Any:
         unknown = [name for name in keywords if name not in cls.__struct_fields__]
         if unknown:
-            raise ScenarioError(
-                f"{cls.__name__} has no parameter {unknown[0]!r}; {listed(cls.__struct_fields__, unknown[0])}"
-            )
+            name = unknown[0]
+            value = getattr(cls, name, None)
+            hint = listed(cls.__struct_fields__, name)
+            if type(value) in (bool, int, float, str):  # a class variable that was meant as a field
+                hint = f"annotate it in the class: {name}: {type(value).__name__} = {value!r}"
+            raise ScenarioError(f"{cls.__name__} has no parameter {name!r}; {hint}")
         return super().__call__(*args, **keywords)
 
 
@@ -227,8 +230,22 @@ def _equals(value: Any, default: Any) -> bool:
 @cache
 def checks(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Check], ...]:
     """Return (name, name in files, check) for each field that has a check."""
-    candidates = ((field.name, field.encode_name, _check(field.type)) for field in fields_of(kind).values())
+    candidates = (
+        (field.name, field.encode_name, _check(_declared_type(kind, field.name)))
+        for field in fields_of(kind).values()
+    )
     return tuple((name, key, check) for name, key, check in candidates if check is not None)
+
+
+def _declared_type(kind: type[msgspec.Struct], name: str) -> Any:
+    """Return the type of a field; a subclass that only changes a default inherits the limits."""
+    hint = fields_of(kind)[name].type
+    for base in kind.__mro__[1:]:
+        if issubclass(base, CheckedStruct) and name in base.__struct_fields__:
+            inherited = fields_of(base)[name].type
+            if get_origin(inherited) is Annotated and get_args(inherited)[0] is hint:
+                return _declared_type(base, name)
+    return hint
 
 
 def _check(hint: Any, limits: Limits | None = None) -> Check | None:

@@ -146,10 +146,11 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`.
 
-        The compiled protocol is the default.  Someone may watch the messages of a run with a limit of
-        cohorts, which the compiled protocol does not show.
+        The compiled protocol is the default.  Someone may watch the nodes of a run, or its messages with a
+        limit of cohorts, which the compiled protocol does not show.
         """
-        is_compiled = run.nodes == "compiled" or (run.nodes is None and run.engine.whole_cohorts)
+        is_watched = bool(run.watchers) or not run.engine.whole_cohorts
+        is_compiled = run.nodes == "compiled" or (run.nodes is None and not is_watched)
         return Compiled(self, run) if is_compiled else self.start_nodes(run)
 
     def new_records(self, run: Run, lengths: Integers) -> list[DgsRecord]:

@@ -648,7 +648,9 @@ class Adapter(CorePolicy):
         rows = self.core.held()
         rows = rows[rows[:, 2] > 0]
         if not len(rows):
-            is_idle = self.queues.enqueued == self.queues.tasks_done < self.total_tasks
+            bags = self.run.applications
+            released = int(bags.tasks[bags.release_ns <= self.now].sum())
+            is_idle = self.queues.enqueued == self.queues.tasks_done < released
             return "the remaining tasks are in messages, or lost" if is_idle else ""
         node, application, tasks = rows[0].tolist()
         quantity = f"{tasks} task{'s' if tasks > 1 else ''} of application {application}"
@@ -814,7 +816,8 @@ class Adapter(CorePolicy):
         for server in np.flatnonzero(outcome.machines["tasks"][machines:])[:1] + machines:
             raise SchedulerError(
                 f"{self.parameters.name}: tasks must be queued on machines 0..{machines - 1}, got "
-                f"{outcome.machines['tasks'][server]} tasks on machine {server}, a server"
+                f"{outcome.machines['tasks'][server]} tasks on machine {server}, a server; send them to a "
+                "node on a machine of the platform, which enqueues them"
             )
         outcome.machines = {name: column[:machines] for name, column in outcome.machines.items()}
         if outcome.arrivals:  # a server has withdrawn all that it had queued, so its rows cancel out

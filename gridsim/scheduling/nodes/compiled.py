@@ -245,7 +245,13 @@ def _state(policy: type[NodeProgram], scheduler: Any) -> tuple[np.ndarray[Any, A
 
     The record has an empty place for each object.
     """
-    attributes = attributes_of(policy(scheduler))
+    program = policy(scheduler)
+    if not hasattr(program, "parameters"):
+        raise CompileError(
+            f"{_place_of_attribute(policy, 'parameters')}: {policy.__name__}.__init__ must call "
+            "super().__init__(parameters)"
+        )
+    attributes = attributes_of(program)
     fields: list[tuple[Any, ...]] = []
     objects = {name: value for name, value in attributes.items() if isinstance(value, MemoryObject)}
     for name, value in attributes.items():

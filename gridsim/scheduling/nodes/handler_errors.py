@@ -48,8 +48,11 @@ def name_known_attributes(error: AttributeError) -> None:
     else:
         return
     known = sorted({name for name in names if not name.startswith("_")})
+    hint = listed(known, error.name)
+    if isinstance(owner, NodeProgram) and error.name == "parameters":
+        hint = "call super().__init__(parameters) in its __init__"
     # without the object, Python does not suggest a name of its own
-    error.args, error.obj = (f"{subject} has no {error.name!r}; {listed(known, error.name)}",), None
+    error.args, error.obj = (f"{subject} has no {error.name!r}; {hint}",), None
 
 
 def location_note(error: BaseException, seconds: float, call: tuple[int, type, str, int] | None) -> str:

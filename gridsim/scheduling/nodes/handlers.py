@@ -11,7 +11,7 @@ from gridcore.common.names import closest
 from gridsim.errors import ScenarioError
 from gridsim.scheduling.contract import NodeForm
 from gridsim.scheduling.nodes.program import Message, NodeProgram, kinds_of
-from gridsim.scheduling.nodes.roles import Role
+from gridsim.scheduling.nodes.roles import Role, role_classes
 from gridsim.scheduling.nodes.timers import (
     Timer,
     handler_name,
@@ -170,7 +170,8 @@ def check_handlers(policy: Any, scheduler: Any) -> None:
                     f"{at} is never called: on_timer handles the timer {name[3:]!r}, since it is in timers; "
                     "leave it out there"
                 )
-            hint = closest([*signatures, *map(handler_name, strings(policy))], name)
+            names = {*strings(policy)} - _names_of_values(scheduler)
+            hint = closest([*signatures, *map(handler_name, sorted(names))], name)
             raise ScenarioError(
                 f"{at} is never called: there is no kind of message {name[3:]!r}, and no method sets a "
                 f"timer {name[3:]!r}; {hint}known: {', '.join(signatures)}"
@@ -186,6 +187,12 @@ def check_handlers(policy: Any, scheduler: Any) -> None:
             raise ScenarioError(
                 f"{at} must take ({', '.join(parameters)}), got {inspect.signature(function)}"
             )
+
+
+def _names_of_values(scheduler: Any) -> set[str]:
+    """Return the names of fields of messages, and of tables and their columns, which are no timers."""
+    mappings = [kind.fields for kind in scheduler.messages.values()]
+    return set().union(scheduler.tables, *mappings, *scheduler.tables.values())
 
 
 @lru_cache(1024)  # reading a signature takes long, compared with a small run
@@ -239,10 +246,21 @@ def check_class_variables(scheduler: Any) -> None:
         for key, value in mapping.items():
             if not isinstance(key, str) or not fits(value):
                 raise ScenarioError(f"{path}.{name}[{key!r}] must be {condition}, got {short_repr(value)}")
+    for kind in scheduler.messages:
+        if handler_name(kind) in _signatures(scheduler) and not _handles_messages(scheduler):
+            raise ScenarioError(
+                f"{path}.messages must not have the name of an event, got {kind!r}, since "
+                f"{handler_name(kind)} handles that event; rename the kind, or handle it in on_message"
+            )
     try:
         kinds_of(scheduler.messages)
     except ScenarioError as error:
         raise ScenarioError(f"{path}.messages: {error}") from None
+
+
+def _handles_messages(scheduler: Any) -> bool:
+    """Return whether a class of nodes defines `on_message`."""
+    return any(policy.on_message is not NodeProgram.on_message for policy in role_classes(scheduler).values())
 
 
 def _check_roles(path: str, scheduler: Any, policy: Any) -> None:

@@ -157,6 +157,8 @@ class _Publish:
             raise NotCompiled(f"{call} takes numbers by their names: {', '.join(numbers)}")
         names = (*(columns or ["value"]), "falling", "application")
         columns = columns or numbers
+        for name in sorted(dict(kws).keys() - {*names} - {*numbers}):
+            raise NotCompiled(f"{call} has no argument {name!r}; {listed((*numbers, *names[-2:]), name)}")
         arguments = bind_arguments(call, names, args, kws, optional=("falling", "application"))
         argument_types = [number_type(f"{name} of {call}", float, arguments[name]) for name in names[:-2]]
         falling = arguments.get("falling", types.int64)

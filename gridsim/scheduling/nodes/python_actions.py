@@ -363,6 +363,8 @@ class PythonActions(BoardActions):
     ) -> tuple[int, tuple[float, ...]]:
         """Return the number of the timer `name`, and its fields."""
         known = self.timers_for(node)
+        if name not in known and name in self.by_name:
+            raise self.error(node, f"sets the timer {name!r}, which is a kind of message; rename the timer")
         if name not in known:
             raise self.error(
                 node,

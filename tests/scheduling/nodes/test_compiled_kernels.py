@@ -17,8 +17,8 @@ from gridcore.dgs.slots import SlotSchedules
 from gridcore.fair_tree.summaries import aggregate, debit, lookup, lowest_stretch, split
 from gridcore.nodes.waiting_times import WaitingTimes, idle_worker
 from gridcore.queues.summary_grid import SummaryGrid
-from gridsim.scheduling.contract import Policy, Run
-from gridsim.scheduling.nodes.adapter import Adapter
+from gridsim.scheduling.contract import Run
+from gridsim.scheduling.nodes.environment import Environment
 from gridsim.scheduling.nodes.slots import MachineSlots
 from gridsim.testing.resuming import resume_difference
 from tests.scheduling.nodes.test_message_core import scenarios
@@ -206,20 +206,26 @@ def test_compiled_nodes_debit_summaries_as_interpreted_ones(rule: str) -> None:
     assert all(len(set(column)) > 10 for column in columns[:3]) and columns[0] != columns[2]
 
 
-class Slots(Adapter):
+class Slots(Environment):
     """Gives each node the slot schedule of its machine."""
 
-    def __init__(self, parameters: Any, run: Run) -> None:
+    because = "slots need no messages"
+    STATE = ("schedules",)
+
+    def __init__(self, run: Run) -> None:
         self.schedules = SlotSchedules(len(run.speeds))
-        self.released: list[tuple[int, int, int]] = []
-        super().__init__(parameters, run)
+
+    def attach(self, adapter: Any) -> None:
+        self.adapter = adapter
+
+    def of_node(self, node: int) -> None:
+        return None
 
     def slots(self, node: int) -> MachineSlots:  # type: ignore[override]
-        return MachineSlots(self.schedules, node, lambda: self.core.now, self.note_release)
+        return MachineSlots(self.schedules, node, lambda: self.adapter.core.now, self.note_release)
 
     def note_release(self, application: int, machine: int, attempt: int) -> None:
-        self.released.append((application, machine, attempt))
-        self.notes.add(machine, "slots", {"reserved": -1, "start": attempt})
+        self.adapter.notes.add(machine, "slots", {"reserved": -1, "start": attempt})
 
 
 class Rigid(gs.NodeProgram):
@@ -260,8 +266,8 @@ class Reserving(gs.NodeScheduler, frozen=True, kw_only=True):
     policy = Rigid
     tables: ClassVar[dict[str, dict[str, type]]] = {"slots": {"reserved": int, "start": int}}
 
-    def start(self, run: Run) -> Policy:
-        return Slots(self, run)
+    def make_environment(self, run: Run) -> Slots:
+        return Slots(run)
 
 
 def test_compiled_nodes_reserve_extend_and_release_slots() -> None:

@@ -138,6 +138,11 @@ class UndeclaredTimer(Correct):
         pass
 
 
+class TimerNamedAsAKind(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        view.timer(1.0, "note")  # mistake
+
+
 class NegativeTimer(Correct):
     def on_note(self, view: Any, message: Any) -> None:
         view.timer(-1.0, "again")  # mistake
@@ -324,6 +329,7 @@ MISTAKES: dict[type[gs.NodeProgram], tuple[str, int | None]] = {
     EmptyPop: ("empty", 1),
     DivisionByZero: ("division.* by zero", 1),
     UndeclaredTimer: ("'agian'.*did you mean again", 1),
+    TimerNamedAsAKind: ("'note'.*(is a kind of message; rename the timer|is unknown)", 1),
     NegativeTimer: ("must be finite and >= 0 s, got -1.0", 1),
     NoTasks: ("tasks must be in 1..2147483647, got 0", 0),
     UnknownApplication: ("does not know application 0; it knows those released here, and", 1),
@@ -381,3 +387,70 @@ def test_a_storm_of_messages_gives_a_warning(form: str, monkeypatch: pytest.Monk
     node = f"now at node [01], Storm.on_note, {re.escape(_line(Storm))}"
     with pytest.warns(gs.SchedulerWarning, match=f"^t = .* messages for 2 tasks, .* messages 'note' .{node}"):
         _run(Storm, form)
+
+
+NOTE = {"note": gs.Message(10, x=int)}
+
+
+class NoParameters(Correct):
+    def __init__(self, parameters: Any) -> None:
+        self.count = 0
+
+    def act(self, view: Any) -> None:
+        self.count = self.parameters.degree
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_program_without_parameters_names_the_missing_call(form: Any) -> None:
+    kind = type(
+        "Careless",
+        (gs.NodeScheduler,),
+        {"name": "careless", "policy": NoParameters, "messages": NOTE, "__module__": __name__},
+    )
+    with pytest.raises((AttributeError, gs.GridSimError), match=r"call super\(\).__init__\(parameters\)"):
+        gs.simulate(gs.Scenario(gs.Platform.equal(2), gs.Workload.of([0.0], 2, 500.0)), kind(), nodes=form)
+
+
+def test_a_kind_must_not_have_the_name_of_an_event() -> None:
+    kinds = {"note": gs.Message(10, x=int), "idle": gs.Message(10)}
+    kind = type("Confused", (gs.NodeScheduler,), {"name": "confused", "policy": Correct, "messages": kinds})
+    with pytest.raises(gs.ScenarioError, match=r"Confused.messages must not have .*, got 'idle'"):
+        kind()
+
+
+def test_a_misspelt_handler_is_not_taken_for_a_field() -> None:
+    """The string ``"tasks"`` in a method is no handler that could be meant."""
+
+    class Misspelt(Correct):
+        def act(self, view: Any) -> None:
+            view.send(1, "task", **{"tasks": 1})
+
+        def on_taks(self, view: Any, message: Any) -> None:
+            pass
+
+        def on_task(self, view: Any, message: Any) -> None:
+            pass
+
+    kinds = {**NOTE, "task": gs.Message(10, tasks=int)}
+    kind = type("Wrong", (gs.NodeScheduler,), {"name": "wrong", "policy": Misspelt, "messages": kinds})
+    with pytest.raises(gs.ScenarioError, match="did you mean on_task[?]"):
+        kind()
+
+
+class Aged(gs.BoardScheduler, frozen=True, kw_only=True):
+    name = "aged"
+    policy = Correct
+    messages: ClassVar[dict[str, gs.Message]] = {"note": gs.Message(10, x=int)}
+
+    age: float = -1.0
+    limit = 5
+
+
+def test_a_new_default_has_the_limits_of_its_parameter() -> None:
+    with pytest.raises(gs.ScenarioError, match=r"aged.age must be .* >= 0 s, got -1.0"):
+        Aged()
+
+
+def test_a_class_variable_is_no_parameter() -> None:
+    with pytest.raises(gs.ScenarioError, match="annotate it in the class: limit: int = 5"):
+        Aged(age=1.0, limit=6)  # type: ignore[call-arg]
