@@ -25,7 +25,8 @@ Mapping of independent tasks: map_tasks, TaskMapping, expected_times, BRAUN_CLAS
 Affinity.  Throughput of a master and its workers: optimal_throughput, Throughput.
 
 Your own schedulers: NodeScheduler, NodeProgram, Role, Layout, Message, array, Sent, Fifo, Heap, IntMap,
-IntSet, SharedArray, BoardScheduler, Limits; Scheduler, Policy, Run, Outcome, Applications; register.
+IntSet, SharedArray, BoardScheduler, Limits; RigidNodeScheduler, JobRecord, JobPhase, JobTimer, Environment;
+Scheduler, Policy, Run, Outcome, Applications; register.
 
 Errors and warnings: GridSimError, ScenarioError, SchedulerError, TraceFormatError, CompileError,
 InvariantViolation; ModelWarning, SchedulerWarning, TraceWarning, CheckpointWarning, PluginWarning.

@@ -283,7 +283,20 @@ from .scheduling.nodes.adapter import (
 from .scheduling.nodes.board import (
     BoardScheduler as BoardScheduler,
 )
+from .scheduling.nodes.environment import Environment as Environment
 from .scheduling.nodes.observe import Observe as Observe
+from .scheduling.nodes.rigid_jobs import (
+    JobPhase as JobPhase,
+)
+from .scheduling.nodes.rigid_jobs import (
+    JobRecord as JobRecord,
+)
+from .scheduling.nodes.rigid_jobs import (
+    JobTimer as JobTimer,
+)
+from .scheduling.nodes.rigid_jobs import (
+    RigidNodeScheduler as RigidNodeScheduler,
+)
 from .scheduling.nodes.sent import Sent as Sent
 from .scheduling.registry import register as register
 from .simulation.resume import resume as resume

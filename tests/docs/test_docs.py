@@ -107,6 +107,7 @@ def test_compiled_node_programs_of_the_guide_have_equal_digests(folder):
     )
     code = blocks(DOCS / "guides/schedulers.md", "python")
     saved = {found[1]: each for each in code if (found := re.match(r"# (\w+)\.py\n", each))}
+    del saved["gather"]  # of rigid jobs, which compiled nodes do not support
     assert saved.keys() == {"nearby", "choices", "shortest", "stealing", "tree", "groups", "members"}
     for name, source in saved.items():
         (folder / f"{name}.py").write_text(source)

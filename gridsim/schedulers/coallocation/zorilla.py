@@ -90,7 +90,7 @@ class ZorillaNode(ClaimingNode):
         job.phase = WAITING
         job.floods += 1
         job.rounds += 1
-        view.jobs.timer(job, again, "retry")
+        view.jobs.at(job, again, "retry")
         view.decide("advertised", job.number, tasks=job.tasks, saw=hops)
         job.offers = [view.node] if view.jobs.claimed < 0 else []
         self.remember(job.number, job.floods)
@@ -105,7 +105,7 @@ class ZorillaNode(ClaimingNode):
             nodes, job.offers = job.offers[: job.tasks], job.offers[job.tasks :]
             self.claim(view, job, nodes)
             if view.jobs.can_fail:  # replies may be lost
-                view.jobs.timer(job, job.start + nanoseconds(self.parameters.patience), "overdue")
+                view.jobs.at(job, job.start + nanoseconds(self.parameters.patience), "overdue")
 
     def on_offer(self, view: View, message: Any) -> None:
         """Note that a machine is free; an offer binds nobody, and one that is not needed is forgotten."""

@@ -244,7 +244,7 @@ class DgsNode(NodeProgram):
         job.phase = int(WAITING)
         until = view.now_ns + pause(self.parameters, job.number, job.searches)
         view.environment.log.waits(why, job, until)
-        view.jobs.timer(job, until, "retry")
+        view.jobs.at(job, until, "retry")
 
     def on_retry(self, view: View, job: Any) -> None:
         """Search again, now that the wait is over."""
@@ -274,7 +274,7 @@ class DgsNode(NodeProgram):
     def limit_wait(self, view: View, job: Any) -> None:
         """Limit the wait for answers or replies where machines fail, since they may be lost."""
         if view.jobs.can_fail:
-            view.jobs.timer(job, view.now_ns + nanoseconds(self.parameters.patience), "overdue")
+            view.jobs.at(job, view.now_ns + nanoseconds(self.parameters.patience), "overdue")
 
     def on_overdue(self, view: View, job: Any) -> None:
         """Wait no longer for answers or replies that have not come in time."""

@@ -12,17 +12,29 @@ and the next node in charge has it.  So do the timers of jobs, which fire at the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from enum import IntEnum
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from gridcore.dgs.negotiations import BROKEN, CANCELLED, COMMITTING, DONE, FAILED, NEW, PLACED
+from gridcore.common.names import listed
+from gridcore.dgs.negotiations import (
+    BROKEN,
+    CANCELLED,
+    COMMITTING,
+    DONE,
+    FAILED,
+    NEW,
+    PLACED,
+    SEARCHING,
+    WAITING,
+)
 from gridcore.dgs.state import claimant, claimed
 from gridsim.engine.engine import TIMER
 from gridsim.engine.transport import MAX_TRANSFER_TIME
-from gridsim.errors import SchedulerError
+from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import run_and_reserved_times
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run
 from gridsim.scheduling.nodes.adapter import Adapter, ProgramScheduler
@@ -31,6 +43,25 @@ from gridsim.scheduling.rigid_runs import Runs, set_cancellation_timers
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.state import check_names
+
+
+class JobPhase(IntEnum):
+    """The phase of a rigid job, as the node in charge of it sees it.
+
+    An adapter sets ``PLACED``, ``BROKEN`` (the job has lost a machine, which the node in charge does not know
+    yet), ``DONE``, ``FAILED`` (rejected) and ``CANCELLED``; programs set the others, of which only
+    ``COMMITTING`` means something to it: machines have agreed, or are asked to.
+    """
+
+    NEW = NEW
+    SEARCHING = SEARCHING
+    COMMITTING = COMMITTING
+    WAITING = WAITING
+    PLACED = PLACED
+    BROKEN = BROKEN
+    DONE = DONE
+    FAILED = FAILED
+    CANCELLED = CANCELLED
 
 
 class JobRecord:
@@ -48,7 +79,7 @@ class JobRecord:
     Attributes
     ----------
     phase
-        One of the constants of `gridcore.dgs.negotiations`; `NEW` at first.
+        The `JobPhase`, ``NEW`` at first.
     attempt
         The number of its newest attempt to claim machines.
     nodes, start
@@ -74,13 +105,13 @@ class JobTimer(NamedTuple):
     Parameters
     ----------
     phases
-        The phases of a job in which it counts; else it does not fire.
+        The phases of a job in which it counts; else it does not fire.  By default all before the end.
     pause
         The parameter of the scheduler that says after how long (s) it fires again if no machine is up; not
         used if the scheduler has ``acts_for_failed_nodes``.
     """
 
-    phases: tuple[int, ...]
+    phases: tuple[int, ...] = (NEW, SEARCHING, COMMITTING, WAITING, PLACED, BROKEN)
     pause: str = ""
 
 
@@ -122,6 +153,11 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     rejections: ClassVar[tuple[str, ...]] = ()
 
     @property
+    def order(self) -> Any:
+        """None: machines have no queues of tasks."""
+        return None
+
+    @property
     def adapter_handlers(self) -> Mapping[str, tuple[str, ...]]:
         """Handlers that the adapter calls itself -> their parameters after ``self``."""
         timers = {handler_name(name): ("view", "job") for name in self.job_timers}
@@ -133,6 +169,21 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
             "on_job_cancelled": ("view", "job"),
             **timers,
         }
+
+    def _check_classes(self) -> None:
+        super()._check_classes()
+        path = type(self).__name__
+        if not (isinstance(self.record, type) and issubclass(self.record, JobRecord)):
+            raise ScenarioError(f"{path}.record must be a subclass of JobRecord, got {self.record!r}")
+        for name, timer in self.job_timers.items():
+            if not isinstance(timer, JobTimer):
+                raise ScenarioError(f"{path}.job_timers[{name!r}] must be a JobTimer, got {timer!r}")
+            must_wait = self.failures and not self.acts_for_failed_nodes
+            if must_wait and timer.pause not in self.__struct_fields__:
+                raise ScenarioError(
+                    f"{path}.job_timers[{name!r}].pause must be the name of a parameter, since machines may "
+                    f"fail, got {timer.pause!r}"
+                )
 
     def rejections_of(self, run: Run) -> tuple[str, ...]:
         """Return those of the rejections that are possible in a run."""
@@ -204,8 +255,8 @@ class NodeJobs:
         node = self._adapter.in_charge(job)
         return None if node < 0 else self._adapter.core.view_of(node, job.number)
 
-    def start(self, job: Any, instant: int, until: int = NEVER) -> None:
-        """Run a job on ``job.nodes`` from `instant` (ns) on.
+    def start(self, job: Any, instant: int | None = None, until: int = NEVER) -> None:
+        """Run a job on ``job.nodes`` from `instant` (ns) on, by default from now on.
 
         If one of them has failed since it agreed, the job is lost, which is detected later.
 
@@ -226,7 +277,7 @@ class NodeJobs:
                     f"{self._place} job.nodes must be machines that have agreed to attempt {job.attempt} of "
                     f"job {job.number}, got {node}"
                 )
-        adapter.start_job(job, instant, until)
+        adapter.start_job(job, adapter.now if instant is None else instant, until)
 
     def withdraw(self, job: Any) -> None:
         """Undo `start` of a job that has lost a machine."""
@@ -252,8 +303,23 @@ class NodeJobs:
         runs = self._adapter.runs
         setattr(runs, name, getattr(runs, name) + 1)
 
-    def timer(self, job: Any, instant: int, name: str) -> None:
-        """Set a timer of a job to fire at `instant` (ns), in place of an earlier one of this name."""
+    def timer(self, job: Any, seconds: float, name: str) -> None:
+        """Set a timer of a job to fire in `seconds`, in place of an earlier one of this name."""
+        self.at(job, self._adapter.now + nanoseconds(seconds), name)
+
+    def at(self, job: Any, instant: int, name: str) -> None:
+        """Set a timer of a job to fire at `instant` (ns), in place of an earlier one of this name.
+
+        Raises
+        ------
+        SchedulerError
+            If the scheduler does not declare the timer.
+        """
+        timers = self._adapter.parameters.job_timers
+        if name not in timers:
+            raise SchedulerError(
+                f"{self._place} name of a timer must be in job_timers, got {name!r}; {listed(timers, name)}"
+            )
         self._adapter.set_timer(job, instant, name)
 
     # -- what nodes may assume ------------------------------------------------------------------------------
@@ -307,6 +373,12 @@ class RigidAdapter(Adapter):
         durations, lengths = run_and_reserved_times(jobs, float(run.speeds[0]), estimate)
         self.runs = Runs(run, durations)
         self.records = parameters.new_records(run, lengths)
+        for name in parameters.columns:
+            if not all(hasattr(record, name) for record in self.records[:1]):
+                raise ScenarioError(
+                    f"{type(parameters).__name__}.columns must be attributes of "
+                    f"{parameters.record.__name__}, got {name!r}"
+                )
         self.claims, self.attempts = np.full(machines, -1, np.int64), np.zeros(machines, np.int64)
         self.lost_at: dict[int, int] = {}
         self.rejected = dict.fromkeys(("", *parameters.rejections_of(run)), 0)
@@ -550,7 +622,8 @@ class RigidAdapter(Adapter):
 
     def getstate(self) -> dict[str, Any]:
         """See `gridsim.support.state.Stateful`."""
-        return {**super().getstate(), "records": [SimpleNamespace(**vars(job)) for job in self.records]}
+        records = [SimpleNamespace(**{**vars(job), "phase": int(job.phase)}) for job in self.records]
+        return {**super().getstate(), "records": records}
 
     def setstate(self, state: dict[str, Any]) -> None:
         """See `gridsim.support.state.Stateful`."""

@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 import pytest
 
 import gridsim as gs
-from gridcore.dgs.negotiations import NEW
-from gridsim.scheduling.nodes.rigid_jobs import JobTimer, RigidNodeScheduler
 
 
 class Local(gs.NodeProgram):
@@ -21,10 +19,12 @@ class Local(gs.NodeProgram):
     def on_retry(self, view: Any, job: Any) -> None:
         if self.parameters.mistake == "unknown job":
             view.jobs[99].attempt += 1
+        elif self.parameters.mistake == "unknown timer":
+            view.jobs.timer(job, 1.0, "retri")
         elif self.parameters.mistake == "unknown reason":
             view.jobs.reject(job, "too_small")
         elif view.jobs.claimed >= 0:
-            view.jobs.timer(job, view.now_ns + 10**9, "retry")
+            view.jobs.timer(job, self.parameters.pause, "retry")
         elif job.tasks > 1:
             view.jobs.reject(job, "too_large")
         else:
@@ -32,14 +32,14 @@ class Local(gs.NodeProgram):
             job.nodes, job.start = [view.node], view.now_ns
             if self.parameters.mistake != "no claim":
                 view.jobs.claim(job.number, job.attempt)
-            view.jobs.start(job, job.start)
+            view.jobs.start(job)
 
 
-class OneMachine(RigidNodeScheduler, frozen=True, kw_only=True):
+class OneMachine(gs.RigidNodeScheduler, frozen=True, kw_only=True):
     name = "one machine"
     failures = False
     policy = Local
-    job_timers: ClassVar[Mapping[str, JobTimer]] = {"retry": JobTimer((NEW,), "pause")}
+    job_timers: ClassVar[Mapping[str, gs.JobTimer]] = {"retry": gs.JobTimer()}
     rejections = ("too_large",)
 
     pause: float = 1.0
@@ -63,6 +63,7 @@ def test_jobs_run_one_after_another_on_a_machine_that_they_claim(nodes: Any) -> 
     ("mistake", "text"),
     [
         ("unknown job", "t = 0.0 s: node 0: application must be in 0..2, got 99"),
+        ("unknown timer", "name of a timer must be in job_timers, got 'retri'; did you mean retry"),
         ("unknown reason", "the reason of a rejection must be one of too_large, got 'too_small'"),
         ("no claim", "job.nodes must be machines that have agreed to attempt 1 of job 0, got 0"),
     ],
@@ -70,3 +71,18 @@ def test_jobs_run_one_after_another_on_a_machine_that_they_claim(nodes: Any) -> 
 def test_mistakes_with_jobs_are_errors(mistake: str, text: str) -> None:
     with pytest.raises(gs.SchedulerError, match=text):
         gs.simulate(scenario(), OneMachine(mistake=mistake))
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ({"record": dict}, "Wrong.record must be a subclass of JobRecord"),
+        ({"job_timers": {"retry": 1.0}}, r"Wrong.job_timers\['retry'\] must be a JobTimer, got 1.0"),
+        ({"failures": True}, r"Wrong.job_timers\['retry'\].pause must be the name of a parameter, .* got ''"),
+        ({"columns": ("tries",)}, "Wrong.columns must be attributes of JobRecord, got 'tries'"),
+    ],
+)
+def test_wrong_declarations_are_errors(members: dict[str, Any], text: str) -> None:
+    kind = type("Wrong", (OneMachine,), {"__module__": __name__, **members}, frozen=True, kw_only=True)
+    with pytest.raises(gs.ScenarioError, match=text):
+        gs.simulate(scenario(), kind())
