@@ -44,10 +44,14 @@ def check(part: Part) -> None:
         raise ScenarioError("kill needs a scenario with faults, which say when")
     if part.setup.kill and type(policy) is not Adapter:
         raise ScenarioError(f"kill must not be given for {name}, whose nodes share what one process keeps")
-    if faults and isinstance(policy, (RigidAdapter, TreeNodes)):
+    if faults and isinstance(policy, TreeNodes):
         raise ScenarioError(f"faults must be absent to emulate {name}: its repair is not a node program")
-    if part.scheduler.rigid and not isinstance(policy.environment, DgsEnvironment):
-        raise ScenarioError(f"{name} does not support emulation: its nodes share what is known of jobs")
+    if isinstance(policy, RigidAdapter) and not part.is_alone:
+        if faults or not isinstance(policy.environment, DgsEnvironment):
+            raise ScenarioError(
+                f"{name}{' with failures' * faults} does not support emulation by several processes: its nodes "
+                "share what is known of jobs; set speedup=math.inf"
+            )
     if isinstance(policy, TreeMembers):
         raise ScenarioError(f"{name}.maintenance must be 'ideal' in an emulation, got 'messages'")
     if isinstance(part.scheduler, SteadyState) and part.scheduler.branching:
@@ -87,7 +91,8 @@ def begin(part: Part) -> None:
     """Prepare the policy of a process that runs nodes."""
     policy: Any = part.policy
     if isinstance(policy, RigidAdapter):
-        _begin_dgs(part, policy)
+        if not part.is_alone:
+            _begin_dgs(part, policy)
     elif not isinstance(policy, TreeNodes):
         task_lost = policy.task_lost
 
@@ -105,7 +110,7 @@ def collect(part: Part) -> dict[str, Any]:
     policy: Any = part.policy
     if isinstance(policy, WorkQueue):
         _end_copies(part)
-    if not isinstance(policy, RigidAdapter):
+    if part.is_alone or not isinstance(policy, RigidAdapter):
         return {}
     environment: Any = policy.environment
     runs, overlay, home = policy.runs, environment.overlay, part.core.process_of
@@ -161,7 +166,7 @@ def finish(part: Part, noted: dict[str, list[tuple[int, int]]]) -> None:
 def merge(part: Part, found: dict[str, Any]) -> None:
     """Add what `collect` has returned in one process to the policy of the coordinator."""
     policy: Any = part.policy
-    if not isinstance(policy, RigidAdapter):
+    if part.is_alone or not isinstance(policy, RigidAdapter):
         return
     environment: Any = policy.environment
     runs, overlay = policy.runs, environment.overlay
@@ -323,8 +328,7 @@ def _begin_dgs(part: Part, policy: Any) -> None:
         part.tell("over", policy.runs.completed, sum(policy.rejected.values()) + policy.cancelled)
 
     core.slots = slots
-    if not part.is_alone:
-        policy.end_if_over = tell
+    policy.end_if_over = tell
     machines, jobs = core.queues.machines, len(core.submitter)
     core.learn |= {
         "reserve": (reserve, (machines, jobs, int, int, int)),

@@ -19,6 +19,7 @@ from gridsim.emulation.part import Setup
 from gridsim.emulation.tasks import Parts, TaskSet
 from gridsim.emulation.wire import message_frame
 from gridsim.emulation.worker import Worker
+from gridsim.scheduling.nodes.rigid_jobs import RigidAdapter
 
 
 class VirtualWorker(Worker):
@@ -102,6 +103,8 @@ class VirtualCoordinator(Coordinator):
             raise
         self.engine.ended, self.seconds = worker.engine.ended, time.perf_counter() - started
         self.outages, self.policy.resubmitted = worker.outages, worker.policy.resubmitted
+        if isinstance(worker.policy, RigidAdapter):
+            self.policy = worker.policy  # it has the runs of the jobs
         self.counted = [worker.network.counters.packed()]
         seconds, late, behind = time.process_time() - busy, [0.0] * 4, [0] * 3
         self.final = [[systems.collect(worker), late, behind, worker.engine.events, seconds]]

@@ -147,7 +147,7 @@ def test_an_error_of_a_node_ends_the_run_and_its_processes() -> None:
         (gs.Sparrow(), {"processes": 9}, "at most 8"),
         (gs.Sparrow(), {"speedup": 0.0}, "speedup"),
         (gs.WqrFt(), {"work": "spin"}, "sleep"),
-        (gs.Zorilla(), {}, "zorilla does not support emulation: its nodes share what is known of jobs"),
+        (gs.Zorilla(), {}, "zorilla does not support emulation by several processes: its nodes share"),
         (gs.Metascheduler(), {}, "metascheduler does not support emulation"),
     ],
 )

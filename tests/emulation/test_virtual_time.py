@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Sequence
@@ -114,17 +115,14 @@ def rigid(asked: float = 1.0) -> gs.Scenario:
 
 OWN = {name: {"cutoff": 3000.0} for name in ("hawk", "eagle", "lwl", "dlwl")}
 #: The registered schedulers that can be emulated.
-EMULATED = sorted(
-    name
-    for name, (kind, _) in registered().items()
-    if "interpreted" in kind.node_forms and (not kind.rigid or name.startswith("dgs"))
-)
+EMULATED = sorted(name for name, (kind, _) in registered().items() if "interpreted" in kind.node_forms)
 FAULTS = gs.Faults.of([3, 17, 3, 8], [50.0, 71.0, 120.0, 90.0], [80.0, 71.0, 125.0, 300.0])
 
 
 @pytest.mark.parametrize("name", EMULATED)
 def test_emulations_in_virtual_time_have_the_digests_of_simulations(name: str) -> None:
-    scenario, scheduler = rigid() if name.startswith("dgs") else bags(), make_scheduler(name, OWN.get(name))
+    scheduler = make_scheduler(name, OWN.get(name))
+    scenario = rigid() if scheduler.rigid else bags()
     emulated = gs.emulate(scenario, scheduler, processes=1, speedup=math.inf)
     assert validate_result(emulated) == []
     assert emulated.digest == gs.simulate(scenario, scheduler, nodes="interpreted").digest
@@ -133,6 +131,14 @@ def test_emulations_in_virtual_time_have_the_digests_of_simulations(name: str) -
 @pytest.mark.parametrize("name", ["sparrow", "eagle", "work-stealing", "join-shortest-queue"])
 def test_emulations_in_virtual_time_have_the_digests_of_simulations_with_failures(name: str) -> None:
     scenario, scheduler = bags(faults=FAULTS), make_scheduler(name, OWN.get(name))
+    emulated = in_virtual_time(scenario, scheduler)
+    simulated = gs.simulate(scenario, scheduler, nodes="interpreted")
+    assert emulated.digest == simulated.digest and emulated.applications["resubmitted"].sum() > 0
+
+
+@pytest.mark.parametrize("name", ["dgs-asap", "zorilla"])
+def test_rigid_jobs_in_virtual_time_survive_failures_as_in_a_simulation(name: str) -> None:
+    scenario, scheduler = dataclasses.replace(rigid(), faults=FAULTS), make_scheduler(name)
     emulated = in_virtual_time(scenario, scheduler)
     simulated = gs.simulate(scenario, scheduler, nodes="interpreted")
     assert emulated.digest == simulated.digest and emulated.applications["resubmitted"].sum() > 0
