@@ -46,12 +46,12 @@ def check(part: Part) -> None:
         raise ScenarioError(f"kill must not be given for {name}, whose nodes share what one process keeps")
     if faults and isinstance(policy, TreeNodes):
         raise ScenarioError(f"faults must be absent to emulate {name}: its repair is not a node program")
-    if isinstance(policy, RigidAdapter) and not part.is_alone:
-        if faults or not isinstance(policy.environment, DgsEnvironment):
-            raise ScenarioError(
-                f"{name}{' with failures' * faults} does not support emulation by several processes: its nodes "
-                "share what is known of jobs; set speedup=math.inf"
-            )
+    is_shared = faults or not isinstance(policy.environment, DgsEnvironment)
+    if isinstance(policy, RigidAdapter) and is_shared and not part.is_alone:
+        raise ScenarioError(
+            f"{name}{' with failures' * faults} does not support emulation by several processes: its nodes share "
+            "what is known of jobs; set speedup=math.inf"
+        )
     if isinstance(policy, TreeMembers):
         raise ScenarioError(f"{name}.maintenance must be 'ideal' in an emulation, got 'messages'")
     if isinstance(part.scheduler, SteadyState) and part.scheduler.branching:
