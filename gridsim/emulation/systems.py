@@ -49,8 +49,8 @@ def check(part: Part) -> None:
     is_shared = faults or not isinstance(policy.environment, DgsEnvironment)
     if isinstance(policy, RigidAdapter) and is_shared and not part.is_alone:
         raise ScenarioError(
-            f"{name}{' with failures' * faults} does not support emulation by several processes: its nodes share "
-            "what is known of jobs; set speedup=math.inf"
+            f"{name}{' with failures' * faults} does not support emulation by several processes: its nodes "
+            "share what is known of jobs; set speedup=math.inf"
         )
     if isinstance(policy, TreeMembers):
         raise ScenarioError(f"{name}.maintenance must be 'ideal' in an emulation, got 'messages'")
