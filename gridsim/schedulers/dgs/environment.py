@@ -55,10 +55,12 @@ class DgsEnvironment(Environment):
     )
     STATE = "schedules", "overlay", "absences", "next_forget"
 
-    def __init__(self, parameters: Any, run: Run, times: Times, overlay: Neighbourhood) -> None:
-        self.parameters, self.run, self.times, self.overlay = parameters, run, times, overlay
-        self.schedules = SlotSchedules(len(run.speeds), stale=times.stale)
-        self.absences = Absences(run, parameters, overlay)
+    def __init__(self, parameters: Any, run: Run) -> None:
+        super().__init__(parameters, run)
+        self.times = Times(parameters, run)
+        self.overlay: Neighbourhood = parameters.make_overlay(run, self.times.latency)
+        self.schedules = SlotSchedules(len(run.speeds), stale=self.times.stale)
+        self.absences = Absences(run, parameters, self.overlay)
         self.next_forget = 0
 
     def attach(self, adapter: Any) -> None:

@@ -106,6 +106,7 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
     roles: ClassVar[Mapping[str, Role]] = {"machine": Role(DgsNode)}
     messages: ClassVar[dict[str, Message]] = MESSAGES
     record = DgsRecord
+    environment = DgsEnvironment
     job_timers: ClassVar[Mapping[str, JobTimer]] = {
         "retry": JobTimer((WAITING,)),
         "overdue": JobTimer((SEARCHING, COMMITTING)),
@@ -174,11 +175,6 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
     def make_overlay(self, run: Run, latency: int) -> Neighbourhood:
         """Make the overlay of the nodes; messages take `latency` ns."""
         return Neighbourhood(run, self, latency)
-
-    def make_environment(self, run: Run) -> DgsEnvironment:
-        """Make the schedules and the overlay of a run."""
-        times = Times(self, run)
-        return DgsEnvironment(self, run, times, self.make_overlay(run, times.latency))
 
 
 class DgsAcap(DgsAsap, frozen=True, kw_only=True):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.results.decisions import DecisionTexts
-from gridsim.results.metrics.throughput import Port, Throughput, optimal_throughput
+from gridsim.results.metrics.throughput import Port
+from gridsim.schedulers.steady_state.environment import MasterTree
 from gridsim.schedulers.steady_state.node import (
     InTurnNode,
     MasterTreeNode,
@@ -24,7 +25,6 @@ from gridsim.schedulers.steady_state.node import (
 )
 from gridsim.scheduling.contract import NodeForm, Policy, Run
 from gridsim.scheduling.nodes.adapter import Message, NodeScheduler
-from gridsim.scheduling.nodes.environment import Environment
 from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.arrays import Integers
 from gridsim.support.extras import import_extra
@@ -39,6 +39,7 @@ class _MasterScheduler(NodeScheduler, frozen=True, kw_only=True):
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
     local_order: ClassVar = "fifo"
     timers: ClassVar[tuple[str, ...]] = ("sent",)
+    environment = MasterTree
     messages: ClassVar[Mapping[str, Message]] = {
         "job": Message(170, moves_tasks=True, application=int, tasks=int),
         "request": Message(80, tasks=int, link=float, speed=float),
@@ -71,10 +72,6 @@ class _MasterScheduler(NodeScheduler, frozen=True, kw_only=True):
     @abstractmethod
     def program_class(self) -> type[MasterTreeNode]:
         """The class of the nodes, which follow its rule."""
-
-    def make_environment(self, run: Run) -> MasterTree:
-        """Return what nodes know of the tree, its links and the applications."""
-        return MasterTree(self, run)
 
     def parents(self, machines: int) -> Integers:
         """Return the parent of each machine, -1 for the master, int64[machines]."""
@@ -158,117 +155,3 @@ class SteadyState(_MasterScheduler, frozen=True, kw_only=True):
     def start(self, run: Run) -> Policy:
         import_extra("scipy.optimize", "stats", self.name)  # fail before the run instead of during it
         return super().start(run)
-
-
-class Plan:
-    """The rates of the linear program for the applications that are at the master."""
-
-    def __init__(self, scheduler: _MasterScheduler, run: Run, weight: Any) -> None:
-        self.scheduler, self.run, self.weight = scheduler, run, weight
-        self.parent = scheduler.parents(len(run.speeds))
-        self.applications: list[int] = []  # those with tasks at the master
-        self.version = 0
-        #: node -> application -> child, or the node itself -> tasks/s > 0; None until `rates` is called
-        self._rates: dict[int, dict[int, dict[int, float]]] | None = None
-
-    def change(self, application: int, is_present: bool) -> None:
-        """Add an application that has arrived at the master, or remove one that has left it."""
-        applications = [k for k in self.applications if k != application]
-        if is_present:
-            applications = sorted([*applications, application])
-        self.set(self.version + 1, applications)
-
-    def set(self, version: int, applications: list[int]) -> None:
-        """Set the version and the applications; the rates are computed by the next call of `rates`."""
-        self.version, self.applications, self._rates = version, applications, None
-
-    def rates(self, node: int) -> dict[int, dict[int, float]]:
-        """Return the rates of a node: application -> child, or the node itself -> tasks/s."""
-        if self._rates is None:
-            self._rates = self._solve() if self.applications else {}
-        return self._rates.get(node, {})
-
-    def _solve(self) -> dict[int, dict[int, dict[int, float]]]:
-        numbers, run, machines = np.array(self.applications), self.run, len(self.run.speeds)
-        input_bytes, output_bytes = run.applications.moved()
-        optimum: Throughput = optimal_throughput(
-            run.speeds,
-            np.inf if run.bandwidth is None else run.bandwidth,
-            run.applications.task_size[numbers],
-            input_bytes[numbers],
-            output_bytes=output_bytes[numbers],
-            weights=self.weight[numbers],
-            port=self.scheduler.port,
-            master_bandwidth=self.scheduler.master_bandwidth,
-            parent=self.parent,
-        )
-        tolerance = 1e-6 * optimum.level  # smaller rates are rounding errors
-        rates: dict[int, dict[int, dict[int, float]]] = {}
-        for column, k in enumerate(self.applications):
-            for u in range(machines):
-                parent = machines if self.parent[u] < 0 else int(self.parent[u])
-                for node, rate in ((parent, optimum.received[u, column]), (u, optimum.computed[u, column])):
-                    if rate > tolerance:
-                        rates.setdefault(node, {}).setdefault(k, {})[u] = float(rate)
-        return rates
-
-
-class MasterTree(Environment):
-    """What nodes know of the tree, its links and the applications from the beginning.
-
-    Attributes
-    ----------
-    input_bytes, weight
-        Input of a task (bytes), and weight, of each application.
-    plan
-        The rates of the linear program, which `PlannedNode` follows.
-    """
-
-    because = "links and data of tasks are known, and the linear program knows all machines at no cost"
-    STATE = ("plan_state",)
-
-    def __init__(self, parameters: _MasterScheduler, run: Run) -> None:
-        applications = run.applications
-        self.input_bytes = applications.moved()[0].tolist()
-        weight = applications.tasks if parameters.weights == "tasks" else np.ones(len(applications))
-        self.weight = weight.astype(np.float64).tolist()
-        self.plan = Plan(parameters, run, np.array(self.weight))
-        self.links, self.master = run.bandwidth, len(run.speeds)
-
-    def of_node(self, node: int) -> TreePosition:
-        """Return what a node knows."""
-        if node == self.master:
-            return TreePosition(-1, math.inf, self.input_bytes, self.weight, self.plan)
-        parent = int(self.plan.parent[node])
-        link = math.inf if self.links is None else float(self.links[node])
-        parent = self.master if parent < 0 else parent
-        return TreePosition(parent, link, self.input_bytes, self.weight, self.plan)
-
-    @property
-    def plan_state(self) -> tuple[int, tuple[int, ...]]:
-        """The version and the applications of the plan, which determine its rates."""
-        return self.plan.version, tuple(self.plan.applications)
-
-    @plan_state.setter
-    def plan_state(self, state: tuple[int, tuple[int, ...]]) -> None:
-        self.plan.set(state[0], list(state[1]))
-
-
-class TreePosition(NamedTuple):
-    """What a node of the tree knows from the beginning (`View.environment`).
-
-    Parameters
-    ----------
-    parent
-        Node from which it gets tasks; -1 for the master.
-    link
-        Bandwidth of the link to the parent, bytes/s.
-    input_bytes, weight, plan
-        See `MasterTree`.
-    """
-
-    parent: int
-    link: float
-    input_bytes: list[float]
-    weight: list[float]
-    plan: Plan

@@ -44,6 +44,7 @@ class Declarations:
     at_once: ClassVar[bool] = False
     to_the_end: ClassVar[bool] = False
     numbers: ClassVar[tuple[str, ...]] = ()
+    environment: ClassVar[type[Environment] | None] = None
 
     @property
     def adapter_handlers(self) -> Mapping[str, tuple[str, ...]]:
@@ -56,7 +57,7 @@ class Declarations:
 
     def make_environment(self, run: Run) -> Environment | None:
         """Return what the model does from outside its nodes in a run; None if nothing."""
-        return None
+        return None if self.environment is None else self.environment(self, run)
 
     def layout(self, machines: int) -> Layout:
         """Return the machine of each node: that of the roles, or by default one node on each machine."""

@@ -10,13 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
-from gridsim.scheduling.contract import Outcome
+from gridsim.scheduling.contract import Outcome, Run
 from gridsim.support.arrays import Integers
 from gridsim.support.state import Stateful
 
 
 class Environment(Stateful):
-    """Base class of environments.
+    """Base class of environments, of which a scheduler declares one as its class variable ``environment``.
+
+    Parameters
+    ----------
+    parameters
+        The scheduler.
+    run
+        The run.
 
     Attributes
     ----------
@@ -27,6 +34,9 @@ class Environment(Stateful):
     because: ClassVar[str]
     #: Function that returns the slot schedule of a node's machine (`View.slots`); None without slots.
     slots: Callable[[int], Any] | None = None
+
+    def __init__(self, parameters: Any, run: Run) -> None:
+        self.parameters, self.run = parameters, run
 
     def attach(self, adapter: Any) -> None:
         """Join the adapter of a run, whose core exists now, and register timers."""

@@ -212,7 +212,8 @@ class Slots(Environment):
     because = "slots need no messages"
     STATE = ("schedules",)
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, parameters: Any, run: Run) -> None:
+        super().__init__(parameters, run)
         self.schedules = SlotSchedules(len(run.speeds))
 
     def attach(self, adapter: Any) -> None:
@@ -265,9 +266,7 @@ class Reserving(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "reserving"
     policy = Rigid
     tables: ClassVar[dict[str, dict[str, type]]] = {"slots": {"reserved": int, "start": int}}
-
-    def make_environment(self, run: Run) -> Slots:
-        return Slots(run)
+    environment = Slots
 
 
 def test_compiled_nodes_reserve_extend_and_release_slots() -> None:
