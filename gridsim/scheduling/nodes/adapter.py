@@ -605,7 +605,7 @@ class Adapter(CorePolicy):
             return type(self.core.programs[node])
         return role_classes(self.parameters)[self.role_of(node)]
 
-    def explain(self, error: Exception) -> None:
+    def explain(self, error: BaseException) -> None:
         """Add the time, the node, the handler, the file and the line to an error of a node program."""
         if isinstance(error, AttributeError):
             name_known_attributes(error)

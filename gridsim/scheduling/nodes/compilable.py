@@ -21,6 +21,7 @@ from gridsim.errors import CompileError, GridSimError
 from gridsim.scheduling.nodes.program import NodeProgram
 from gridsim.scheduling.nodes.rewrites import (
     calls_by_position,
+    count_iterations,
     has_super,
     has_try,
     local_names,
@@ -102,7 +103,8 @@ def compilable_function(function: Any, policy: type, jit: Callable[[Any], Any]) 
         replace_super(function, policy, tree)
     _check_source(function, tree)
     callees = calls_by_position(function, tree)
-    if not (callees or has_super(function)):
+    has_loops = count_iterations(tree)
+    if not (callees or has_loops or has_super(function)):
         return function
     return with_source(function, policy, tree, callees, jit)
 

@@ -31,20 +31,25 @@ from numba.core.untyped_passes import LiteralUnroll
 from numba.extending import intrinsic, overload
 
 from gridcore.fair_tree.summaries import aggregate, debit, lookup, lowest_stretch, split
+from gridsim.errors import SchedulerError
 from gridsim.scheduling.nodes.compilable import NotCompiled
 from gridsim.scheduling.nodes.numba_flow import RefuseUnsetPass
 from gridsim.scheduling.nodes.numba_lines import record_lines
 from gridsim.scheduling.nodes.numba_types import (
+    I32,
     I64,
+    PTR,
     ApplicationType,
     MessageType,
     NodeType,
     ParametersType,
     RequestType,
     ViewType,
+    check_result,
     field_type,
     type_text,
 )
+from gridsim.scheduling.nodes.rewrites import MAX_ITERATIONS, check_loop
 
 __all__ = ["CheckedCompiler"]
 
@@ -127,11 +132,21 @@ def _opaque(typing: Any, x: Any) -> Any:
 
 @intrinsic
 def _forget_error(typing: Any, error: Any, kind: Any) -> Any:
-    """Begin an ``except Exception``: as in Numba every error matches, and one of the core is forgotten."""
+    """Begin an ``except Exception``: as in Numba every error matches, and one of the core is forgotten.
+
+    Only what is no Exception does not match, such as KeyboardInterrupt.
+    """
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        context.get_python_api(builder).err_clear()
-        return cgutils.true_bit
+        api, matches = context.get_python_api(builder), cgutils.alloca_once_value(builder, cgutils.true_bit)
+        with builder.if_then(cgutils.is_not_null(builder, api.err_occurred())):
+            kind = llvm.FunctionType(I32, [PTR])
+            match = cgutils.get_or_insert_function(builder.module, kind, "PyErr_ExceptionMatches")
+            is_match = builder.call(match, [api.get_c_object("PyExc_Exception")])
+            builder.store(builder.icmp_signed("!=", is_match, llvm.Constant(I32, 0)), matches)
+        with builder.if_then(builder.load(matches)):
+            api.err_clear()
+        return builder.load(matches)
 
     return signature(types.boolean, error, kind), lower
 
@@ -157,6 +172,31 @@ def _float_power(domain: Any, zero: Any, overflow: tuple[Any, ...]) -> Any:
 
     return power
 
+
+@intrinsic
+def _check_signals(typing: Any) -> Any:
+    """Run the handlers of signals that have come, such as Ctrl-C; if one raises an error, the method ends."""
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = llvm.FunctionType(I32, [])
+        function = cgutils.get_or_insert_function(builder.module, kind, "PyErr_CheckSignals")
+        check_result(context, builder, builder.call(function, []))
+        return context.get_dummy_value()
+
+    return signature(types.none), lower
+
+
+@overload(check_loop)
+def _check_loop(count):  # type: ignore[no-untyped-def]
+    def check(count):  # type: ignore[no-untyped-def]
+        _check_signals()
+        if count >= MAX_ITERATIONS:
+            raise SchedulerError(_ENDLESS_LOOP)
+
+    return check
+
+
+_ENDLESS_LOOP = f"a while loop of a compiled node must end within {MAX_ITERATIONS:,} iterations, got more"
 
 _DOMAIN = ValueError, "math domain error"
 _math_power = _float_power(_DOMAIN, _DOMAIN, (OverflowError, "math range error"))

@@ -6,6 +6,8 @@ the classes of the program have from number k of the method resolution order on.
 In a ``try`` statement Numba loses the names of keyword arguments, as its blocks end after each instruction
 there.  A call with keywords, such as ``view.send(3, "task", tasks=n)``, becomes a call by position of a
 function that makes it: ``send_0(view, n)`` with ``return a0.send(3, "task", tasks=a1)``.
+
+Nothing interrupts machine code, so each ``while`` loop calls `check_loop` after every `STRIDE` iterations.
 """
 
 from __future__ import annotations
@@ -17,8 +19,11 @@ from dis import get_instructions
 from typing import Any
 
 __all__ = [
+    "MAX_ITERATIONS",
     "base_name",
     "calls_by_position",
+    "check_loop",
+    "count_iterations",
     "has_super",
     "has_try",
     "local_names",
@@ -159,6 +164,62 @@ def local_names(code: types.CodeType) -> set[str]:
     return {*code.co_varnames, *code.co_cellvars, *code.co_freevars}.union(*inner)
 
 
+# -- while loops ---------------------------------------------------------------------------------------------
+
+#: A ``while`` loop of a compiled method with more iterations is taken for an endless one.
+MAX_ITERATIONS = 10**9
+#: Number of iterations between two calls of `check_loop`; a power of 2, for speed.
+STRIDE = 2**20
+#: What is added before a ``while`` loop, and at the beginning of its body.
+_COUNTING = f"""
+count = 0
+while True:
+    count += 1
+    if count % {STRIDE} == 0:
+        check(count)
+"""
+#: The name of `check_loop` in changed source.
+_CHECK = "check_loop@while"
+
+
+def check_loop(count: int) -> None:
+    """Raise an error after too many iterations of a loop, or if a signal such as Ctrl-C has come.
+
+    Only compiled methods call it; `gridsim.scheduling.nodes.numba_checks` has its code.
+    """
+    raise NotImplementedError
+
+
+def count_iterations(tree: ast.Module) -> bool:
+    """Make the ``while`` loops in `tree`, the source of a function, call `check_loop`.
+
+    Returns
+    -------
+    bool
+        Whether there are any.
+    """
+    loops = _WhileLoops()
+    loops.visit(tree)
+    return loops.count > 0
+
+
+class _WhileLoops(ast.NodeTransformer):
+    def __init__(self) -> None:
+        self.count = 0
+
+    def visit_While(self, node: ast.While) -> list[ast.stmt]:
+        self.generic_visit(node)
+        counting: Any = ast.parse(_COUNTING)
+        for part in ast.walk(counting):
+            ast.copy_location(part, node)
+            if isinstance(part, ast.Name):
+                part.id = _CHECK if part.id == "check" else f"{part.id}@{self.count}"
+        self.count += 1
+        start, loop = counting.body
+        node.body[:0] = loop.body
+        return [start, node]
+
+
 # -- functions with changed source ---------------------------------------------------------------------------
 
 
@@ -185,7 +246,7 @@ def with_source(
     outer.body[0].body[0].body = [definition, *callees]
     module = compile(outer, function.__code__.co_filename, "exec", dont_inherit=True)
     body = _code_in(_code_in(module, "outer"), owner)
-    names = {**function.__globals__}
+    names = {**function.__globals__, _CHECK: check_loop}
     for each in callees:
         names[each.name] = jit(types.FunctionType(_code_in(body, each.name), names, each.name))
     code = _code_in(body, definition.name)

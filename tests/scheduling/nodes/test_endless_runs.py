@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import signal
 from typing import Any, ClassVar
 
 import pytest
 
 import gridsim as gs
+from gridsim.errors import text_of
 from tests._helpers.toy import Toy, ToyPolicy
 
 
@@ -260,3 +263,68 @@ def test_a_limit_of_events_lengthens_the_wait_for_progress(monkeypatch: pytest.M
     with pytest.raises(gs.SchedulerError, match="timers 'tick' .*; a higher events_limit allows for more$"):
         gs.simulate(scenario, Holds())
     assert gs.simulate(scenario, Holds(), events_limit=1_000_000).makespan == 502.0
+
+
+class Looping(gs.NodeProgram):
+    """A node whose first release never ends."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.count = 0
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        self.loop(tasks)
+        view.enqueue(application.number, tasks)
+
+    def loop(self, tasks: int) -> None:
+        while tasks:
+            self.count = tasks
+
+
+class Trying(Looping):
+    def loop(self, tasks: int) -> None:
+        while tasks:
+            try:
+                while tasks:
+                    self.count = tasks
+            except Exception:
+                self.count = 0
+
+
+class Loops(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = Looping
+
+
+class Tries(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = Trying
+
+
+_ONE_TASK = gs.Scenario(gs.Platform.equal(2, 1000.0), gs.Workload.of([0.0], 1, 1e3, [1]))
+
+
+def test_a_compiled_loop_without_end_is_an_error() -> None:
+    pytest.importorskip("numba")
+    with pytest.raises(
+        gs.SchedulerError, match="must end within 1,000,000,000 iterations, got more"
+    ) as caught:
+        gs.simulate(_ONE_TASK, Loops(), nodes="compiled")
+    line = inspect.getsourcelines(Looping.loop)[1] + 1
+    assert text_of(caught.value).endswith(f"node 1: Looping.on_release, {__file__}:{line} in loop")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timer signals")
+def test_ctrl_c_ends_a_compiled_loop_even_in_a_try_statement() -> None:
+    pytest.importorskip("numba")
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 3.0)
+    try:
+        with pytest.raises(KeyboardInterrupt) as caught:
+            gs.simulate(_ONE_TASK, Tries(), nodes="compiled")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, previous)
+    assert "node 1: Trying.on_release, " in text_of(caught.value)
