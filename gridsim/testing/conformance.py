@@ -202,7 +202,8 @@ def check_scheduler(
         trial.messages_per_task = messages_per_task
         phases = (Phase.generate, Phase.target, *((Phase.shrink,) if shrink else ()))
         failing_count = limit if faults else limit // 2 if can_fail else 0
-        if display := bar(progress, limit if examples or not seconds else 0, "scenarios", "check_scheduler"):
+        total = limit if limit < _MANY_EXAMPLES else None
+        if display := bar(progress, total, "scenarios", "check_scheduler"):
             stack.enter_context(display)
             trial.display = display
         try:

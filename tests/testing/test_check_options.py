@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
 from typing import Annotated, Any, ClassVar, Literal
@@ -168,6 +169,8 @@ def test_a_law_limits_the_messages_of_a_task(tmp_path: Any) -> None:
 def test_the_progress_line_counts_scenarios(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     _check(HandingScheduler(), tmp_path, examples=2, faults=False, progress="force")
     assert "check_scheduler: 2/2 scenarios" in capsys.readouterr().err
+    _check(HandingScheduler(), tmp_path, seconds=1.0, faults=False, progress="force")
+    assert re.search(r"check_scheduler: \d+ scenarios after", capsys.readouterr().err)
 
 
 @settings(max_examples=60, deadline=None)
