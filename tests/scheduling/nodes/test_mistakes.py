@@ -377,7 +377,7 @@ def test_tasks_that_are_never_placed_are_named(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS[1:])
 def test_a_storm_of_messages_gives_a_warning(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridsim.scheduling.nodes.adapter.MANY_MESSAGES", 10_000)
+    monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.MANY_MESSAGES", 10_000)
     node = f"now at node [01], Storm.on_note, {re.escape(_line(Storm))}"
     with pytest.warns(gs.SchedulerWarning, match=f"^t = .* messages for 2 tasks, .* messages 'note' .{node}"):
         _run(Storm, form)
