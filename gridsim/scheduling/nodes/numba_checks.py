@@ -33,7 +33,7 @@ from numba.extending import intrinsic, overload
 from gridcore.fair_tree.summaries import aggregate, debit, lookup, lowest_stretch, split
 from gridsim.errors import SchedulerError
 from gridsim.scheduling.nodes.compilable import NotCompiled
-from gridsim.scheduling.nodes.numba_flow import RefuseUnsetPass
+from gridsim.scheduling.nodes.numba_flow import CatchInLoopsPass, RefuseUnsetPass
 from gridsim.scheduling.nodes.numba_lines import record_lines
 from gridsim.scheduling.nodes.numba_types import (
     I32,
@@ -551,6 +551,7 @@ class CheckedCompiler(CompilerBase):
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(_ReplacePass, LiteralUnroll)
         passes.add_pass_after(RefuseUnsetPass, LiteralUnroll)
+        passes.add_pass_after(CatchInLoopsPass, LiteralUnroll)
         passes.add_pass_after(_RefusePass, NopythonTypeInference)
         record_lines(passes)
         passes.finalize()

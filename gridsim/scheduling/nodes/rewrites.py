@@ -5,7 +5,8 @@ the classes of the program have from number k of the method resolution order on.
 
 In a ``try`` statement Numba loses the names of keyword arguments, as its blocks end after each instruction
 there.  A call with keywords, such as ``view.send(3, "task", tasks=n)``, becomes a call by position of a
-function that makes it: ``send_0(view, n)`` with ``return a0.send(3, "task", tasks=a1)``.
+function that makes it: ``send_0(view, n)`` with ``return a0.send(3, "task", tasks=a1)``.  Errors in a list in
+brackets, such as ``[self.weigh(k) for k in places]``, would end the method there; it becomes a call, too.
 
 Nothing interrupts machine code, so each ``while`` loop calls `check_loop` after every `STRIDE` iterations.
 """
@@ -87,19 +88,19 @@ def has_try(function: Any) -> bool:
 
 
 def calls_by_position(function: Any, tree: ast.Module) -> list[ast.FunctionDef]:
-    """Replace calls with keywords in ``try`` statements of `tree`, the source of a function.
+    """Replace calls with keywords and lists in ``try`` statements of `tree`, the source of a function.
 
     Returns
     -------
     list of ast.FunctionDef
         The functions that the new calls call.
     """
-    calls = _KeywordCalls(local_names(function.__code__))
+    calls = _CallsInTry(local_names(function.__code__))
     calls.visit(tree)
     return calls.functions
 
 
-class _KeywordCalls(ast.NodeTransformer):
+class _CallsInTry(ast.NodeTransformer):
     def __init__(self, names: set[str]) -> None:
         self.names, self.depth = names, 0
         self.functions: list[ast.FunctionDef] = []
@@ -135,16 +136,32 @@ class _KeywordCalls(ast.NodeTransformer):
             [parameter(value) for value in node.args],
             [ast.keyword(each.arg, parameter(each.value)) for each in node.keywords],
         )
-        name = f"{getattr(target, 'attr', 'call').partition('@')[0].strip('_')}_{len(self.functions)}@try"
-        function: Any = ast.parse("def call(): pass").body[0]
-        function.name, function.body = name, [ast.Return(call)]
-        function.args.args = [ast.arg(f"a{k}") for k in range(len(arguments))]
-        for part in ast.walk(function):  # errors name the line of the call
-            ast.copy_location(part, node)
-        self.functions.append(function)
-        return ast.copy_location(
-            ast.Call(ast.copy_location(ast.Name(name, ast.Load()), node), arguments, []), node
+        name = getattr(target, "attr", "call").partition("@")[0].strip("_")
+        parameters = [f"a{k}" for k in range(len(arguments))]
+        return self._call_of(node, name, call, parameters, arguments)
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
+        if not self.depth:
+            return self.generic_visit(node)
+        names = [part for part in ast.walk(node) if isinstance(part, ast.Name) and part.id in self.names]
+        own_names = {part.id for part in names if isinstance(part.ctx, ast.Store)}
+        # the first iterable is computed outside of the brackets
+        own_names -= {part.id for part in ast.walk(node.generators[0].iter) if isinstance(part, ast.Name)}
+        parameters = sorted({part.id for part in names} - own_names)
+        return self._call_of(
+            node, "list", node, parameters, [ast.Name(each, ast.Load()) for each in parameters]
         )
+
+    def _call_of(
+        self, node: ast.expr, name: str, result: ast.expr, parameters: list[str], arguments: list[Any]
+    ) -> ast.AST:
+        """Return the call of a new function that replaces `node`, and has its line in errors."""
+        function: Any = ast.parse("def call(): pass").body[0]
+        function.name, function.body = f"{name}_{len(self.functions)}@try", [ast.Return(result)]
+        function.args.args = [ast.arg(parameter) for parameter in parameters]
+        self.functions.append(ast.fix_missing_locations(ast.copy_location(function, node)))
+        call = ast.Call(ast.Name(function.name, ast.Load()), arguments, [])
+        return ast.fix_missing_locations(ast.copy_location(call, node))
 
     def _is_constant(self, value: ast.expr) -> bool:
         """Return whether a value is a literal, or a name of the module or an attribute of one."""
