@@ -23,7 +23,7 @@ from numba.core import cgutils, ir
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.errors import ConstantInferenceError
-from numba.core.ir_utils import build_definitions, mk_unique_var
+from numba.core.ir_utils import build_definitions, get_definition, guard, mk_unique_var
 from numba.core.typed_passes import NopythonTypeInference
 from numba.core.typing import signature
 from numba.core.unsafe import eh
@@ -31,6 +31,7 @@ from numba.core.untyped_passes import LiteralUnroll
 from numba.extending import intrinsic, overload
 
 from gridcore.fair_tree.summaries import aggregate, debit, lookup, lowest_stretch, split
+from gridcore.nodes.containers import Container, Heap
 from gridsim.errors import SchedulerError
 from gridsim.scheduling.nodes.compilable import NotCompiled
 from gridsim.scheduling.nodes.numba_flow import CatchInLoopsPass, RefuseUnsetPass
@@ -361,10 +362,82 @@ _READ_ONLY = {
 }
 
 
+#: Methods that change their array.
+_CHANGES = ("fill", "itemset", "partition", "put", "resize", "sort")
+#: Functions of Python that take a container.
+_OF_CONTAINERS = (bool, len, print)
+
+
 def _raise_not_compiled(reason: str, loc: Any) -> None:
     problem = NotCompiled(reason)
     problem.at = loc.filename, loc.line
     raise problem
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _RefuseUsesPass(FunctionPass):
+    """Pass that raises NotCompiled for uses of attributes that Numba refuses without their names.
+
+    These are changes of arrays that are read-only, and containers as arguments of functions of Python and
+    NumPy.
+    """
+
+    _name = "gridsim_refuse_uses"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        for block in state.func_ir.blocks.values():
+            for kind in (ir.SetItem, ir.StaticSetItem):
+                for statement in block.find_insts(kind):
+                    _check_changed(state, statement.target, statement.loc)
+            for call in block.find_exprs(op="call"):
+                method = guard(get_definition, state.func_ir, call.func)
+                if getattr(method, "op", "") == "getattr" and method.attr in _CHANGES:
+                    _check_changed(state, method.value, call.loc)
+                else:
+                    _check_container_arguments(state, call)
+        return False
+
+
+def _attribute(state: Any, variable: Any) -> tuple[Any, str]:
+    """Return the type of an argument and the attribute of it that a variable is; (None, "") for others."""
+    definition = guard(get_definition, state.func_ir, variable)
+    if getattr(definition, "op", "") == "getattr":
+        owner = guard(get_definition, state.func_ir, definition.value)
+        if isinstance(owner, ir.Arg):
+            return state.args[owner.index], definition.attr
+    return None, ""
+
+
+def _check_changed(state: Any, variable: Any, loc: Any) -> None:
+    owner, attr = _attribute(state, variable)
+    if type(owner) in _READ_ONLY:
+        path = f"{_READ_ONLY[type(owner)]}.{attr}"
+        _raise_not_compiled(f"{path} is read-only; change a copy: values = np.array({path})", loc)
+
+
+def _check_container_arguments(state: Any, call: Any) -> None:
+    try:
+        function = state.func_ir.infer_constant(call.func)
+    except ConstantInferenceError:
+        return
+    module = str(getattr(function, "__module__", "")).partition(".")[0]
+    if module not in ("builtins", "numpy") or function in _OF_CONTAINERS:
+        return
+    for argument in call.args:
+        owner, attr = _attribute(state, argument)
+        container = owner.program.objects.get(attr) if isinstance(owner, NodeType) else None
+        if isinstance(container, Container):
+            path, kind = f"self.{attr}", type(container).__name__
+            remedy = f"a loop, or the list [each for each in {path}]"
+            if isinstance(container, Heap):
+                remedy = "a loop that pops its rows"
+            _raise_not_compiled(
+                f"{function.__name__}({path}) of a container ({kind}) cannot be compiled; write {remedy}",
+                call.loc,
+            )
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
@@ -552,6 +625,7 @@ class CheckedCompiler(CompilerBase):
         passes.add_pass_after(_ReplacePass, LiteralUnroll)
         passes.add_pass_after(RefuseUnsetPass, LiteralUnroll)
         passes.add_pass_after(CatchInLoopsPass, LiteralUnroll)
+        passes.add_pass_after(_RefuseUsesPass, LiteralUnroll)
         passes.add_pass_after(_RefusePass, NopythonTypeInference)
         record_lines(passes)
         passes.finalize()
