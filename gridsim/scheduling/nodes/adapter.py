@@ -142,7 +142,7 @@ class NodeScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
     policy: ClassVar[type[NodeProgram]]
 
     degree: Annotated[int, Limits(low=1)] = 8
-    detection: Annotated[float, Limits(low=0, unit="s")] = 1.0
+    detection: Annotated[float, Limits(low=0, high=2e9, unit="s")] = 1.0
 
     def __post_init__(self) -> None:
         self._check_classes()
