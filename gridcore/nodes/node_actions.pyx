@@ -298,6 +298,13 @@ cdef class NodeActions:
         return tuple([(share[machine, k, 0], share[machine, k, 1])
                       for k in range(first, first + self.queues.count[machine])])
 
+    cdef int _check_reports(self, Py_ssize_t node) except -1:
+        """Raise an error unless `View.completed` gets the tasks that end."""
+        if not self.queues.log or self.has_on_done:
+            raise self.error_type(f"t = {self.now / 1e9} s: node {node} calls view.completed, which requires "
+                                  "reports = True in the class of the scheduler, and nodes without on_done")
+        return 0
+
     cdef list _completed(self, Py_ssize_t machine):
         self._catch_up(machine)
         self._read_completions()

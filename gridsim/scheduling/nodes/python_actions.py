@@ -281,6 +281,12 @@ class PythonActions(BoardActions):
 
     def completed(self, node: int) -> list[tuple[int, int]]:
         """Return the (application, tasks) pairs completed on the machine of `node` that it has not read."""
+        if not self.queues.log or "on_done" in self.handlers:
+            raise self.error(
+                node,
+                "calls view.completed, which requires reports = True in the class of the scheduler, and nodes "
+                "without on_done",
+            )
         machine = self.machine_of(node)
         self.queues.catch_up(self.now, [machine])
         self.read_completions()

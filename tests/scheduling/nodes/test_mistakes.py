@@ -151,6 +151,19 @@ class NoTasks(Correct):
         view.enqueue(0, 0)  # mistake
 
 
+class Unreported(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        self.count = len(view.completed())  # mistake
+
+
+class UnreportedDone(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        self.count = len(view.completed())  # mistake
+
+    def on_done(self, view: Any, application: Any) -> None:
+        pass
+
+
 class UnknownApplication(Correct):
     def on_note(self, view: Any, message: Any) -> None:
         self.count = view.application(0).tasks  # mistake
@@ -326,6 +339,8 @@ MISTAKES: dict[type[gs.NodeProgram], tuple[str, int | None]] = {
     UndeclaredTimer: ("'agian'.*did you mean again", 1),
     NegativeTimer: ("must be finite and >= 0 s, got -1.0", 1),
     NoTasks: ("tasks must be in 1..2147483647, got 0", 0),
+    Unreported: ("calls view.completed, which requires reports = True in the class of the scheduler", 1),
+    UnreportedDone: ("calls view.completed, which requires .*, and nodes without on_done", 1),
     UnknownApplication: ("does not know application 0; it knows those released here, and", 1),
     IndexTooLarge: ("index .*out of bounds", 1),
     EmptyRange: ("must be|low", 1),
