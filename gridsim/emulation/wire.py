@@ -252,12 +252,9 @@ class Kind:
 
     def unpack(self, packed: Any) -> Any:
         """Return a message that has come as nodes get it; raises ValidationError for what is none."""
-        message: Any = self.declared.type()
-        message.sender = packed.sender
-        for name in self.declared.fields:
-            value = getattr(packed, name)
-            setattr(message, name, _array(self.arrays[name], value) if name in self.arrays else value)
-        return message
+        values = {name: getattr(packed, name) for name in self.declared.fields}
+        values |= {name: _array(of, values[name]) for name, of in self.arrays.items()}
+        return self.declared.message(packed.sender, values.values())
 
 
 def _array(kind: ArrayField, packed: Packed) -> NDArray[Any]:

@@ -204,10 +204,8 @@ def test_arrays_up_to_the_size_limit_arrive_unchanged() -> None:
 
 def message(number: int, **fields: Any) -> Any:
     """Return a message of a kind as a node sends it."""
-    made = KINDS[number].declared.type()
-    for name, value in {"sender": 2, **fields}.items():
-        setattr(made, name, value)
-    return made
+    declared = KINDS[number].declared
+    return declared.message(2, [fields[name] for name in declared.fields])
 
 
 def there_and_back(number: int, **fields: Any) -> Any:

@@ -99,6 +99,16 @@ class UnknownMessageField(Correct):
         self.count = message.z  # mistake
 
 
+class ChangedMessage(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        message.x = 9  # mistake
+
+
+class DeletedField(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        del message.x  # mistake
+
+
 class NeverPlaced(Correct):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         self.count = tasks
@@ -233,6 +243,14 @@ class NumberOfRequest(Asking):
         view.send(1, "ask", request=3, job=1)  # mistake
 
 
+class ChangedRequest(Asking):
+    def on_ask(self, view: Any, message: Any) -> None:
+        pass
+
+    def on_timeout(self, view: Any, request: Any) -> None:
+        request.job = 2  # mistake
+
+
 class WrongAnswer(Asking):
     def on_ask(self, view: Any, message: Any) -> None:
         view.reply(message, "note", x=1)  # mistake
@@ -332,6 +350,9 @@ MISTAKES: dict[type[gs.NodeProgram], tuple[str, int | None]] = {
     UnknownAttribute: ("conut.*did you mean count", 1),
     UnknownViewAttribute: ("wating.*did you mean waiting", 1),
     UnknownMessageField: ("z.* known: kind, sender, x", 1),
+    ChangedMessage: ("message.x is read-only", 1),
+    DeletedField: ("message.x is read-only|del of a name or an attribute cannot be compiled", 1),
+    ChangedRequest: ("request.job is read-only", None),
     PlacedTwice: ("places 2 tasks of application 0, but has 0 to place; no other node has any: each task", 0),
     PlacedElsewhere: ("but has 0 to place; node 0 has 2 of its tasks to place", 1),
     EmptyPop: ("empty", 1),
