@@ -48,14 +48,14 @@ cdef class MessageKind:
 
     def message(self, sender: int, values: Iterable[Any]) -> Received:
         """Return the message that a receiver gets from `sender`, with the values of its fields."""
-        return filled(self.type(), ("sender", *self.fields), (sender, *values))
+        return with_fields(self.type(), ("sender", *self.fields), (sender, *values))
 
     def request(self, number: int, to: int, values: Iterable[Any]) -> Request:
         """Return the request of a `number` to the node `to`, with the values of its fields."""
-        return filled(self.request_type(), ("number", "to", *self.fields[:-1]), (number, to, *values))
+        return with_fields(self.request_type(), ("number", "to", *self.fields[:-1]), (number, to, *values))
 
 
-cdef object filled(owner, tuple names, tuple values):
+cdef object with_fields(owner, tuple names, tuple values):
     """Set the attributes `names` of a new message or request."""
     for name, value in zip(names, values, strict=True):
         PyObject_GenericSetAttr(owner, name, value)

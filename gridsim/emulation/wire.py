@@ -285,13 +285,13 @@ def decoder_of(kinds: Iterable[Kind]) -> Any:
 
 def message_frame(message: Message_) -> bytes:
     """Return a message as a frame; raises SchedulerError for one that is too long."""
-    made = frame(message)
-    if len(made) > LONGEST_MESSAGE:
+    content = frame(message)
+    if len(content) > LONGEST_MESSAGE:
         fields = {name: getattr(message, name) for name in message.__struct_fields__}
         arrays = [(len(each.data), name) for name, each in fields.items() if isinstance(each, Packed)]
         part = "".join(f", of which the array {name!r} has {size}" for size, name in sorted(arrays)[-1:])
         raise SchedulerError(
             f"node {message.sender} sends {message.kind!r}: a message of an emulation must have at most "
-            f"{LONGEST_MESSAGE} bytes, got {len(made)}{part}"
+            f"{LONGEST_MESSAGE} bytes, got {len(content)}{part}"
         )
-    return made
+    return content

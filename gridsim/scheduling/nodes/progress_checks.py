@@ -88,17 +88,17 @@ class ProgressChecks:
     def _most_frequent(
         self,
         sorts: Container[str] = ("message", "timer", "event"),
-        before: Mapping[tuple[str, str], int] = MappingProxyType({}),
+        old_counts: Mapping[tuple[str, str], int] = MappingProxyType({}),
     ) -> str:
         """Return the most frequent event of some sorts so far, with a node and the handler, in words.
 
         Parameters
         ----------
-        before
+        old_counts
             (sort, name) -> number of events that do not count.
         """
         rows = [row for row in self.adapter.core.activity() if row[0] in sorts]
-        rows.sort(key=lambda row: before.get(row[:2], 0) - row[3])
+        rows.sort(key=lambda row: old_counts.get(row[:2], 0) - row[3])
         for sort, name, handler, _, node in rows[:1]:
             place = handler_text(self.adapter.class_of(node), handler)
             return f"{event_text(sort, name)} (now at node {node}, {place})"
@@ -138,7 +138,7 @@ class ProgressChecks:
             warn(
                 f"t = {now / NS:g} s: {self.adapter.parameters.name}: the simulated time hardly advances: "
                 f"the last {events:,} events took {seconds:.3g} s, most of them "
-                f"{self._most_frequent(before=self.clock_counts or {})}",
+                f"{self._most_frequent(old_counts=self.clock_counts or {})}",
                 SchedulerWarning,
             )
         self.clock, self.clock_counts = (progress, core.events, now), None

@@ -96,7 +96,7 @@ class Role:
             return np.arange(count) * machines // count
         place = self.place
         places: np.ndarray[Any, Any] = _call(
-            f"{path}.place", lambda *given: np.asarray(place(*given)), scheduler, machines
+            f"{path}.place", lambda *arguments: np.asarray(place(*arguments)), scheduler, machines
         )
         if places.shape != (count,) or places.dtype.kind not in "iu":
             raise ScenarioError(
