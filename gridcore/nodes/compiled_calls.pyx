@@ -316,6 +316,7 @@ cdef long long completed_tasks(PyObject* core, long long node, long long* out) e
     cdef NodeActions c = <NodeActions> core
     cdef Py_ssize_t k, machine = c.links.machine_of[node]
     check_may_act(c, node)
+    c._check_reports(node)
     if out == NULL:
         c._catch_up(machine)
         c._read_completions()

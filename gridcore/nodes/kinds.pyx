@@ -1,5 +1,7 @@
 """Kinds of messages, the message objects that receivers get, and kinds of timers."""
 
+from cpython.object cimport PyObject_GenericSetAttr
+
 cimport cython
 
 import sys
@@ -44,6 +46,21 @@ cdef class MessageKind:
         slots = ("number", "to", *self.fields[:-1])
         self.request_type = type(name, (Request,), {"__slots__": slots, "kind": name}) if answers else None
 
+    def message(self, sender: int, values: Iterable[Any]) -> Received:
+        """Return the message that a receiver gets from `sender`, with the values of its fields."""
+        return with_fields(self.type(), ("sender", *self.fields), (sender, *values))
+
+    def request(self, number: int, to: int, values: Iterable[Any]) -> Request:
+        """Return the request of a `number` to the node `to`, with the values of its fields."""
+        return with_fields(self.request_type(), ("number", "to", *self.fields[:-1]), (number, to, *values))
+
+
+cdef object with_fields(owner, tuple names, tuple values):
+    """Set the attributes `names` of a new message or request."""
+    for name, value in zip(names, values, strict=True):
+        PyObject_GenericSetAttr(owner, name, value)
+    return owner
+
 
 class Fields:
     """An object with the attribute ``kind`` and those in ``__slots__``."""
@@ -51,6 +68,16 @@ class Fields:
     __slots__ = ()
     kind: str = ""
     plain: bool = True                  # a checkpoint saves its `__dict__`
+
+    def __setattr__(self, name, value):
+        raise AttributeError(f"{'message' if isinstance(self, Received) else 'request'}.{name} is read-only")
+
+    def __delattr__(self, name):
+        self.__setattr__(name, None)
+
+    def __setstate__(self, state):      # of `copy.copy`
+        for name, value in state[1].items():
+            PyObject_GenericSetAttr(self, name, value)
 
     @property
     def __dict__(self):

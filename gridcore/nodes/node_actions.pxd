@@ -65,7 +65,7 @@ cdef class NodeActions:
     cdef int request_timer              # the number of the timer of requests; -1 if no kind has an answer
     cdef long long[::1] request_counts  # per node, see `_start_request`; empty if no kind has an answer
     cdef Head pending_requests          # map: number of a request -> slot of its timer
-    cdef bint has_on_idle               # whether nodes of a role have this handler
+    cdef bint has_on_idle, has_on_done  # whether nodes of a role have these handlers
     cdef Timers timers, turns           # `turns` has the instants of `on_act`
     cdef ActiveSet reorder, idle        # machines
     cdef dict unread_completions        # machine -> application -> completed tasks that no node has read
@@ -92,6 +92,7 @@ cdef class NodeActions:
     cdef object _sample(self, Py_ssize_t machine, grid, long long release)
     cdef int _sample_cells(self, Py_ssize_t machine, const Grid* grid, long long release, unsigned int* out) except -1
     cdef tuple _queued(self, Py_ssize_t machine)
+    cdef int _check_reports(self, Py_ssize_t node) except -1
     cdef list _completed(self, Py_ssize_t machine)
     cdef int _read_completions(self) except -1
 

@@ -4,6 +4,7 @@ It has the kinds of messages, outboxes, timers, the tasks that nodes must place,
 queues of the machines.  `gridcore.nodes.node_events` has the events.
 """
 
+from cpython.object cimport PyObject_GenericSetAttr
 from libc.math cimport INFINITY, fabs
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -192,16 +193,11 @@ cdef class NodeActions:
         """Return the local messages under way to a node, in the order of sending: (number, instant in ns, message)."""
         cdef const long long* row
         cdef MessageKind kind
-        cdef object message
         messages = []
         for number, time, slot in self.local._of(self._checked_node(node)):
             row = self.local.data + <int> slot * self.local.words
             kind = <MessageKind> self.local.kinds[row[0]]
-            message = new_object(kind.type)
-            message.sender = node
-            for name, value in self._fields(kind, row + 1).items():
-                setattr(message, name, value)
-            messages.append((number, time, message))
+            messages.append((number, time, kind.message(node, self._fields(kind, row + 1).values())))
         return messages
 
     def outbox_sizes(self) -> list[int]:
@@ -297,6 +293,13 @@ cdef class NodeActions:
         share, first = self.queues.share, self.queues.first[machine]
         return tuple([(share[machine, k, 0], share[machine, k, 1])
                       for k in range(first, first + self.queues.count[machine])])
+
+    cdef int _check_reports(self, Py_ssize_t node) except -1:
+        """Raise an error unless `View.completed` gets the tasks that end."""
+        if not self.queues.log or self.has_on_done:
+            raise self.error_type(f"t = {self.now / 1e9} s: node {node} calls view.completed, which requires "
+                                  "reports = True in the class of the scheduler, and nodes without on_done")
+        return 0
 
     cdef list _completed(self, Py_ssize_t machine):
         self._catch_up(machine)
@@ -475,10 +478,12 @@ cdef class NodeActions:
         cdef MessageKind kind = <MessageKind> self.kinds[fields[REQUEST_KIND]]
         cdef object request = new_object(kind.request_type)
         cdef int i
-        request.number, request.to = fields[REQUEST_NUMBER], fields[REQUEST_TO]
+        PyObject_GenericSetAttr(request, "number", fields[REQUEST_NUMBER])
+        PyObject_GenericSetAttr(request, "to", fields[REQUEST_TO])
         fields += REQUEST_FIELDS
         for i in range(kind.n - 1):
-            setattr(request, <str> kind.fields[i], (<const double*> fields)[i] if kind.type_codes[i] else fields[i])
+            PyObject_GenericSetAttr(request, <str> kind.fields[i],
+                                    (<const double*> fields)[i] if kind.type_codes[i] else fields[i])
         return request
 
     cdef object _timer_error(self, node, name, seconds):

@@ -26,7 +26,7 @@ cdef class NodeEvents(NodeActions):
     cdef readonly object programs       # list of objects, or `NodeRecords`
     cdef list views                     # per node; None until the first event
     cdef object report_lost
-    cdef bint has_on_end, has_on_done  # whether nodes of a role have these handlers
+    cdef bint has_on_end                # whether nodes of a role have this handler
     cdef bint until_done, until_placed
     cdef unsigned char[::1] up
     cdef const long long[::1] home, release_nodes, release, submitter, tasks

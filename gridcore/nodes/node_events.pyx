@@ -14,6 +14,7 @@ and order of sending; or at once, with the option `at_once`.  Direct messages al
 Those with a delay of 0 are handled as soon as the handler that sends them returns.
 """
 
+from cpython.object cimport PyObject_GenericSetAttr
 from cpython.ref cimport PyObject
 from libc.stdlib cimport free, qsort
 from libc.string cimport memcpy
@@ -292,10 +293,8 @@ cdef class NodeEvents(NodeActions):
             method, values = timer.handler, self._timer_values(timer, arguments)
         elif event < 0 or event >= EVENTS:
             kind = <MessageKind> (self.kinds[handler] if event < 0 else self.local.kinds[event - EVENTS])
-            method, message = self._handler_of(kind, node), new_object(kind.type)
-            message.sender, values = arguments[1], (message,)
-            for name, value in self._fields(kind, arguments, True).items():
-                setattr(message, name, value)
+            method = self._handler_of(kind, node)
+            values = (kind.message(arguments[1], self._fields(kind, arguments, True).values()),)
         else:
             method = EVENT_NAMES[event]
             if event == ON_TIMER:
@@ -559,14 +558,14 @@ cdef class NodeEvents(NodeActions):
         """Return the object with which an interpreted handler gets the message `row`."""
         cdef object message = new_object(kind.type)
         cdef int i
-        message.sender = row[1]
+        PyObject_GenericSetAttr(message, "sender", row[1])
         for i in range(kind.n):
             if kind.type_codes[i] == 2:
-                setattr(message, <str> kind.fields[i], self.payloads._fetch(row[2 + i]))
+                PyObject_GenericSetAttr(message, <str> kind.fields[i], self.payloads._fetch(row[2 + i]))
             elif kind.type_codes[i]:
-                setattr(message, <str> kind.fields[i], (<const double*> row)[2 + i])
+                PyObject_GenericSetAttr(message, <str> kind.fields[i], (<const double*> row)[2 + i])
             else:
-                setattr(message, <str> kind.fields[i], row[2 + i])
+                PyObject_GenericSetAttr(message, <str> kind.fields[i], row[2 + i])
         return message
 
     cdef int _load_arrays(self, MessageKind kind) except -1:

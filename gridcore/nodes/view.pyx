@@ -293,6 +293,7 @@ cdef class View:
         This requires `NodeScheduler.reports`.
         """
         self._check_may_act()
+        self.core._check_reports(self.node)
         done = self.core._completed(self._machine())
         for application, _ in done:
             holdings_give(&self.core.holdings, self.node, application, 0)

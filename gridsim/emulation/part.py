@@ -70,7 +70,8 @@ class Part(Simulation):
         if isinstance(self.policy, Adapter):
             self.engine.nodes = self.core
             if not self.is_alone:
-                self.policy.patience = math.inf  # only the coordinator knows what has become of tasks
+                # only the coordinator knows what has become of tasks
+                self.policy.progress_checks.patience = math.inf
 
     @property
     def core(self) -> EmulatedCore:

@@ -42,7 +42,7 @@ class VirtualWorker(Worker):
 
     def post(self, kind: MessageKind, message: Any, to: int) -> None:
         """Deliver a message."""
-        self.core.come(self.decoder.decode(message_frame(message, kind.name)[4:]))
+        self.core.come(self.decoder.decode(message_frame(message)[4:]))
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
         """Give tasks to a node at once."""

@@ -252,12 +252,9 @@ class Kind:
 
     def unpack(self, packed: Any) -> Any:
         """Return a message that has come as nodes get it; raises ValidationError for what is none."""
-        message: Any = self.declared.type()
-        message.sender = packed.sender
-        for name in self.declared.fields:
-            value = getattr(packed, name)
-            setattr(message, name, _array(self.arrays[name], value) if name in self.arrays else value)
-        return message
+        values = {name: getattr(packed, name) for name in self.declared.fields}
+        values |= {name: _array(of, values[name]) for name, of in self.arrays.items()}
+        return self.declared.message(packed.sender, values.values())
 
 
 def _array(kind: ArrayField, packed: Packed) -> NDArray[Any]:
@@ -286,9 +283,15 @@ def decoder_of(kinds: Iterable[Kind]) -> Any:
     return msgspec.msgpack.Decoder(union)
 
 
-def message_frame(message: Message_, name: str) -> bytes:
+def message_frame(message: Message_) -> bytes:
     """Return a message as a frame; raises SchedulerError for one that is too long."""
-    made = frame(message)
-    if len(made) > LONGEST_MESSAGE:
-        raise SchedulerError(f"a message {name!r} must have at most {LONGEST_MESSAGE} bytes, got {len(made)}")
-    return made
+    content = frame(message)
+    if len(content) > LONGEST_MESSAGE:
+        fields = {name: getattr(message, name) for name in message.__struct_fields__}
+        arrays = [(len(each.data), name) for name, each in fields.items() if isinstance(each, Packed)]
+        part = "".join(f", of which the array {name!r} has {size}" for size, name in sorted(arrays)[-1:])
+        raise SchedulerError(
+            f"node {message.sender} sends {message.kind!r}: a message of an emulation must have at most "
+            f"{LONGEST_MESSAGE} bytes, got {len(content)}{part}"
+        )
+    return content

@@ -95,7 +95,7 @@ class Worker(Part):
     def post(self, kind: MessageKind, message: Any, to: int) -> None:
         """Send a message to a process; without one, it is dropped."""
         if to in self.outbox:
-            self.outbox[to] += message_frame(message, kind.name)
+            self.outbox[to] += message_frame(message)
         else:
             self.network.counters.drop(kind.number)
 

@@ -356,16 +356,18 @@ class Engine:
                 cohort = [content]
                 del front[0]
             if rank >= _TIMER_AT:
-                if len(cohort) == 1:
-                    # A fast path without `_call`, since a single timer is the most frequent case.
-                    self._rows_handled += 1
-                    handlers[rank](cohort)
-                else:
-                    self._call(cohort, handlers[rank])
-                if rank in periods and periods[rank][1] == time:
-                    period = periods[rank][0]
-                    periods[rank] = period, time + period
-                    queue.add((time + period, rank, 0))
+                try:
+                    if len(cohort) == 1:
+                        # A fast path without `_call`, since a single timer is the most frequent case.
+                        self._rows_handled += 1
+                        handlers[rank](cohort)
+                    else:
+                        self._call(cohort, handlers[rank])
+                finally:  # a bench goes on after an error
+                    if rank in periods and periods[rank][1] == time:
+                        period = periods[rank][0]
+                        periods[rank] = period, time + period
+                        queue.add((time + period, rank, 0))
             elif rank >= _ACT_AT:
                 items = set(chain.from_iterable(items for _, items in cohort))
                 self._call(sorted(items), handlers[rank])

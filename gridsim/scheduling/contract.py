@@ -348,7 +348,7 @@ class Policy(Stateful, ABC):
         """
         return ""
 
-    def explain(self, error: Exception) -> None:
+    def explain(self, error: BaseException) -> None:
         """Add a note to an error of the run, such as the time and the node at which it was raised."""
 
     def activity(self) -> dict[str, int]:

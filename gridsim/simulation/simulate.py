@@ -620,7 +620,7 @@ class Simulation(Stateful):
         try:
             self._run_engine(progress)
             return self._result()
-        except Exception as error:
+        except (Exception, KeyboardInterrupt) as error:
             self.policy.explain(error)
             raise
 

@@ -54,8 +54,13 @@ class Bar(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-def bar(progress: Progress, total: int, unit: str, title: str = "") -> Bar | None:
+def bar(progress: Progress, total: int | None, unit: str, title: str = "") -> Bar | None:
     """Return a display of how many of `total` items (called `unit`) are done; None for no display.
+
+    Parameters
+    ----------
+    total
+        None if it is not known.
 
     Raises
     ------
@@ -103,7 +108,7 @@ def _notebook_bar() -> str:
 class _TqdmBar:
     """Progress bar of tqdm."""
 
-    def __init__(self, module: str, total: int, unit: str, title: str) -> None:
+    def __init__(self, module: str, total: int | None, unit: str, title: str) -> None:
         self._bar: Any = import_module(module).tqdm(
             total=total, desc=title or None, unit=f" {unit}", file=sys.stderr, dynamic_ncols=True
         )
@@ -128,8 +133,9 @@ class _TqdmBar:
 class _LogLines:
     """Display that writes a line every `LINE_INTERVAL` seconds and at the end, also after an error."""
 
-    def __init__(self, total: int, unit: str, title: str) -> None:
-        self._title, self._total, self._unit = f"{title}: " if title else "", total, unit
+    def __init__(self, total: int | None, unit: str, title: str) -> None:
+        self._title, self._unit = f"{title}: " if title else "", unit
+        self._of_total = "" if total is None else f"/{total}"
         self._start = self._last = monotonic()
         self._latest: tuple[int, Callable[[], str] | None] = (0, None)
 
@@ -144,7 +150,7 @@ class _LogLines:
         more = f", {note()}" if note is not None else ""
         after = f"after {self._last - self._start:.0f} s"
         with suppress(OSError):  # a full disk must not end the run
-            sys.stderr.write(f"{self._title}{done}/{self._total} {self._unit} {after}{more}\n")
+            sys.stderr.write(f"{self._title}{done}{self._of_total} {self._unit} {after}{more}\n")
             sys.stderr.flush()
 
     def __enter__(self) -> Self:

@@ -32,6 +32,8 @@ __all__ = ["Bench", "PendingTimer"]
 APPLICATIONS, TASKS = 10, 100
 #: Speed of the machines of a bench (Mflop/s), and the size of its tasks (Mflop), so that each takes 1 s.
 SPEED = 1000.0
+#: The largest number of tasks that a node can enqueue.
+MAX_TASKS = 2**31 - 1
 #: The last instant, ns; releases of the workload do not happen by themselves.
 _NEVER = 2**61 - 1
 
@@ -59,7 +61,8 @@ class Bench:
 
     The node runs in the message core of a simulation, on its machine with its task queue.  The other nodes do
     not exist: what the node sends to them is recorded in `sent` and never arrives, and `deliver` brings
-    messages from them.  Time passes only in `advance` and `end_task`.
+    messages from them.  Time passes only in `advance` and `end_task`.  An error of a handler ends
+    these at its instant; the test may go on.
 
     Parameters
     ----------
@@ -179,7 +182,7 @@ class Bench:
         """Submit `tasks` tasks of `application` at the node now, by default all of them."""
         integer("application", application, low=0, high=len(self._applications) - 1)
         count = int(self._applications.tasks[application]) if tasks is None else tasks
-        integer("tasks", count, low=1)
+        integer("tasks", count, low=1, high=MAX_TASKS)
         self.start()
         with self._explaining():
             self._core.enter(self._engine.now)
@@ -196,6 +199,8 @@ class Bench:
             raise ScenarioError(f"sender must be another node in 0..{len(self._up) - 1}, got {sender}")
         if "application" in fields:
             integer("application", fields["application"], low=0, high=len(self._applications) - 1)
+        if "tasks" in fields and kind in self._adapter.kinds and self._adapter.kinds[kind].moves_tasks:
+            integer("tasks", fields["tasks"], high=MAX_TASKS)
         self.start()
         with self._explaining():
             self._core.receive(sender, kind, fields, self._engine.now)
@@ -256,6 +261,7 @@ class Bench:
             yield
         except Exception as error:
             self._adapter.explain(error)
+            self._engine.now = max(self._engine.now, self._core.now)  # the core may be ahead
             raise
         finally:
             self.sent += [Sent(to, kind, **fields) for to, kind, fields in self._core.sent]

@@ -66,6 +66,8 @@ _REPORTED_BY_OTHER_RUNS = (("runs", "sound"), ("runs", "closed"))
 _FIRST_ROUND, _MAX_ROUND = 3, 48
 #: Number of scenarios without further arguments, and one that no check reaches.
 _EXAMPLES, _MANY_EXAMPLES = 100, 10**9
+#: After how many times the time of a check a call of a handler may last only a few seconds more.
+OVERTIME = 2.0
 #: The scenarios of each kind that the rounds of the search for new lines try.  The first
 #: round is short, so that a check with little time tries all kinds of scenarios.
 _SEARCHED_PER_ROUND = (2, 6, 8, 8)
@@ -140,7 +142,8 @@ def check_scheduler(
         first ones are chosen so that they reach the branches of the scheduler's own code.
     seconds
         Wall time after which no further scenario is tried, s; None for no limit.  A scenario whose check is
-        not finished by then does not count.
+        not finished by then does not count.  A handler that has not returned a few seconds after twice that
+        time breaks the invariant "runs" (except on Windows, and outside the main thread).
     horizon
         Approximate simulated time that scenarios span, s: longer ones are compressed.  It makes checks of
         schedulers with periodic timers fast.  None for no limit.
@@ -178,11 +181,12 @@ def check_scheduler(
     for name, value, unit in (("horizon", horizon, "s"), ("messages_per_task", messages_per_task, "")):
         if value is not None:
             real(name, value, above=0, unit=unit)
-    deadline = math.inf if seconds is None else time.monotonic() + seconds
+    now, most = time.monotonic(), math.inf if seconds is None else seconds
+    deadline, handlers_until = now + most, now + OVERTIME * most
     strategy = st.just(scheduler) if isinstance(scheduler, Scheduler) else scheduler
     if not isinstance(strategy, st.SearchStrategy):
         raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of them, got {scheduler!r}")
-    policy, features, handles_failures, coverage = inspect_scheduler(strategy, folder)
+    policy, features, handles_failures, coverage = inspect_scheduler(strategy, folder, handlers_until)
     can_fail = handles_failures if faults is None else faults
     left_out = {} if can_fail else {"failures": "the scheduler does not support failures of machines"}
     if faults is False:
@@ -194,10 +198,12 @@ def check_scheduler(
     with ExitStack() as stack:
         interpreters = [stack.enter_context(interpreter(s)) for s in INTERPRETERS if hash_seeds]
         trial = _ConformanceTrial(interpreters, has_checkpoint_state(policy), can_fail, coverage)
-        trial.deadline, trial.messages_per_task = deadline, messages_per_task
+        trial.deadline, trial.handlers_until = deadline, handlers_until
+        trial.messages_per_task = messages_per_task
         phases = (Phase.generate, Phase.target, *((Phase.shrink,) if shrink else ()))
         failing_count = limit if faults else limit // 2 if can_fail else 0
-        if display := bar(progress, limit if examples or not seconds else 0, "scenarios", "check_scheduler"):
+        total = limit if limit < _MANY_EXAMPLES else None
+        if display := bar(progress, total, "scenarios", "check_scheduler"):
             stack.enter_context(display)
             trial.display = display
         try:
@@ -367,6 +373,8 @@ class _ConformanceTrial:
         self.not_compiled = ""
         #: Time (of `time.monotonic`) after which no scenario is tried.
         self.deadline = math.inf
+        #: Time from which on a call of a handler may last only a few seconds.
+        self.handlers_until = math.inf
         self.is_interrupted = False
         self.messages_per_task: float | None = None
         #: Whether only scenarios that reach new lines are checked, and how many may be, with failures or not.
@@ -407,7 +415,7 @@ class _ConformanceTrial:
         lines = len(self.coverage.lines_run)
         form = "interpreted" if _runs_compiled(scheduler) else None
         try:
-            with limit_wall_time(WALL_TIME_LIMIT), self.coverage.recording():
+            with limit_wall_time(WALL_TIME_LIMIT, self.handlers_until), self.coverage.recording():
                 simulate(_supported(scenario, scheduler), scheduler, nodes=form, **LIMITS)
         except (Exception, SystemExit):
             return True  # the check reports the error
@@ -428,7 +436,7 @@ class _ConformanceTrial:
             self.display.move(self.example_count, self.coverage.reached_text)
         if self.interpreters:
             _check_importable(scheduler)
-        text, limits = scenario.to_toml(), {**LIMITS, "wall_time": WALL_TIME_LIMIT}
+        text, limits = scenario.to_toml(), {**LIMITS, "wall_time": (WALL_TIME_LIMIT, self.handlers_until)}
         # while a violation is being shrunk, only its invariant is checked
         shrinking = self.findings.invariant
         interpreters = self.interpreters if shrinking in (None, "hash seed") else []
@@ -465,7 +473,7 @@ class _ConformanceTrial:
     def simulate_variant(self, scenario: Scenario, scheduler: Scheduler, **options: Any) -> Result:
         """Run a variant of the random scenario; an error breaks the invariant "runs"."""
         try:
-            with limit_wall_time(WALL_TIME_LIMIT):
+            with limit_wall_time(WALL_TIME_LIMIT, self.handlers_until):
                 return simulate(scenario, scheduler, **options)
         except (Exception, SystemExit) as error:
             raise failed_run(error, scenario, scheduler) from error
@@ -475,7 +483,7 @@ class _ConformanceTrial:
     ) -> None:
         """Check one invariant; an error in one of the runs of the check also breaks it."""
         try:
-            with limit_wall_time(10 * WALL_TIME_LIMIT):  # the check makes many runs, and may compile
+            with limit_wall_time(10 * WALL_TIME_LIMIT, self.handlers_until):  # many runs, and a compilation
                 getattr(self, f"check_{invariant}")(result, scenario, scheduler)
         except ConformanceError:
             raise
@@ -486,7 +494,7 @@ class _ConformanceTrial:
         assert self.own_code is not None
         try:
             with (
-                limit_wall_time(WALL_TIME_LIMIT),
+                limit_wall_time(WALL_TIME_LIMIT, self.handlers_until),
                 self.coverage.recording(),
                 record_side_effects(self.own_code) as self.side_effects,
             ):

@@ -312,7 +312,7 @@ class _DifferentialTrial:
             else:
                 yield way, _difference(result, variant)
         if self.pool is not None and shrinking in (None, "another process"):
-            limits = {**LIMITS, "wall_time": WALL_TIME_LIMIT}
+            limits = {**LIMITS, "wall_time": (WALL_TIME_LIMIT,)}
             outcome = self.pool.submit(run_in_fresh_process, scenario.to_toml(), scheduler, limits).result()
             yield "another process", outcome if isinstance(outcome, str) else _difference(result, outcome)
         for form in forms if self.has_checkpoint_state else ():

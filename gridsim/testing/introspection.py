@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import sysconfig
@@ -246,9 +247,14 @@ _MAX_IDLE_EVENTS, _IDLE_MACHINES = 20_000, 5
 
 
 def inspect_scheduler(
-    strategy: st.SearchStrategy[Scheduler], folder: str | os.PathLike[str]
+    strategy: st.SearchStrategy[Scheduler], folder: str | os.PathLike[str], handlers_until: float = math.inf
 ) -> tuple[type[Policy], dict[str, Any], bool, Coverage]:
     """Inspect a scheduler in a small run.
+
+    Parameters
+    ----------
+    handlers_until
+        As in `limit_wall_time`.
 
     Returns
     -------
@@ -293,7 +299,7 @@ def inspect_scheduler(
 
         scenario = _simple_scenario(scheduler, 1, [0.0])
         try:
-            with limit_wall_time(WALL_TIME_LIMIT):
+            with limit_wall_time(WALL_TIME_LIMIT, handlers_until):
                 simulate(scenario, ProbeScheduler(), **LIMITS)
         except (Exception, SystemExit) as error:
             if not policies or _is_limit_error(error):
@@ -302,7 +308,7 @@ def inspect_scheduler(
                 errors.append(conformance_error)
             # other errors occur again in trials, which shrink the scenario
         if policies and not errors:
-            policies[0][1]["pauses"] = not _polls_when_idle(scheduler)
+            policies[0][1]["pauses"] = not _polls_when_idle(scheduler, handlers_until)
 
     inspect()
     if errors:
@@ -326,10 +332,10 @@ def _is_limit_error(error: BaseException) -> bool:
     return any(text in str(error) for text in ("events_limit", "has not ended"))
 
 
-def _polls_when_idle(scheduler: Scheduler) -> bool:
+def _polls_when_idle(scheduler: Scheduler, handlers_until: float) -> bool:
     """Return whether idle machines have so many events that simulating hours would take long."""
     try:
-        with limit_wall_time(WALL_TIME_LIMIT):
+        with limit_wall_time(WALL_TIME_LIMIT, handlers_until):
             scenario = _simple_scenario(scheduler, _IDLE_MACHINES, [0.0, PAUSE])
             simulate(scenario, scheduler, time_limit=MAX_SIMULATED_TIME, events_limit=_MAX_IDLE_EVENTS)
     except (Exception, SystemExit) as error:

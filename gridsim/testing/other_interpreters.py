@@ -207,7 +207,7 @@ def _run(scenario: str, scheduler: Scheduler, limits: dict[str, Any]) -> Result 
     folders = [os.path.dirname(os.path.abspath(module.__file__ or "")) for module in (os, json, np)]
     os.chdir(folders[zlib.crc32(scenario.encode()) % len(folders)])
     try:
-        with limit_wall_time(limits["wall_time"]), _hide_test_tools():
+        with limit_wall_time(*limits["wall_time"]), _hide_test_tools():
             options = {name: value for name, value in limits.items() if name != "wall_time"}
             return simulate(Scenario.from_toml(scenario), scheduler, record=True, **options)
     except (Exception, SystemExit) as error:

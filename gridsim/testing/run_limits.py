@@ -19,6 +19,7 @@ from gridsim.model.faults import ListedFaults
 from gridsim.model.scenario import Scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Order
+from gridsim.scheduling.nodes.handler_errors import handler_call
 from gridsim.support.arrays import Bools, Integers
 from gridsim.support.clock import NS
 from gridsim.validation.times import cancelled_jobs
@@ -31,16 +32,23 @@ MAX_SIMULATED_TIME = 1.0e7
 WALL_TIME_LIMIT = 60.0
 #: Limits of a run that are out of reach of small scenarios.
 LIMITS: dict[str, Any] = {"time_limit": MAX_SIMULATED_TIME, "events_limit": MAX_EVENTS}
+#: A handler that runs when the time of a check is long over, and still runs so many s later, never ends.
+HANDLER_TIME = 5.0
 #: If the process is busy for less than the first share of the wall time, its limit grows by the second
 #: factor.
 _MIN_BUSY_SHARE, _IDLE_FACTOR = 0.25, 10.0
 
 
 @contextmanager
-def limit_wall_time(seconds: float) -> Iterator[None]:
+def limit_wall_time(seconds: float, handlers_until: float = math.inf) -> Iterator[None]:
     """Interrupt the code in the context after `seconds` of wall time.
 
     If the process was stopped or waited for the processor most of the time, the limit is ten times as long.
+
+    Parameters
+    ----------
+    handlers_until
+        Time (of `time.monotonic`) from which on a call of an interpreted handler may last `HANDLER_TIME` s.
 
     Raises
     ------
@@ -58,10 +66,16 @@ def limit_wall_time(seconds: float) -> Iterator[None]:
         return
 
     start, start_cpu_time = time.monotonic(), time.process_time()
+    call: FrameType | None = None  # the call of a handler that was running at the last signal
 
     def interrupt(_: int, frame: FrameType | None) -> None:
-        busy, elapsed = time.process_time() - start_cpu_time, time.monotonic() - start
-        if busy < seconds * _MIN_BUSY_SHARE and elapsed < seconds * _IDLE_FACTOR:
+        nonlocal call
+        busy, now = time.process_time() - start_cpu_time, time.monotonic()
+        last_call, call = call, handler_call(frame) if now >= handlers_until else None
+        if call is not None and call is last_call:
+            raise SchedulerError("a handler has not ended long after the time of the check was over")
+        elapsed = now - start
+        if elapsed < seconds or busy < seconds * _MIN_BUSY_SHARE and elapsed < seconds * _IDLE_FACTOR:
             return
         place = ""
         if frame is not None:
@@ -69,8 +83,11 @@ def limit_wall_time(seconds: float) -> Iterator[None]:
             place = f"; it is in {code.co_qualname}, {code.co_filename}:{frame.f_lineno}"
         raise SchedulerError(f"the test has not ended after {seconds:g} s{place}")
 
+    until_first, interval = seconds, min(seconds, 10.0)
+    if handlers_until < math.inf:
+        until_first, interval = min(seconds, max(handlers_until - start, HANDLER_TIME)), HANDLER_TIME
     previous_handler = signal.signal(signal.SIGALRM, interrupt)
-    previous_timer = signal.setitimer(signal.ITIMER_REAL, seconds, min(seconds, 10.0))
+    previous_timer = signal.setitimer(signal.ITIMER_REAL, until_first, interval)
     try:
         yield
     finally:

@@ -352,6 +352,8 @@ def test_errors_of_the_bench(form: str) -> None:
         bench.release(10)
     with pytest.raises(gs.ScenarioError, match="application must be a whole number in 0..9, got 10"):
         bench.deliver("task", 1, application=10, tasks=1)
+    with pytest.raises(gs.ScenarioError, match="^tasks must be a whole number in 0..2147483647, got -1"):
+        bench.deliver("task", sender=1, application=0, tasks=-1)
     with pytest.raises(gs.ScenarioError, match="node must be a whole number in 0..4, got 5"):
         _bench(form, node=5)
     with pytest.raises(gs.ScenarioError, match="role must be one of master, worker, got 'boss'"):
@@ -371,3 +373,47 @@ def test_the_bench_does_not_require_hypothesis() -> None:
     code = "import sys; sys.modules['hypothesis'] = None; from gridsim.testing import Bench; print(Bench)"
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert "Bench" in done.stdout
+
+
+class Failing(gs.NodeProgram):
+    """A node whose timer, tick, and message to itself each fail once."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.calls = gs.Fifo(number=int)
+
+    def fail(self, number: int) -> None:
+        self.calls.push(number)
+        if len(self.calls) < 4:
+            raise ValueError("once")
+
+    def on_start(self, view: Any) -> None:
+        view.timer(1.0, "retry")
+
+    def on_retry(self, view: Any) -> None:
+        view.send(view.node, "own")
+        view.timer(1.0, "retry")
+        self.fail(1)
+
+    def on_own(self, view: Any, message: Any) -> None:
+        self.fail(2)
+
+    def on_beat(self, view: Any) -> None:
+        self.fail(3)
+
+
+class Fails(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = Failing
+    messages: ClassVar[dict[str, gs.Message]] = {"own": gs.Message(40)}
+    ticks: ClassVar[dict[str, float]] = {"beat": 1.25}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_bench_goes_on_after_an_error_of_a_handler(form: Any) -> None:
+    bench = Bench(Fails(), form=form)
+    for now in (1.0, 1.0, 1.25):
+        with pytest.raises(ValueError, match="once"):
+            bench.advance(2.0)
+        assert bench.now == now and bench.view.now == now
+    bench.advance(1.75)
+    assert bench.now == 3.0 and [*bench.program.calls] == [1, 2, 3, 1, 2, 3, 1, 2]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import signal
+import time
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -81,6 +84,41 @@ def test_branches_of_the_program_are_covered_first(tmp_path: Any) -> None:
     assert caught.value.examples <= 4
 
 
+class Sleeping(gs.NodeProgram):
+    """A node that never returns from a release on a platform of other than 1 or 5 machines, or on any."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+        while self.parameters.always or view.machines not in (1, 5):  # as in the runs before the check
+            time.sleep(0.1)
+
+
+class SleepingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = Sleeping
+    always: bool = False
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timer signals")
+@pytest.mark.parametrize("always", [True, False])
+def test_a_handler_that_sleeps_for_ever_ends_a_check(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, always: bool
+) -> None:
+    monkeypatch.setattr("gridsim.testing.run_limits.HANDLER_TIME", 0.3)
+    monkeypatch.setattr(conformance, "OVERTIME", 0.0)  # else the hang must begin within `seconds`
+    at = f"Sleeping.on_release, {__file__}:"
+    said = f"'runs' .* a handler has not ended .*; t = .* s, node .: {at}"
+    previous = signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    signal.setitimer(signal.ITIMER_REAL, 1000.0)
+    try:
+        with pytest.raises(ConformanceError, match=said):
+            _check(SleepingScheduler(always=always), tmp_path, seconds=100.0)
+        assert signal.getsignal(signal.SIGALRM) is signal.SIG_IGN
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 0.0
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, previous)
+
+
 class Peeking(gs.NodeProgram):
     """A node that knows at some parameters what was submitted elsewhere."""
 
@@ -131,6 +169,8 @@ def test_a_law_limits_the_messages_of_a_task(tmp_path: Any) -> None:
 def test_the_progress_line_counts_scenarios(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     _check(HandingScheduler(), tmp_path, examples=2, faults=False, progress="force")
     assert "check_scheduler: 2/2 scenarios" in capsys.readouterr().err
+    _check(HandingScheduler(), tmp_path, seconds=1.0, faults=False, progress="force")
+    assert re.search(r"check_scheduler: \d+ scenarios after", capsys.readouterr().err)
 
 
 @settings(max_examples=60, deadline=None)

@@ -18,6 +18,7 @@ What they send passes through the machine, which knows where others are:
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from gridsim.model.applications import Application
@@ -484,7 +485,7 @@ class Member(NodeProgram):
     def hand_over(self, view: View, message: Any, program: TreeNode) -> None:
         """Let a node here handle a message."""
         node, by = message.role, message.by
-        message.sender = by
+        message = SimpleNamespace(**{**vars(message), "sender": by})
         if message.kind == "summary":
             which, tree = by - 2 * node - 1, self.routers[node].tree
             if message.number > self.routers[node].heard[which]:

@@ -11,8 +11,7 @@ failures, itself.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Container, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
@@ -27,7 +26,7 @@ from gridcore.nodes.records import NodeRecords
 from gridcore.nodes.shared_array import SharedArray
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
-from gridsim.errors import CompileError, ScenarioError, SchedulerError, SchedulerWarning
+from gridsim.errors import CompileError, ScenarioError, SchedulerError
 from gridsim.model.applications import Application, Applications
 from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.nodes.attributes import instance_attributes
@@ -37,7 +36,6 @@ from gridsim.scheduling.nodes.environment import Environment
 from gridsim.scheduling.nodes.ground_truth import Decider
 from gridsim.scheduling.nodes.handler_errors import (
     class_text,
-    handler_text,
     location_note,
     name_known_attributes,
 )
@@ -58,6 +56,7 @@ from gridsim.scheduling.nodes.program import (
     as_number,
     kinds_of,
 )
+from gridsim.scheduling.nodes.progress_checks import ProgressChecks, event_text
 from gridsim.scheduling.nodes.roles import Role, nodes_of_roles, role_classes
 from gridsim.scheduling.nodes.source import CorePolicy
 from gridsim.scheduling.nodes.timers import Timer, handler_name
@@ -67,7 +66,6 @@ from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.parameters import Limits
 from gridsim.support.state import check_names, set_attribute
-from gridsim.support.warning_scope import warn
 
 __all__ = [
     "Fifo",
@@ -174,7 +172,7 @@ class NodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted", "compiled")
 
     degree: Annotated[int, Limits(low=1)] = 8
-    detection: Annotated[float, Limits(low=0, unit="s")] = 1.0
+    detection: Annotated[float, Limits(low=0, high=2e9, unit="s")] = 1.0
 
     def start(self, run: Run) -> Policy:
         """Make the policy that runs the nodes."""
@@ -185,14 +183,6 @@ class NodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
 #: From this number of tasks and machines on, programs are compiled by default: smaller runs end sooner than
 #: Numba is imported and has compiled the program for the first time.
 COMPILED_FROM = 300_000
-#: A run counts as endless after this many events without a task that is queued or run: a constant, plus a
-#: number per node, plus a number per task.
-PATIENCE, PATIENCE_PER_NODE, PATIENCE_PER_TASK = 500_000, 1_000, 10
-#: After the last task, a run with `to_the_end` counts as endless after this many times as many events.
-PATIENCE_TO_THE_END = 20
-#: A run has far more messages than tasks if it has more than each of these: in all, per task, and per machine
-#: and second of simulated time, of which the first ones count even if they have not passed.
-MANY_MESSAGES, MANY_PER_TASK, MANY_PER_SECOND, FIRST_SECONDS = 1_000_000, 100, 10, 10.0
 #: Size (Mflop) that replaces an estimated size of 0.
 MIN_ESTIMATED_SIZE = 1e-3
 
@@ -270,6 +260,9 @@ class Adapter(CorePolicy):
         for number, (name, kind) in enumerate(self.kinds.items()):
             kind.declare(network, name, priority=10 + number)
         network.open(layout.machine_of, layout.level_of, carried=True, application_of=self.application_of())
+        # 0 for programs that do not put tasks into queues; these are not checked for progress.
+        self.total_tasks = int(bags.tasks.sum()) if isinstance(parameters, NodeScheduler) else 0
+        self.progress_checks = ProgressChecks(self)
         self.core = (run.core or NodeCore)(
             network.links,
             self.queues,
@@ -320,7 +313,7 @@ class Adapter(CorePolicy):
             jobs=self.node_jobs,
             environment=None if self.environment is None else self.environment.of_node,
             board=parameters.make_board(self.up, len(bags), run.streams),
-            report_endless=self._endless_error,
+            report_endless=self.progress_checks.endless_error,
         )
         if self.environment is not None:
             self.environment.attach(self)
@@ -331,15 +324,6 @@ class Adapter(CorePolicy):
             engine.every(nanoseconds(period), name)
         engine.at_wave_end(self.core.flush)
         engine.add_source(self)
-        # 0 for programs that do not put tasks into queues; these are not checked for progress.
-        self.total_tasks = int(bags.tasks.sum()) if isinstance(parameters, NodeScheduler) else 0
-        # Sufficient for an instant at which all tasks are submitted and all nodes request tasks.
-        self.patience = max(
-            run.patience,
-            PATIENCE + PATIENCE_PER_NODE * self.layout.nodes + PATIENCE_PER_TASK * self.total_tasks,
-        )
-        self.progress, self.progress_at, self.failure_count = (0, 0), 0, 0
-        self.has_warned = False
         for watcher in run.watchers:
             watcher.attach(self)
 
@@ -538,83 +522,12 @@ class Adapter(CorePolicy):
     def tick(self, name: str, _: list[int]) -> None:
         """Fire the timer `name` on all nodes that are up."""
         self.core.tick(np.flatnonzero(self.up), name, self.run.engine.now)
-        self._check_progress()
+        self.progress_checks.check()
 
     def collect(self, engine: Engine, time: int) -> None:
         """End the current wave or the run at `time` ns, and check that the run makes progress."""
         super().collect(engine, time)
-        self._check_progress()
-
-    def _check_progress(self) -> None:
-        """Raise SchedulerError if no task has been queued or run for `patience` events.
-
-        It is no error while machines have queued tasks, or before the last release.  After the last task, a
-        run with `to_the_end` may have many more events.
-        """
-        self._warn_of_storm()
-        events = self.core.events + self.failure_count
-        progress = self.queues.enqueued, self.queues.tasks_done
-        is_complete = progress[1] >= self.total_tasks
-        has_releases = self.now < self.run.applications.release_ns[-1]
-        patience = self.patience
-        if is_complete:
-            patience = PATIENCE_TO_THE_END * patience if self.total_tasks else math.inf
-        if progress != self.progress or progress[0] > progress[1] or has_releases:
-            self.progress, self.progress_at = progress, events
-        elif events - self.progress_at > patience:
-            rest = "all tasks are done; leave out to_the_end, or stop" if is_complete else self.unplaced()
-            raise SchedulerError(
-                f"t = {self.now / NS} s: {self.parameters.name} seems never to end: no task was queued or "
-                f"run in the last {events - self.progress_at} events, most of them {self._most_frequent()}; "
-                f"{rest}; a higher events_limit allows for more"
-            )
-
-    def _most_frequent(self, sorts: Container[str] = ("message", "timer", "event")) -> str:
-        """Return the most frequent event of some sorts so far, with a node and the handler, in words."""
-        for sort, name, handler, _, node in [row for row in self.core.activity() if row[0] in sorts][:1]:
-            place = handler_text(self.class_of(node), handler)
-            return f"{_event_text(sort, name)} (now at node {node}, {place})"
-        return "none of which nodes handle"
-
-    def _warn_of_storm(self) -> None:
-        """Issue a warning, once, if nodes have sent far more messages than the workload has tasks."""
-        sent = int(self.run.network.links.sent.sum())
-        if sent <= MANY_MESSAGES or self.has_warned or not self.total_tasks:
-            return
-        machines, seconds = len(self.run.speeds), self.now / NS
-        if sent > max(
-            MANY_PER_TASK * self.total_tasks, MANY_PER_SECOND * machines * (seconds + FIRST_SECONDS)
-        ):
-            self.has_warned = True
-            warn(
-                f"t = {seconds:g} s: {self.parameters.name} has sent {sent:,} messages for "
-                f"{self.total_tasks:,} tasks, most of them {self._most_frequent(['message'])}",
-                SchedulerWarning,
-            )
-
-    def _endless_error(
-        self, events: int, count: int, sort: str, name: str, handler: str, node: int
-    ) -> SchedulerError:
-        """Return the error about an instant at which nodes act endlessly.
-
-        Parameters
-        ----------
-        events, count
-            The number of events at this instant, and how many of the latest are of the most frequent sort.
-        sort, name, handler, node
-            The most frequent sort of event, its name and handler, and a node that handled one.
-        """
-        remedy = {
-            "timer": "set it with a time > 0",
-            "message": "send it only in answer to something new",
-            "event": "call view.act with a time > 0" if name == "on_act" else "enqueue a task, or do nothing",
-        }[sort]
-        holders = self.unplaced()
-        return SchedulerError(
-            f"t = {self.now / NS} s: the simulated time does not advance: {events:,} events at this instant, "
-            f"most of the latest ({count:,}) are {_event_text(sort, name)}, now at node {node} "
-            f"({handler_text(self.class_of(node), handler)}); {remedy}{f'; {holders}' if holders else ''}"
-        )
+        self.progress_checks.check()
 
     def class_of(self, node: int) -> type:
         """Return the class of the program of `node`."""
@@ -622,7 +535,7 @@ class Adapter(CorePolicy):
             return type(self.core.programs[node])
         return role_classes(self.parameters)[self.role_of(node)]
 
-    def explain(self, error: Exception) -> None:
+    def explain(self, error: BaseException) -> None:
         """Add the time, the node, the handler, the file and the line to an error of a node program."""
         if isinstance(error, AttributeError):
             name_known_attributes(error)
@@ -636,7 +549,7 @@ class Adapter(CorePolicy):
     def activity(self) -> dict[str, int]:
         """Return the number of events that nodes have handled so far, by sort, in words."""
         rows = self.core.activity() if hasattr(self.core, "activity") else []
-        return {_event_text(sort, name): count for sort, name, _, count, _ in rows}
+        return {event_text(sort, name): count for sort, name, _, count, _ in rows}
 
     def unplaced(self) -> str:
         """Return a text on which node holds tasks that it has not placed; "" if none does.
@@ -715,7 +628,7 @@ class Adapter(CorePolicy):
         programs.
         """
         now = self.run.engine.now
-        self.failure_count += len(failed)
+        self.progress_checks.failure_count += len(failed)
         _, applications, tasks = self.queues.fail(failed, now)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
             self.task_lost(i, count)
@@ -727,7 +640,7 @@ class Adapter(CorePolicy):
         self.core.begin(begin[self.up[begin]])
         if len(recovered) and any(due <= now for due in self.lost):
             self.run.engine.at(now, "resubmit")
-        self._check_progress()
+        self.progress_checks.check()
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
@@ -825,11 +738,6 @@ class Adapter(CorePolicy):
             outcome.arrivals = {name: column[rows] for name, column in outcome.arrivals.items()}
         outcome.tables = self.notes.tables()
         return outcome
-
-
-def _event_text(sort: str, name: str) -> str:
-    """Return a sort of event in words."""
-    return {"message": f"messages {name!r}", "timer": f"timers {name!r}", "event": f"calls of {name}"}[sort]
 
 
 def estimated_sizes(bags: Applications) -> tuple[Floats, Floats]:

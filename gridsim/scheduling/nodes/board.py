@@ -54,7 +54,7 @@ class BoardScheduler(NodeScheduler, frozen=True, kw_only=True):
     decentralized: ClassVar[bool] = False
     board_of: ClassVar[Literal["nodes", "applications"]] = "nodes"
 
-    age: Annotated[float, Limits(low=0, unit="s")] = 0.0
+    age: Annotated[float, Limits(low=0, high=2e9, unit="s")] = 0.0
     refresh: Literal["continuous", "periodic", "individual", "decisions"] = "continuous"
     batch: Annotated[int, Limits(low=1)] = 1
     error: Annotated[float, Limits(low=0)] = 0.0

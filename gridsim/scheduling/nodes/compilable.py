@@ -21,6 +21,7 @@ from gridsim.errors import CompileError, GridSimError
 from gridsim.scheduling.nodes.program import NodeProgram
 from gridsim.scheduling.nodes.rewrites import (
     calls_by_position,
+    count_iterations,
     has_super,
     has_try,
     local_names,
@@ -102,7 +103,8 @@ def compilable_function(function: Any, policy: type, jit: Callable[[Any], Any]) 
         replace_super(function, policy, tree)
     _check_source(function, tree)
     callees = calls_by_position(function, tree)
-    if not (callees or has_super(function)):
+    has_loops = count_iterations(tree)
+    if not (callees or has_loops or has_super(function)):
         return function
     return with_source(function, policy, tree, callees, jit)
 
@@ -140,6 +142,8 @@ def _problems(node: ast.AST, names: dict[str, Any], own_names: set[str]) -> Iter
             yield "a format in an f-string cannot be compiled; write {name} without : and !"
         case ast.Starred(ctx=ast.Store()):
             yield "a * in an assignment cannot be compiled; write one assignment for each name"
+        case ast.NamedExpr(target=ast.Name(id=name)):
+            yield f"{name} := ... cannot be compiled; write {name} = ... in a line of its own"
         case ast.keyword(arg=None):
             yield "** in a call cannot be compiled; write the arguments by their names"
         case ast.Delete(targets=targets) if not all(isinstance(each, ast.Subscript) for each in targets):
@@ -219,9 +223,12 @@ _REPLACEMENTS = {
     "the node, or decorate it with numba.njit",
     r"Untyped global name '(\w+)'.*": r"Numba does not support \1 of Python",
     r"No implementation of function .*": r"Numba does not support \g<0> of Python or NumPy",
+    r"Numba does not support setitem\(readonly .*": "the array is read-only; change a copy, np.array(...)",
     r"AssertionError: Implementation function .*": "Numba does not support this call of Python or NumPy",
     r"Cannot unify (.+?) and (.+?) for '([^.']+).*": r"\3 is \1 at one place and \2 at another",
     r"Can't unify return type from the following types: (.*)": r"it returns values of different types: \1",
+    r"Cannot infer the type of variable .* list\(undefined\).*": "the numbers of an empty list have no type; "
+    "write np.zeros(0), or np.zeros(0, np.int64) for ints",
     r"AttributeError: 'NoneType' .* 'args'": "an array cannot hold the values assigned to it",
 }
 #: Patterns of the names of Numba's types, and the texts that replace them.

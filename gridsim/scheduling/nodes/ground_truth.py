@@ -12,6 +12,7 @@ import numpy as np
 
 from gridcore.common.names import listed
 from gridcore.nodes.containers import Container
+from gridcore.nodes.shared_array import SharedArray
 from gridsim.errors import SchedulerError
 from gridsim.scheduling.contract import Run
 from gridsim.scheduling.nodes.layout import Layout
@@ -75,10 +76,10 @@ class Truth:
         immutable copies, and containers are copies.  Setting an attribute raises AttributeError.
         """
         node = self._policy.program_of(int(self._policy.layout.home[machine]))
-        return cast(NodeProgram, _ReadOnlyNode(node))
+        return cast(NodeProgram, ReadOnlyNode(node))
 
 
-class _ReadOnlyNode:
+class ReadOnlyNode:
     """A read-only view of a node; methods that are called through it cannot change the node either."""
 
     def __init__(self, node: NodeProgram) -> None:
@@ -111,6 +112,8 @@ def _read_only(value: Any) -> Any:
         return view
     if isinstance(value, Container):
         return copy(value)
+    if isinstance(value, SharedArray):
+        return SharedArray(value.values)
     if type(value) is dict:
         return MappingProxyType({key: _read_only(entry) for key, entry in value.items()})
     if type(value) in (list, tuple, deque):

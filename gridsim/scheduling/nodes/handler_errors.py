@@ -13,7 +13,7 @@ from gridsim.scheduling.nodes.compilable import place_of, place_text
 from gridsim.scheduling.nodes.program import NodeProgram
 from gridsim.scheduling.nodes.python_view import PythonView
 
-__all__ = ["class_text", "handler_text", "location_note", "name_known_attributes"]
+__all__ = ["class_text", "handler_call", "handler_text", "location_note", "name_known_attributes"]
 
 
 @lru_cache(1024)  # finding the line parses the file, which takes long, compared with a small run
@@ -94,6 +94,15 @@ def _interpreted_call(trace: TracebackType | None) -> tuple[int | None, str]:
     if code is NodeProgram.on_message.__code__ or code is NodeProgram.on_release.__code__:
         return node, place_of(cls).rstrip(": ")
     return node, _place(cls, code.co_name, method, code.co_filename, line)
+
+
+def handler_call(frame: FrameType | None) -> FrameType | None:
+    """Return the frame of the interpreted handler that runs in `frame`; None if none does."""
+    call = None
+    while frame is not None:
+        call = frame if _is_of_program(frame) else call
+        frame = frame.f_back
+    return call
 
 
 def _is_of_program(frame: FrameType) -> bool:

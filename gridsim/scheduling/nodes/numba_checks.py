@@ -23,7 +23,7 @@ from numba.core import cgutils, ir
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.errors import ConstantInferenceError
-from numba.core.ir_utils import build_definitions, mk_unique_var
+from numba.core.ir_utils import build_definitions, get_definition, guard, mk_unique_var
 from numba.core.typed_passes import NopythonTypeInference
 from numba.core.typing import signature
 from numba.core.unsafe import eh
@@ -31,20 +31,26 @@ from numba.core.untyped_passes import LiteralUnroll
 from numba.extending import intrinsic, overload
 
 from gridcore.fair_tree.summaries import aggregate, debit, lookup, lowest_stretch, split
+from gridcore.nodes.containers import Container, Heap
+from gridsim.errors import SchedulerError
 from gridsim.scheduling.nodes.compilable import NotCompiled
-from gridsim.scheduling.nodes.numba_flow import RefuseUnsetPass
+from gridsim.scheduling.nodes.numba_flow import CatchInLoopsPass, RefuseUnsetPass
 from gridsim.scheduling.nodes.numba_lines import record_lines
 from gridsim.scheduling.nodes.numba_types import (
+    I32,
     I64,
+    PTR,
     ApplicationType,
     MessageType,
     NodeType,
     ParametersType,
     RequestType,
     ViewType,
+    check_result,
     field_type,
     type_text,
 )
+from gridsim.scheduling.nodes.rewrites import MAX_ITERATIONS, check_loop
 
 __all__ = ["CheckedCompiler"]
 
@@ -127,11 +133,21 @@ def _opaque(typing: Any, x: Any) -> Any:
 
 @intrinsic
 def _forget_error(typing: Any, error: Any, kind: Any) -> Any:
-    """Begin an ``except Exception``: as in Numba every error matches, and one of the core is forgotten."""
+    """Begin an ``except Exception``: as in Numba every error matches, and one of the core is forgotten.
+
+    Only what is no Exception does not match, such as KeyboardInterrupt.
+    """
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        context.get_python_api(builder).err_clear()
-        return cgutils.true_bit
+        api, matches = context.get_python_api(builder), cgutils.alloca_once_value(builder, cgutils.true_bit)
+        with builder.if_then(cgutils.is_not_null(builder, api.err_occurred())):
+            kind = llvm.FunctionType(I32, [PTR])
+            match = cgutils.get_or_insert_function(builder.module, kind, "PyErr_ExceptionMatches")
+            is_match = builder.call(match, [api.get_c_object("PyExc_Exception")])
+            builder.store(builder.icmp_signed("!=", is_match, llvm.Constant(I32, 0)), matches)
+        with builder.if_then(builder.load(matches)):
+            api.err_clear()
+        return builder.load(matches)
 
     return signature(types.boolean, error, kind), lower
 
@@ -157,6 +173,31 @@ def _float_power(domain: Any, zero: Any, overflow: tuple[Any, ...]) -> Any:
 
     return power
 
+
+@intrinsic
+def _check_signals(typing: Any) -> Any:
+    """Run the handlers of signals that have come, such as Ctrl-C; if one raises an error, the method ends."""
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = llvm.FunctionType(I32, [])
+        function = cgutils.get_or_insert_function(builder.module, kind, "PyErr_CheckSignals")
+        check_result(context, builder, builder.call(function, []))
+        return context.get_dummy_value()
+
+    return signature(types.none), lower
+
+
+@overload(check_loop)
+def _check_loop(count):  # type: ignore[no-untyped-def]
+    def check(count):  # type: ignore[no-untyped-def]
+        _check_signals()
+        if count >= MAX_ITERATIONS:
+            raise SchedulerError(_ENDLESS_LOOP)
+
+    return check
+
+
+_ENDLESS_LOOP = f"a while loop of a compiled node must end within {MAX_ITERATIONS:,} iterations, got more"
 
 _DOMAIN = ValueError, "math domain error"
 _math_power = _float_power(_DOMAIN, _DOMAIN, (OverflowError, "math range error"))
@@ -321,10 +362,82 @@ _READ_ONLY = {
 }
 
 
+#: Methods that change their array.
+_CHANGES = ("fill", "itemset", "partition", "put", "resize", "sort")
+#: Functions of Python that take a container.
+_OF_CONTAINERS = (bool, len, print)
+
+
 def _raise_not_compiled(reason: str, loc: Any) -> None:
     problem = NotCompiled(reason)
     problem.at = loc.filename, loc.line
     raise problem
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _RefuseUsesPass(FunctionPass):
+    """Pass that raises NotCompiled for uses of attributes that Numba refuses without their names.
+
+    These are changes of arrays that are read-only, and containers as arguments of functions of Python and
+    NumPy.
+    """
+
+    _name = "gridsim_refuse_uses"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        for block in state.func_ir.blocks.values():
+            for kind in (ir.SetItem, ir.StaticSetItem):
+                for statement in block.find_insts(kind):
+                    _check_changed(state, statement.target, statement.loc)
+            for call in block.find_exprs(op="call"):
+                method = guard(get_definition, state.func_ir, call.func)
+                if getattr(method, "op", "") == "getattr" and method.attr in _CHANGES:
+                    _check_changed(state, method.value, call.loc)
+                else:
+                    _check_container_arguments(state, call)
+        return False
+
+
+def _attribute(state: Any, variable: Any) -> tuple[Any, str]:
+    """Return the type of an argument and the attribute of it that a variable is; (None, "") for others."""
+    definition = guard(get_definition, state.func_ir, variable)
+    if getattr(definition, "op", "") == "getattr":
+        owner = guard(get_definition, state.func_ir, definition.value)
+        if isinstance(owner, ir.Arg):
+            return state.args[owner.index], definition.attr
+    return None, ""
+
+
+def _check_changed(state: Any, variable: Any, loc: Any) -> None:
+    owner, attr = _attribute(state, variable)
+    if type(owner) in _READ_ONLY:
+        path = f"{_READ_ONLY[type(owner)]}.{attr}"
+        _raise_not_compiled(f"{path} is read-only; change a copy: values = np.array({path})", loc)
+
+
+def _check_container_arguments(state: Any, call: Any) -> None:
+    try:
+        function = state.func_ir.infer_constant(call.func)
+    except ConstantInferenceError:
+        return
+    module = str(getattr(function, "__module__", "")).partition(".")[0]
+    if module not in ("builtins", "numpy") or function in _OF_CONTAINERS:
+        return
+    for argument in call.args:
+        owner, attr = _attribute(state, argument)
+        container = owner.program.objects.get(attr) if isinstance(owner, NodeType) else None
+        if isinstance(container, Container):
+            path, kind = f"self.{attr}", type(container).__name__
+            remedy = f"a loop, or the list [each for each in {path}]"
+            if isinstance(container, Heap):
+                remedy = "a loop that pops its rows"
+            _raise_not_compiled(
+                f"{function.__name__}({path}) of a container ({kind}) cannot be compiled; write {remedy}",
+                call.loc,
+            )
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
@@ -511,6 +624,8 @@ class CheckedCompiler(CompilerBase):
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(_ReplacePass, LiteralUnroll)
         passes.add_pass_after(RefuseUnsetPass, LiteralUnroll)
+        passes.add_pass_after(CatchInLoopsPass, LiteralUnroll)
+        passes.add_pass_after(_RefuseUsesPass, LiteralUnroll)
         passes.add_pass_after(_RefusePass, NopythonTypeInference)
         record_lines(passes)
         passes.finalize()

@@ -1,7 +1,9 @@
-"""A pass of the compiler of node programs that refuses variables that may be unset where they are used.
+"""Passes of the compiler of node programs on the flow of control.
 
-Python raises UnboundLocalError there; machine code would read whatever is in memory.  Only
-`gridsim.scheduling.nodes.numba_checks` imports this module, since it needs the extra ``jit``.
+One refuses variables that may be unset where they are used: Python raises UnboundLocalError there; machine
+code would read whatever is in memory.  The other one lets a ``try`` statement catch the errors of its loops.
+
+Only `gridsim.scheduling.nodes.numba_checks` imports this module, since it needs the extra ``jit``.
 """
 
 from __future__ import annotations
@@ -11,8 +13,12 @@ from typing import Any
 from numba.core import ir
 from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.ir_utils import build_definitions, mk_unique_var
+from numba.core.unsafe import eh
 
 from gridsim.scheduling.nodes.compilable import NotCompiled
+
+__all__ = ["CatchInLoopsPass", "RefuseUnsetPass"]
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
@@ -68,3 +74,48 @@ def _set_at_begin(blocks: dict[int, Any]) -> dict[int, set[str]]:
                 is_changed |= now != at_begin[label]
                 at_begin[label] = now
     return at_begin
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class CatchInLoopsPass(FunctionPass):
+    """Pass that adds a test for an error after each step of an iterator in a ``try`` statement.
+
+    Numba adds one to each other block of the statement; such an error, as of a container that has changed,
+    would end the method.
+    """
+
+    _name = "gridsim_catch_in_loops"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        blocks = state.func_ir.blocks
+        loops = compute_cfg_from_blocks(blocks).loops()
+        for label in [label for label in loops if any(blocks[label].find_exprs(op="iternext"))]:
+            handlers = {_handler_after(blocks[entry]) for entry in loops[label].entries} - {None}
+            if handlers:  # the loop begins in one `try` statement
+                _test_for_error(blocks, label, handlers.pop())
+        state.func_ir._definitions = build_definitions(blocks)
+        return True
+
+
+def _handler_after(block: Any) -> int | None:
+    """Return the label of the handler to which a test for an error at the end of a block leads, if any."""
+    values: dict[str, Any] = {each.target.name: each.value for each in block.find_insts(ir.Assign)}
+    test: Any = values.get(block.terminator.cond.name) if isinstance(block.terminator, ir.Branch) else None
+    function = values.get(test.func.name) if getattr(test, "op", "") == "call" else None
+    is_test = isinstance(function, ir.Global) and function.value is eh.exception_check
+    return block.terminator.truebr if is_test else None
+
+
+def _test_for_error(blocks: dict[int, Any], label: int, handler: int | None) -> None:
+    """Add a test for an error to the end of a block; its last statement moves to a block of its own."""
+    block, rest = blocks[label], max(blocks) + 1
+    end, scope, loc = block.body.pop(), block.scope, block.loc
+    function, error = (ir.Var(scope, mk_unique_var(name), loc) for name in ("$check", "$is_error"))
+    block.append(ir.Assign(ir.Global("exception_check", eh.exception_check, loc), function, loc))
+    block.append(ir.Assign(ir.Expr.call(function, (), (), loc), error, loc))
+    block.append(ir.Branch(error, handler, rest, loc))
+    blocks[rest] = ir.Block(scope, loc)
+    blocks[rest].append(end)

@@ -165,6 +165,9 @@ def _request_attribute(context: Any, builder: Any, type_: Any, value: Any, attr:
 # -- sent messages -------------------------------------------------------------------------------------------
 
 
+_NUMBERS = (types.Integer, types.Float, types.Boolean)
+
+
 def _field(path: str, kind: Any, type_: Any) -> Any:
     """Return the type that a field of a message is passed as; raise NotCompiled if `type_` does not fit."""
     if not isinstance(kind, ArrayField):
@@ -173,7 +176,7 @@ def _field(path: str, kind: Any, type_: Any) -> Any:
     if not isinstance(type_, (types.Buffer, types.List)):
         hint = "; np.array(...) makes one" if isinstance(type_, types.BaseTuple) else ""
         raise NotCompiled(f"{path} must be {kind}, got {type_text(type_)}{hint}")
-    if getattr(type_, "ndim", 1) != kind.ndim or not isinstance(dtype, (types.Integer, types.Float)):
+    if getattr(type_, "ndim", 1) != kind.ndim or not isinstance(dtype, _NUMBERS):
         raise NotCompiled(f"{path} must be {kind}, got {type_text(type_)}")
     if as_dtype(dtype) not in ARRAY_TYPES or (kind.dtype.kind in "iu" and isinstance(dtype, types.Float)):
         target = "int64" if kind.dtype.kind in "iu" else "float64"

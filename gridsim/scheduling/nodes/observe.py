@@ -22,6 +22,7 @@ from gridcore.nodes.view import View
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.results.table import Table, frozen
 from gridsim.scheduling.nodes.attributes import assigned_attributes, attributes_of
+from gridsim.scheduling.nodes.ground_truth import ReadOnlyNode
 from gridsim.support.arguments import integer, listed, real, short_repr
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.state import check_names
@@ -46,7 +47,7 @@ class Observe:
     columns
         Name -> the path of an attribute: of the program, as ``"mean"``, or of its view, as ``"view.work"``;
         an element of an array, as ``"load[2]"``.  A container, list or array shows its length.  A function of
-        the program and the view, which must not change them, returns a number.  In a list of paths,
+        the program and the view, which are read-only, returns a number.  In a list of paths,
         each is ``"NAME=PATH"``, or ``"PATH"`` for a column with the name of its last part.
     nodes
         The nodes to observe, by number; all by default.
@@ -289,7 +290,7 @@ def readable_attributes(program: Any) -> set[str]:
 def _reader(column: Column) -> Callable[[Any, Any], Any]:
     """Return the function of a program and a view that reads the value of a column."""
     if callable(column):
-        return column
+        return lambda program, view: column(ReadOnlyNode(program), view)
     is_of_view = column.startswith("view.")
     path, _, index = column.removeprefix("view.").partition("[")
     get = operator.attrgetter(path)

@@ -281,6 +281,12 @@ class PythonActions(BoardActions):
 
     def completed(self, node: int) -> list[tuple[int, int]]:
         """Return the (application, tasks) pairs completed on the machine of `node` that it has not read."""
+        if not self.queues.log or "on_done" in self.handlers:
+            raise self.error(
+                node,
+                "calls view.completed, which requires reports = True in the class of the scheduler, and "
+                "nodes without on_done",
+            )
         machine = self.machine_of(node)
         self.queues.catch_up(self.now, [machine])
         self.read_completions()
@@ -458,15 +464,14 @@ class PythonActions(BoardActions):
         The number is unique in the run.  It depends on the failures of the node, and its requests since then.
         """
         self._check_request(node, name, seconds)
-        kind, letter = self._letter(node, to, name, {"request": 0, **fields})
         number = self.request_counts[node] * self.nodes + node + 1
+        kind, letter = self._letter(node, to, name, {**fields, "request": number})
         self.request_counts[node] += 1
         values = [getattr(letter.message, field) for field in kind.fields[:-1]]
         timer = self.timers.set(
             self.later_by(seconds), node, self.request_timer, (number, to, kind.number, *values)
         )
         self.pending_requests[number] = timer
-        letter.message.request = number
         self._leave(kind, letter)
         return number
 
@@ -516,11 +521,7 @@ class PythonActions(BoardActions):
         """Return the request of a timer, as `on_timeout` gets it."""
         number, to, kind_number, *values = timer.fields
         kind = self.mail.kinds[int(kind_number)]
-        request = kind.request_type()
-        request.number, request.to = number, to
-        for name, value in zip(kind.fields[:-1], values, strict=True):
-            setattr(request, name, value)
-        return request
+        return kind.request(int(number), int(to), values)
 
     # -- messages ---------------------------------------------------------------------------------------
 
@@ -607,11 +608,8 @@ class PythonActions(BoardActions):
 
     def _message(self, node: int, kind: MessageKind, fields: Mapping[str, Any]) -> Any:
         """Return the message that the receiver gets."""
-        message = kind.type()
-        message.sender = node
-        for name, declared in zip(kind.fields, kind.types, strict=True):
-            setattr(message, name, self.convert(declared, fields[name], node, name))
-        return message
+        declared = zip(kind.fields, kind.types, strict=True)
+        return kind.message(node, (self.convert(of, fields[name], node, name) for name, of in declared))
 
     def size_of(self, node: int, kind: MessageKind, message: Any) -> int:
         """Return the size of a message of `node`, bytes."""

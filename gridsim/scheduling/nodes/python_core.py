@@ -36,7 +36,7 @@ from gridcore.nodes.node_events import EVENT_NAMES, deferred_reason
 from gridcore.nodes.random_stream import RandomStream
 from gridcore.nodes.state import STATE, payload_entries
 from gridcore.queues.task_queues import TaskQueues
-from gridsim.scheduling.nodes.python_actions import PythonActions
+from gridsim.scheduling.nodes.python_actions import PythonActions, fields_of
 from gridsim.scheduling.nodes.python_timers import NodeTimer, from_word, to_word
 from gridsim.scheduling.nodes.python_view import PythonView
 from gridsim.support.arrays import Integers
@@ -443,7 +443,7 @@ class PythonCore(PythonActions):
         if kind.is_answer and message.request and not self.end_request(node, message.request):
             if not kind.moves_tasks:
                 return
-            message.request = 0
+            message = kind.message(message.sender, {**fields_of(message), "request": 0}.values())
         if kind.application_at >= 0:
             self.hold(node, message.application, message.tasks if kind.moves_tasks else 0)
         self._handle_message(kind, node, message)

@@ -146,11 +146,11 @@ class Mail:
     def _unpack(self, kind: MessageKind, records: Rows) -> Iterator[tuple[int, Any]]:
         rows = records.view(self._dtypes[kind.name]).reshape(-1)
         for node, sender, *values in rows.tolist():
-            message = kind.type()
-            message.sender = sender
-            for name, code, value in zip(kind.fields, kind.type_codes, values, strict=True):
-                setattr(message, name, self.payloads.fetch(value) if code == 2 else value)
-            yield node, message
+            coded = zip(kind.type_codes, values, strict=True)
+            yield (
+                node,
+                kind.message(sender, (self.payloads.fetch(v) if code == 2 else v for code, v in coded)),
+            )
 
 
 _HEADER = (("node", "i8"), ("sender", "i8"))

@@ -192,13 +192,12 @@ class LocalMail:
         words, self._queue, self.number = iter(entries["local_fields"].tolist()), [], entries["local_number"]
         for time, number, node, index in entries["local"].tolist():
             kind = self.kinds[index]
-            message = kind.type()
-            message.sender = node
-            for name, declared, code in zip(kind.fields, kind.types, kind.type_codes, strict=True):
+            values = []
+            for declared, code in zip(kind.types, kind.type_codes, strict=True):
                 word = next(words, None)
                 if word is None:
                     count = len(entries["local_fields"])
                     raise ValueError(f"state['local_fields'] must have all fields, got {count} numbers")
-                setattr(message, name, payloads.fetch(word) if code == 2 else from_word(declared, word))
-            self._queue.append((time, number, node, kind, message))
+                values.append(payloads.fetch(word) if code == 2 else from_word(declared, word))
+            self._queue.append((time, number, node, kind, kind.message(node, values)))
         self._queue.sort()

@@ -5,7 +5,10 @@ the classes of the program have from number k of the method resolution order on.
 
 In a ``try`` statement Numba loses the names of keyword arguments, as its blocks end after each instruction
 there.  A call with keywords, such as ``view.send(3, "task", tasks=n)``, becomes a call by position of a
-function that makes it: ``send_0(view, n)`` with ``return a0.send(3, "task", tasks=a1)``.
+function that makes it: ``send_0(view, n)`` with ``return a0.send(3, "task", tasks=a1)``.  Errors in a list in
+brackets, such as ``[self.weigh(k) for k in places]``, would end the method there; it becomes a call, too.
+
+Nothing interrupts machine code, so each ``while`` loop calls `check_loop` after every `STRIDE` iterations.
 """
 
 from __future__ import annotations
@@ -17,8 +20,11 @@ from dis import get_instructions
 from typing import Any
 
 __all__ = [
+    "MAX_ITERATIONS",
     "base_name",
     "calls_by_position",
+    "check_loop",
+    "count_iterations",
     "has_super",
     "has_try",
     "local_names",
@@ -82,19 +88,19 @@ def has_try(function: Any) -> bool:
 
 
 def calls_by_position(function: Any, tree: ast.Module) -> list[ast.FunctionDef]:
-    """Replace calls with keywords in ``try`` statements of `tree`, the source of a function.
+    """Replace calls with keywords and lists in ``try`` statements of `tree`, the source of a function.
 
     Returns
     -------
     list of ast.FunctionDef
         The functions that the new calls call.
     """
-    calls = _KeywordCalls(local_names(function.__code__))
+    calls = _CallsInTry(local_names(function.__code__))
     calls.visit(tree)
     return calls.functions
 
 
-class _KeywordCalls(ast.NodeTransformer):
+class _CallsInTry(ast.NodeTransformer):
     def __init__(self, names: set[str]) -> None:
         self.names, self.depth = names, 0
         self.functions: list[ast.FunctionDef] = []
@@ -130,16 +136,32 @@ class _KeywordCalls(ast.NodeTransformer):
             [parameter(value) for value in node.args],
             [ast.keyword(each.arg, parameter(each.value)) for each in node.keywords],
         )
-        name = f"{getattr(target, 'attr', 'call').partition('@')[0].strip('_')}_{len(self.functions)}@try"
-        function: Any = ast.parse("def call(): pass").body[0]
-        function.name, function.body = name, [ast.Return(call)]
-        function.args.args = [ast.arg(f"a{k}") for k in range(len(arguments))]
-        for part in ast.walk(function):  # errors name the line of the call
-            ast.copy_location(part, node)
-        self.functions.append(function)
-        return ast.copy_location(
-            ast.Call(ast.copy_location(ast.Name(name, ast.Load()), node), arguments, []), node
+        name = getattr(target, "attr", "call").partition("@")[0].strip("_")
+        parameters = [f"a{k}" for k in range(len(arguments))]
+        return self._call_of(node, name, call, parameters, arguments)
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
+        if not self.depth:
+            return self.generic_visit(node)
+        names = [part for part in ast.walk(node) if isinstance(part, ast.Name) and part.id in self.names]
+        own_names = {part.id for part in names if isinstance(part.ctx, ast.Store)}
+        # the first iterable is computed outside of the brackets
+        own_names -= {part.id for part in ast.walk(node.generators[0].iter) if isinstance(part, ast.Name)}
+        parameters = sorted({part.id for part in names} - own_names)
+        return self._call_of(
+            node, "list", node, parameters, [ast.Name(each, ast.Load()) for each in parameters]
         )
+
+    def _call_of(
+        self, node: ast.expr, name: str, result: ast.expr, parameters: list[str], arguments: list[Any]
+    ) -> ast.AST:
+        """Return the call of a new function that replaces `node`, and has its line in errors."""
+        function: Any = ast.parse("def call(): pass").body[0]
+        function.name, function.body = f"{name}_{len(self.functions)}@try", [ast.Return(result)]
+        function.args.args = [ast.arg(parameter) for parameter in parameters]
+        self.functions.append(ast.fix_missing_locations(ast.copy_location(function, node)))
+        call = ast.Call(ast.Name(function.name, ast.Load()), arguments, [])
+        return ast.fix_missing_locations(ast.copy_location(call, node))
 
     def _is_constant(self, value: ast.expr) -> bool:
         """Return whether a value is a literal, or a name of the module or an attribute of one."""
@@ -157,6 +179,62 @@ def local_names(code: types.CodeType) -> set[str]:
     """Return the names of the local variables of a function, and of functions in it."""
     inner = [local_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return {*code.co_varnames, *code.co_cellvars, *code.co_freevars}.union(*inner)
+
+
+# -- while loops ---------------------------------------------------------------------------------------------
+
+#: A ``while`` loop of a compiled method with more iterations is taken for an endless one.
+MAX_ITERATIONS = 10**9
+#: Number of iterations between two calls of `check_loop`; a power of 2, for speed.
+STRIDE = 2**20
+#: What is added before a ``while`` loop, and at the beginning of its body.
+_COUNTING = f"""
+count = 0
+while True:
+    count += 1
+    if count % {STRIDE} == 0:
+        check(count)
+"""
+#: The name of `check_loop` in changed source.
+_CHECK = "check_loop@while"
+
+
+def check_loop(count: int) -> None:
+    """Raise an error after too many iterations of a loop, or if a signal such as Ctrl-C has come.
+
+    Only compiled methods call it; `gridsim.scheduling.nodes.numba_checks` has its code.
+    """
+    raise NotImplementedError
+
+
+def count_iterations(tree: ast.Module) -> bool:
+    """Make the ``while`` loops in `tree`, the source of a function, call `check_loop`.
+
+    Returns
+    -------
+    bool
+        Whether there are any.
+    """
+    loops = _WhileLoops()
+    loops.visit(tree)
+    return loops.count > 0
+
+
+class _WhileLoops(ast.NodeTransformer):
+    def __init__(self) -> None:
+        self.count = 0
+
+    def visit_While(self, node: ast.While) -> list[ast.stmt]:
+        self.generic_visit(node)
+        counting: Any = ast.parse(_COUNTING)
+        for part in ast.walk(counting):
+            ast.copy_location(part, node)
+            if isinstance(part, ast.Name):
+                part.id = _CHECK if part.id == "check" else f"{part.id}@{self.count}"
+        self.count += 1
+        start, loop = counting.body
+        node.body[:0] = loop.body
+        return [start, node]
 
 
 # -- functions with changed source ---------------------------------------------------------------------------
@@ -185,7 +263,7 @@ def with_source(
     outer.body[0].body[0].body = [definition, *callees]
     module = compile(outer, function.__code__.co_filename, "exec", dont_inherit=True)
     body = _code_in(_code_in(module, "outer"), owner)
-    names = {**function.__globals__}
+    names = {**function.__globals__, _CHECK: check_loop}
     for each in callees:
         names[each.name] = jit(types.FunctionType(_code_in(body, each.name), names, each.name))
     code = _code_in(body, definition.name)

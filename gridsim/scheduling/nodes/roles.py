@@ -86,14 +86,18 @@ class Role:
             return machines
         if not callable(self.count):
             return self.count
-        count = self.count(scheduler, machines)
-        return integer(f"{path}.count", count, low=int(self.releases), high=MAX_NODES)
+        path = f"{path}.count"
+        count = _call(path, self.count, scheduler, machines)
+        return integer(path, count, low=int(self.releases), high=MAX_NODES)
 
     def machines(self, path: str, scheduler: Any, machines: int, count: int) -> Integers:
         """Return the machine of each of `count` nodes that are not on further machines, int64[count]."""
         if self.place is None:
             return np.arange(count) * machines // count
-        places = np.asarray(self.place(scheduler, machines))
+        place = self.place
+        places: np.ndarray[Any, Any] = _call(
+            f"{path}.place", lambda *arguments: np.asarray(place(*arguments)), scheduler, machines
+        )
         if places.shape != (count,) or places.dtype.kind not in "iu":
             raise ScenarioError(
                 f"{path}.place must return {count} whole numbers, the machines of its nodes, got "
@@ -102,6 +106,16 @@ class Role:
         for k in np.flatnonzero((places < 0) | (places >= machines))[:1]:
             raise ScenarioError(f"{path}.place: entry {k} must be in 0..{machines - 1}, got {places[k]}")
         return places.astype(np.int64)
+
+
+def _call(path: str, function: Callable[[Any, int], Any], scheduler: Any, machines: int) -> Any:
+    """Return what a function of a role returns; if it raises an error, raise ScenarioError with its path."""
+    try:
+        return function(scheduler, machines)
+    except Exception as error:
+        raise ScenarioError(
+            f"{path} must return without an error, got {type(error).__name__}: {error}"
+        ) from error
 
 
 def role_classes(scheduler: Any) -> dict[str, type[NodeProgram]]:

@@ -305,3 +305,8 @@ def test_numbers_of_a_board_have_different_names(numbers: Any, message: str) -> 
 def test_schedulers_with_boards_keep_the_invariants(scheduler: Any) -> None:
     report = check_scheduler(scheduler, examples=8, hash_seeds=False)
     assert not report.not_compiled and "resumed" not in report.left_out
+
+
+def test_an_age_beyond_the_clock_is_rejected() -> None:
+    with pytest.raises(gs.ScenarioError, match=r"age must be a number in 0..2e\+09 s, got 9300000000.0$"):
+        gs.LeastWork(age=9.3e9)

@@ -365,6 +365,11 @@ def _star(self: Any, view: Any, application: Any, tasks: int) -> None:
     _first, *_ = [tasks, 1]
 
 
+def _walrus(self: Any, view: Any, application: Any, tasks: int) -> None:
+    if (count := tasks + 1) > 2:
+        self.count = count
+
+
 def _undefined(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.enqueue(application.number, taks)  # type: ignore[name-defined]  # noqa: F821
 
@@ -406,6 +411,7 @@ def _gamma(self: Any, view: Any, application: Any, tasks: int) -> None:
     [
         (_format, "a format in an f-string cannot be compiled"),
         (_star, r"a \* in an assignment cannot be compiled"),
+        (_walrus, "count := ... cannot be compiled; write count = ... in a line of its own"),
         (_undefined, "the name taks is not defined; did you mean tasks?"),
         (_global_dict, "SIZES is a dict of the module, which cannot be compiled; write a tuple"),
         (_of_class, "Restless is a class of nodes; write self.turns"),

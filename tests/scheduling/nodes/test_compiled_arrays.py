@@ -287,6 +287,14 @@ def _list_of_bools(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.send(1, "data", values=[tasks > 1, False])
 
 
+def _bools(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.send(1, "data", values=np.zeros(2, np.bool_))
+
+
+def _empty_list(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.send(1, "data", values=[])
+
+
 def _a_number(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.send(1, "data", values=1)
 
@@ -339,14 +347,16 @@ def _assigned(self: Any, view: Any, application: Any, tasks: int) -> None:
     ("release", "text"),
     [
         (_list_of_floats, r"must be an array of uint16, .*; np.array\(...\).astype\(np.int64\) makes one"),
-        (_list_of_bools, "must be an array of uint16, of one dimension, got"),
+        (_list_of_bools, r"must be .*, got list\(bool\); np.array\(...\).astype\(np.int64\) makes one"),
+        (_bools, r"must be .*, got an array of bool; .astype\(np.int64\) makes one"),
+        (_empty_list, r"the numbers of an empty list have no type; write np.zeros\(0\), or"),
         (_tuple, r"field 'values' of 'data' must be an array of uint16, .*; np.array\(...\) makes one"),
         (_a_number, "field 'values' of 'data' must be an array of uint16, of one dimension, got"),
         (_floats, r"must be an array of uint16, .* got an array of float; .astype\(np.int64\) makes one"),
         (_two_dimensions, "must be an array of uint16, of one dimension, got an array of int"),
         (_set_floats, "SharedArray.set takes an array of int of one dimension, got an array of float"),
         (_assigned_shared, "self.known is a SharedArray: only its contents can be changed"),
-        (_changed_shared, "read-?only|[Cc]annot"),
+        (_changed_shared, r"the array is read-only; change a copy, np.array\(...\)"),
         (_misspelled, "there is no SharedArray.put; known: set, values"),
         (_added, r"may differ from Python's for numbers of 16 bits, here uint16; convert them first: int\("),
         (_scaled, r"of 16 bits, here an array of uint16; convert them first: values.astype\(np.int64\)"),
@@ -359,6 +369,24 @@ def test_arrays_that_cannot_be_compiled_are_named_with_the_remedy(release: Any, 
     line = inspect.getsourcelines(release)[1] + 1
     with pytest.raises(gs.CompileError, match=rf"test_compiled_arrays.py:{line}: Node.on_release: .*{text}"):
         gs.simulate(SMALL, scheduler_of(release), nodes="compiled")
+
+
+def _assigns_element(self: Any, view: Any, message: Any) -> None:
+    values = message.values
+    values[0] = 1
+
+
+def _sorts(self: Any, view: Any, message: Any) -> None:
+    self.k = 1
+    message.values.sort()
+
+
+@pytest.mark.parametrize("receive", [_assigns_element, _sorts])
+def test_changes_of_an_array_in_a_message_are_named_with_the_remedy(receive: Any) -> None:
+    line = inspect.getsourcelines(receive)[1] + 2
+    said = r"Node.on_data: message.values is read-only; change a copy: values = np.array\(message.values\)"
+    with pytest.raises(gs.CompileError, match=rf"test_compiled_arrays.py:{line}: {said}"):
+        gs.simulate(SMALL, scheduler_of(_negative, receive=receive), nodes="compiled")
 
 
 def test_arrays_without_a_number_of_dimensions_are_named() -> None:

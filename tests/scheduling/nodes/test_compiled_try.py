@@ -184,3 +184,71 @@ def test_try_statements_without_their_source_are_named() -> None:
 
     with pytest.raises(gs.CompileError, match="try can be compiled only if the method is in a file"):
         gs.simulate(SCENARIO, Owns(), nodes="compiled")
+
+
+class Catching(gs.NodeProgram):
+    """A node whose loops in `try` statements raise errors."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.peers = gs.IntSet()
+        self.waiting = gs.IntMap(tasks=int, work=float)
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+        for k in range(4):
+            self.peers.add(k)
+            self.waiting[k] = k, 0.5
+        steps, last = self.steps_of_loops()
+        view.note("steps", name=1, steps=steps, last=last)
+        view.note("steps", name=2, steps=self.steps_of_lists(tasks), last=-1)
+
+    def steps_of_loops(self) -> tuple[int, int]:
+        steps = last = 0
+        for peer in self.peers:  # changes in no iteration of this loop
+            try:
+                for key in self.waiting:
+                    steps, last = steps + 1, key
+                    self.waiting[10 * steps] = peer, 1.0
+                steps += 1000
+            except Exception:
+                steps += 100
+        try:
+            for peer in self.peers:
+                try:
+                    self.peers.discard(peer)
+                    steps += 1
+                except Exception:
+                    steps += 1_000_000
+        except Exception:
+            steps += 10_000
+        return steps, last
+
+    def steps_of_lists(self, tasks: int) -> int:
+        steps = 0
+        try:
+            steps += len([self.remember(peer, tasks) for peer in self.peers])
+        except Exception:
+            steps += 100
+        try:
+            tasks = [tasks // (2 - tasks) for tasks in range(tasks)][0]
+        except Exception:
+            steps += tasks
+        return steps
+
+    def remember(self, peer: int, tasks: int) -> int:
+        self.peers.add(peer + tasks)
+        return peer
+
+
+class Catches(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = Catching
+    tables: ClassVar[dict[str, dict[str, type]]] = {"steps": {"name": int, "steps": int, "last": int}}
+
+
+def test_errors_of_iterations_are_caught_in_all_forms() -> None:
+    scenario = gs.Scenario(gs.Platform.equal(2, 1000.0), gs.Workload.of([0.0], 7, 1e3, [0]))
+    for form in ("python", "interpreted", "compiled"):
+        steps = gs.simulate(scenario, Catches(), nodes=form).tables["steps"]
+        assert steps["steps"].tolist() == [4 + 400 + 1 + 10_000, 107], form
+        assert steps["last"].tolist() == [0, -1], form

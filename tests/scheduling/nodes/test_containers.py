@@ -183,10 +183,23 @@ def _counts(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.pending.push(1)
 
 
+def _lists(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.sum += len(list(self.pending))
+
+
+def _sorts(self: Any, view: Any, application: Any, tasks: int) -> None:
+    self.sum += sorted(self.offers)[0][0]
+
+
 @needs_numba
 @pytest.mark.parametrize(
     ("method", "message"),
     [
+        (_sorts, r"sorted\(self.offers\) .*; write a loop that pops its rows"),
+        (
+            _lists,
+            r"list\(self.pending\) of a container \(Fifo\) .*; write .* \[each for each in self.pending\]",
+        ),
         (_replaces, "self.pending is a Fifo: only its contents can be changed"),
         (_assigns_a_number, r"a value of Fifo\[...\] must be UniTuple"),
         (_deletes_from_a_heap, "Heap does not support del of its rows"),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+import signal
 from typing import Any, ClassVar
 
 import pytest
 
 import gridsim as gs
+from gridsim.errors import text_of
+from tests._helpers.forms import FORMS
 from tests._helpers.toy import Toy, ToyPolicy
 
 
@@ -86,7 +90,7 @@ class Keeping(gs.NodeScheduler, frozen=True, kw_only=True):
 
 @pytest.mark.parametrize("faults", [None, gs.Faults.exponential(6000.0, 500.0, seed=1)])
 def test_tasks_that_nodes_never_place_end_a_run(monkeypatch: pytest.MonkeyPatch, faults: Any) -> None:
-    monkeypatch.setattr("gridsim.scheduling.nodes.adapter.PATIENCE", 1_000)
+    monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.PATIENCE", 1_000)
     scenario = gs.Scenario(
         gs.Platform.equal(nodes=2), gs.Workload.of([0.0, 9.0], [1, 3], [1e3, 1e3], [1, 1]), faults=faults
     )
@@ -205,9 +209,9 @@ class Chatting(Keeping, frozen=True, kw_only=True):
 
 def _chat(monkeypatch: pytest.MonkeyPatch, patience: int) -> gs.Result:
     """Run a scheduler whose nodes exchange 100,001 messages after the last task."""
-    monkeypatch.setattr("gridsim.scheduling.nodes.adapter.PATIENCE", 1)
-    monkeypatch.setattr("gridsim.scheduling.nodes.adapter.PATIENCE_PER_NODE", 1)
-    monkeypatch.setattr("gridsim.scheduling.nodes.adapter.PATIENCE_TO_THE_END", patience)
+    monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.PATIENCE", 1)
+    monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.PATIENCE_PER_NODE", 1)
+    monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.PATIENCE_TO_THE_END", patience)
     grid = gs.Platform.equal(nodes=6)
     return gs.simulate(gs.Scenario(grid, gs.Workload.of([0.0], [1], [1e3])), Chatting(degree=1))
 
@@ -254,9 +258,124 @@ class Holds(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 def test_a_limit_of_events_lengthens_the_wait_for_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridsim.scheduling.nodes.adapter.PATIENCE", 1)
-    monkeypatch.setattr("gridsim.scheduling.nodes.adapter.PATIENCE_PER_NODE", 100)
+    monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.PATIENCE", 1)
+    monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.PATIENCE_PER_NODE", 100)
     scenario = gs.Scenario(gs.Platform.equal(3, 1000.0), gs.Workload.of([0.0], 2, 1000.0))
     with pytest.raises(gs.SchedulerError, match="timers 'tick' .*; a higher events_limit allows for more$"):
         gs.simulate(scenario, Holds())
     assert gs.simulate(scenario, Holds(), events_limit=1_000_000).makespan == 502.0
+
+
+class Looping(gs.NodeProgram):
+    """A node whose first release never ends."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.count = 0
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        self.loop(tasks)
+        view.enqueue(application.number, tasks)
+
+    def loop(self, tasks: int) -> None:
+        while tasks:
+            self.count = tasks
+
+
+class Trying(Looping):
+    def loop(self, tasks: int) -> None:
+        while tasks:
+            try:
+                while tasks:
+                    self.count = tasks
+            except Exception:
+                self.count = 0
+
+
+class Loops(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = Looping
+
+
+class Tries(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = Trying
+
+
+_ONE_TASK = gs.Scenario(gs.Platform.equal(2, 1000.0), gs.Workload.of([0.0], 1, 1e3, [1]))
+
+
+def test_a_compiled_loop_without_end_is_an_error() -> None:
+    pytest.importorskip("numba")
+    with pytest.raises(
+        gs.SchedulerError, match="must end within 1,000,000,000 iterations, got more"
+    ) as caught:
+        gs.simulate(_ONE_TASK, Loops(), nodes="compiled")
+    line = inspect.getsourcelines(Looping.loop)[1] + 1
+    assert text_of(caught.value).endswith(f"node 1: Looping.on_release, {__file__}:{line} in loop")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timer signals")
+def test_ctrl_c_ends_a_compiled_loop_even_in_a_try_statement() -> None:
+    pytest.importorskip("numba")
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 3.0)
+    try:
+        with pytest.raises(KeyboardInterrupt) as caught:
+            gs.simulate(_ONE_TASK, Tries(), nodes="compiled")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, previous)
+    assert "node 1: Trying.on_release, " in text_of(caught.value)
+
+
+class Ticking(gs.NodeProgram):
+    """A node that sends messages for a while, and then sets a timer of a tiny time again and again."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+        view.send(view.neighbours[0], "news", left=self.parameters.news)
+
+    def on_news(self, view: Any, message: Any) -> None:
+        if message.left:
+            view.send(message.sender, "news", left=message.left - 1)
+        else:
+            view.timer(self.parameters.period, "tick")
+
+    def on_tick(self, view: Any) -> None:
+        view.timer(self.parameters.period, "tick")
+
+
+class Ticks(gs.NodeScheduler, frozen=True, kw_only=True):
+    name = "ticks"
+    policy = Ticking
+    messages: ClassVar[dict[str, gs.Message]] = {"news": gs.Message(10, left=int)}
+    news: int = 15_000
+    period: float = 1e-9
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_clock_that_crawls_gives_a_warning(form: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.PATIENCE", 9_000)
+    monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.PATIENCE_PER_NODE", 0)
+    workload = gs.Workload.of([0.0], 1, 1e9, [1])
+    scenario = gs.Scenario(gs.Platform.equal(2, 1000.0), workload)
+    line = inspect.getsourcelines(Ticking.on_tick)[1]
+    said = (
+        r"^t = .* s: ticks: the simulated time hardly advances: the last .*,.* events took .*e-05 s, most of "
+        rf"them timers 'tick' \(now at node 0, Ticking.on_tick, {__file__}:{line}\)$"
+    )
+    with (
+        pytest.warns(gs.SchedulerWarning, match=said),
+        pytest.raises(gs.SchedulerError, match="events_limit"),
+    ):
+        gs.simulate(scenario, Ticks(degree=1), nodes=form, events_limit=60_000)
+
+
+def test_a_timer_of_two_microseconds_gives_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.PATIENCE", 9_000)
+    monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.PATIENCE_PER_NODE", 0)
+    scenario = gs.Scenario(gs.Platform.equal(2, 1000.0), gs.Workload.of([0.0], 1, 200.0, [1]))
+    gs.simulate(scenario, Ticks(degree=1, news=0, period=2e-6))

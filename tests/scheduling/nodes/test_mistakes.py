@@ -99,6 +99,16 @@ class UnknownMessageField(Correct):
         self.count = message.z  # mistake
 
 
+class ChangedMessage(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        message.x = 9  # mistake
+
+
+class DeletedField(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        del message.x  # mistake
+
+
 class NeverPlaced(Correct):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         self.count = tasks
@@ -154,6 +164,19 @@ class NegativeTimer(Correct):
 class NoTasks(Correct):
     def act(self, view: Any) -> None:
         view.enqueue(0, 0)  # mistake
+
+
+class Unreported(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        self.count = len(view.completed())  # mistake
+
+
+class UnreportedDone(Correct):
+    def on_note(self, view: Any, message: Any) -> None:
+        self.count = len(view.completed())  # mistake
+
+    def on_done(self, view: Any, application: Any) -> None:
+        pass
 
 
 class UnknownApplication(Correct):
@@ -223,6 +246,14 @@ class UnknownFieldOfRequest(Asking):
 class NumberOfRequest(Asking):
     def act(self, view: Any) -> None:
         view.send(1, "ask", request=3, job=1)  # mistake
+
+
+class ChangedRequest(Asking):
+    def on_ask(self, view: Any, message: Any) -> None:
+        pass
+
+    def on_timeout(self, view: Any, request: Any) -> None:
+        request.job = 2  # mistake
 
 
 class WrongAnswer(Asking):
@@ -324,6 +355,9 @@ MISTAKES: dict[type[gs.NodeProgram], tuple[str, int | None]] = {
     UnknownAttribute: ("conut.*did you mean count", 1),
     UnknownViewAttribute: ("wating.*did you mean waiting", 1),
     UnknownMessageField: ("z.* known: kind, sender, x", 1),
+    ChangedMessage: ("message.x is read-only", 1),
+    DeletedField: ("message.x is read-only|del of a name or an attribute cannot be compiled", 1),
+    ChangedRequest: ("request.job is read-only", None),
     PlacedTwice: ("places 2 tasks of application 0, but has 0 to place; no other node has any: each task", 0),
     PlacedElsewhere: ("but has 0 to place; node 0 has 2 of its tasks to place", 1),
     EmptyPop: ("empty", 1),
@@ -332,6 +366,8 @@ MISTAKES: dict[type[gs.NodeProgram], tuple[str, int | None]] = {
     TimerNamedAsAKind: ("'note'.*(is a kind of message; rename the timer|is unknown)", 1),
     NegativeTimer: ("must be finite and >= 0 s, got -1.0", 1),
     NoTasks: ("tasks must be in 1..2147483647, got 0", 0),
+    Unreported: ("calls view.completed, which requires reports = True in the class of the scheduler", 1),
+    UnreportedDone: ("calls view.completed, which requires .*, and nodes without on_done", 1),
     UnknownApplication: ("does not know application 0; it knows those released here, and", 1),
     IndexTooLarge: ("index .*out of bounds", 1),
     EmptyRange: ("must be|low", 1),
@@ -383,7 +419,7 @@ def test_tasks_that_are_never_placed_are_named(form: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS[1:])
 def test_a_storm_of_messages_gives_a_warning(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridsim.scheduling.nodes.adapter.MANY_MESSAGES", 10_000)
+    monkeypatch.setattr("gridsim.scheduling.nodes.progress_checks.MANY_MESSAGES", 10_000)
     node = f"now at node [01], Storm.on_note, {re.escape(_line(Storm))}"
     with pytest.warns(gs.SchedulerWarning, match=f"^t = .* messages for 2 tasks, .* messages 'note' .{node}"):
         _run(Storm, form)

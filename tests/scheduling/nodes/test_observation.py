@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.testing.resuming import resume_difference
+from tests._helpers.forms import FORMS
 from tests.scheduling.nodes import test_containers, test_roles
 from tests.scheduling.nodes.test_message_core import scenarios
 
@@ -311,6 +312,53 @@ def test_an_attribute_that_is_not_assigned_yet_is_nan() -> None:
 def test_columns_only_read(column: Any, doing: str) -> None:
     with pytest.raises(gs.SchedulerError, match=rf"^t = 0.0 s: node 0.* {doing}"):
         sampled({"x": column})
+
+
+class Open(gs.NodeProgram):
+    """A node that notes its whole memory each second."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.count = 0
+        self.load = np.zeros(2)
+        self.waiting = gs.Fifo(tasks=int)
+        self.shared = gs.SharedArray(np.zeros(1))
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+        view.timer(1.0, "beat")
+
+    def on_timer(self, view: Any, name: str) -> None:
+        view.note("seen", at=self.count + self.load[0] + len(self.waiting) + len(self.shared.values))
+        view.timer(1.0, "beat")
+
+    def change(self) -> None:
+        self.count = 99
+
+
+class Opens(Counts, frozen=True, kw_only=True):
+    policy = Open
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (lambda program, view: setattr(program, "count", 99), "count of the memory of a node is read-only"),
+        (lambda program, view: program.change(), "count of the memory of a node is read-only"),
+        (lambda program, view: program.load.fill(9.0), "read-only"),
+        (lambda program, view: program.waiting.push(9), ""),
+        (lambda program, view: program.shared.set(np.ones(3)), ""),
+    ],
+)
+def test_a_column_cannot_change_a_program(column: Any, said: str, form: Any) -> None:
+    observe = gs.Observe(every=1.0, columns={"x": column})
+    if said:
+        with pytest.raises((AttributeError, ValueError), match=said):
+            gs.simulate(pair(), Opens(), observe=observe, nodes=form)
+    else:
+        digest = gs.simulate(pair(), Opens()).digest
+        assert gs.simulate(pair(), Opens(), observe=observe, nodes=form).digest == digest
 
 
 def test_the_error_of_a_column_names_time_and_node() -> None:

@@ -256,6 +256,14 @@ def _zero(office: Any, machines: int) -> int:
             r"roles\['desk'\].count must be a whole number in 1\.\.2147483647, got 0",
         ),
         (
+            lambda: {"desk": gs.Role(Desk, count=lambda office, machines: 1 // 0, releases=True)},
+            r"Wrong.roles\['desk'\].count must return without an error, got ZeroDivisionError: integer div",
+        ),
+        (
+            lambda: {"desk": gs.Role(Desk, count=2, releases=True, place=lambda office, m: [[0], [1, 2]])},
+            r"Wrong.roles\['desk'\].place must return without an error, got ValueError: setting an array",
+        ),
+        (
             lambda: {**Office.roles, "desk": gs.Role(Desk, count=1, place=_zero)},
             r"roles\['desk'\].place must return 1 whole numbers, the machines of its nodes, got int64\[\]",
         ),
