@@ -5,8 +5,8 @@ the classes of the program have from number k of the method resolution order on.
 
 In a ``try`` statement Numba loses the names of keyword arguments, as its blocks end after each instruction
 there.  A call with keywords, such as ``view.send(3, "task", tasks=n)``, becomes a call by position of a
-function that makes it: ``send_0(view, n)`` with ``return a0.send(3, "task", tasks=a1)``.  Errors in a list in
-brackets, such as ``[self.weigh(k) for k in places]``, would end the method there; it becomes a call, too.
+function that makes it: ``send_0(view, n)`` with ``return a0.send(3, "task", tasks=a1)``.  Errors in a list or
+dict such as ``[self.weigh(k) for k in places]`` would end the method there; it becomes a call, too.
 
 Nothing interrupts machine code, so each ``while`` loop calls `check_loop` after every `STRIDE` iterations.
 """
@@ -88,7 +88,7 @@ def has_try(function: Any) -> bool:
 
 
 def calls_by_position(function: Any, tree: ast.Module) -> list[ast.FunctionDef]:
-    """Replace calls with keywords and lists in ``try`` statements of `tree`, the source of a function.
+    """Replace calls with keywords, lists and dicts in ``try`` statements of `tree`, the source of a function.
 
     Returns
     -------
@@ -140,7 +140,7 @@ class _CallsInTry(ast.NodeTransformer):
         parameters = [f"a{k}" for k in range(len(arguments))]
         return self._call_of(node, name, call, parameters, arguments)
 
-    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
+    def visit_ListComp(self, node: ast.ListComp | ast.DictComp) -> ast.AST:
         if not self.depth:
             return self.generic_visit(node)
         names = [part for part in ast.walk(node) if isinstance(part, ast.Name) and part.id in self.names]
@@ -151,6 +151,8 @@ class _CallsInTry(ast.NodeTransformer):
         return self._call_of(
             node, "list", node, parameters, [ast.Name(each, ast.Load()) for each in parameters]
         )
+
+    visit_DictComp = visit_ListComp
 
     def _call_of(
         self, node: ast.expr, name: str, result: ast.expr, parameters: list[str], arguments: list[Any]

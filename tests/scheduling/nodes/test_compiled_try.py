@@ -231,7 +231,7 @@ class Catching(gs.NodeProgram):
         except Exception:
             steps += 100
         try:
-            tasks = [tasks // (2 - tasks) for tasks in range(tasks)][0]
+            steps += len({tasks: tasks // (2 - tasks) for tasks in range(tasks)})
         except Exception:
             steps += tasks
         return steps
