@@ -44,6 +44,10 @@ cdef class MessageKind:
         slots = ("number", "to", *self.fields[:-1])
         self.request_type = type(name, (Request,), {"__slots__": slots, "kind": name}) if answers else None
 
+    def unsized_text(self, error: Exception) -> str:
+        """Return what a node does that sends a message for which the function of the size raises `error`."""
+        return f"sends {self.name!r}: the function of its size raises {type(error).__name__}: {error}"
+
 
 class Fields:
     """An object with the attribute ``kind`` and those in ``__slots__``."""

@@ -471,7 +471,11 @@ cdef class View:
             if k.size is not None:
                 if k.request_at >= 0:
                     del fields["request"]
-                row[k.n] = core.convert(int, k.size(**fields), self.node, f"the size of {kind!r} in bytes")
+                try:
+                    size = k.size(**fields)
+                except Exception as error:
+                    raise core._failed_size(self.node, k, error) from error
+                row[k.n] = core.convert(int, size, self.node, f"the size of {kind!r} in bytes")
                 core._check_size(self.node, k, row[k.n])
             if k.application_at >= 0:
                 core._account_for_message(self.node, k, row)

@@ -52,6 +52,7 @@ from gridsim.scheduling.nodes.numba_types import (
     load_word,
     member,
     role_bounds,
+    set_error,
     struct_of,
 )
 
@@ -468,10 +469,7 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
             target.active_code_library.add_linking_library(compiled.library)
             status, _ = target.call_internal_no_propagate(builder, compiled.fndesc, inner, values)
             with cgutils.if_unlikely(builder, status.is_error):
-                # The core, which holds the GIL, raises the error again in Python, unless it is its own.
-                api = target.get_python_api(builder)
-                with builder.if_then(cgutils.is_null(builder, api.err_occurred())):
-                    target.call_conv.raise_error(builder, api, status)
+                set_error(target, builder, status)  # the core, which holds the GIL, raises it again
             return builder.select(status.is_error, ir.Constant(I32, -1), ir.Constant(I32, 0))
 
         return types.int32(types.voidptr, types.int64, types.voidptr, types.voidptr), codegen

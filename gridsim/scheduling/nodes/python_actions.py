@@ -617,7 +617,11 @@ class PythonActions(BoardActions):
             return kind.nbytes
         names = kind.fields[: kind.request_at] if kind.request_at >= 0 else kind.fields
         fields = {name: getattr(message, name) for name in names}
-        nbytes: int = self.convert(int, kind.size(**fields), node, f"the size of {kind.name!r} in bytes")
+        try:
+            size = kind.size(**fields)
+        except Exception as error:
+            raise self.error(node, kind.unsized_text(error)) from error
+        nbytes: int = self.convert(int, size, node, f"the size of {kind.name!r} in bytes")
         if not 0 <= nbytes < 2**31:
             raise self.error(
                 node, f"sends {kind.name!r}: its size must be in 0..{2**31 - 1} bytes, got {nbytes}"
