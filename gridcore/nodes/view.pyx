@@ -382,7 +382,7 @@ cdef class View:
         self._check_may_act()
         cdef MessageKind k = self.core.by_name.get(kind)
         if k is not None and k.request_at >= 0:
-            if k.answers and "request" in fields:
+            if k.answers and "request" in fields and self.core.only_node in (-1, self.node):
                 raise self.core.error_type(f"t = {self.now} s: node {self.node} sends {kind!r} with a number of a "
                                            "request; view.request numbers it")
             fields.setdefault("request", 0)
