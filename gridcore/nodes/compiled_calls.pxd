@@ -25,6 +25,7 @@ cdef struct Context:
     long long place                     # where a method ended with an error, as `place_number` numbers lines; 0: nowhere
     long long* (*send)(PyObject*, long long, long long, long long) except NULL
     int (*finish_send)(PyObject*, long long, long long, const long long*) except -1
+    int (*fail_size)(PyObject*, long long, long long) except -1
     long long (*request)(PyObject*, long long, long long, long long*, double) except -1
     int (*later)(PyObject*, long long, long long, double, const long long*) except -1
     int (*enqueue)(PyObject*, long long, long long, long long) except -1

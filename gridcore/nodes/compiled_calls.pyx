@@ -21,6 +21,10 @@ from gridcore.queues.task_queues cimport TaskQueues
 
 import numpy as np
 
+cdef extern from *:
+    """static int raise_current_error(void) { return -1; }"""
+    int raise_current_error() except -1
+
 __all__ = ["CONTEXT"]
 
 cdef double NO_NUMBERS = 0.0            # the memory of a board without rows
@@ -28,7 +32,7 @@ cdef double NO_NUMBERS = 0.0            # the memory of a board without rows
 #: The names of the fields of a `Context`, in order.
 CONTEXT = (
     "core", "now", "nodes", "machines", "degree", "machine_of", "neighbours", "roles", "speed", "parameters", "tasks",
-    "task_size", "size", "release", "board_rows", "place", "send", "finish_send", "request", "later", "enqueue",
+    "task_size", "size", "release", "board_rows", "place", "send", "finish_send", "fail_size", "request", "later", "enqueue",
     "waiting", "work", "minimum_stretch", "timer", "timer_at", "timer_fields", "timer_fields_at", "cancel", "act",
     "check_known", "draw", "integer", "integers", "permute", "held", "take", "queued", "completed", "note", "decide",
     "publish", "check_board", "board", "board_number", "board_least", "board_add", "tasks_at", "store", "set_array",
@@ -53,7 +57,8 @@ cdef int fill_context(Context* c, NodeActions core, const long long[::1] tasks) 
     if tasks.shape[0]:
         c.tasks, c.task_size, c.size = &tasks[0], &queues.task_size[0], &queues.size[0]
         c.release = &queues.release[0]
-    c.send, c.finish_send, c.request, c.enqueue = add_message, finish_message, start_request, enqueue_tasks
+    c.send, c.finish_send, c.fail_size = add_message, finish_message, drop_unsized_message
+    c.request, c.enqueue = start_request, enqueue_tasks
     c.waiting, c.work, c.minimum_stretch, c.later = count_waiting, remaining_time, minimum_stretch, send_later
     c.timer, c.timer_at, c.cancel, c.act = set_timer, set_timer_at, cancel_timers, act_after
     c.timer_fields, c.timer_fields_at = set_timer_fields, set_timer_fields_at
@@ -92,6 +97,18 @@ cdef int finish_message(PyObject* core, long long node, long long kind, const lo
     cdef MessageKind k = <MessageKind> c.kinds[kind]
     check_message(c, node, k, row)
     return leave(c, k, row)
+
+
+cdef int drop_unsized_message(PyObject* core, long long node, long long kind) except -1:
+    """Drop the message that was added last: the function of its size has raised the current error."""
+    cdef NodeActions c = <NodeActions> core
+    cdef MessageKind k = <MessageKind> c.kinds[kind]
+    try:
+        raise_current_error()
+    except Exception as error:
+        c._drop_message(k, k.n)
+        raise c._failed_size(node, k, error) from error
+    return 0
 
 
 cdef int check_message(NodeActions c, long long node, MessageKind k, const long long* row) except -1:

@@ -28,7 +28,7 @@ cdef class Container(MemoryObject):
 
 
 cdef class KeyedContainer(Container):
-    pass
+    cdef object _key_at(self, long long k)
 
 
 cdef class Fifo(Container):

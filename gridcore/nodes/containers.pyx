@@ -231,19 +231,27 @@ def rebuild(kind: type[Container], columns: dict[str, type], rows: Integers | No
 @cython.final
 @cython.auto_pickle(False)
 cdef class ContainerIterator:
-    """Iterator over the rows of a container, which must not change meanwhile."""
+    """Iterator over the rows of a container, which must not change meanwhile.
+
+    Parameters
+    ----------
+    has_pairs
+        Whether it yields the key and the value of each row, of a map.
+    """
     cdef Container container
     cdef Head head                      # of the container when the iteration began
     cdef long long at
+    cdef bint has_pairs
 
-    def __init__(self, Container container):
-        self.container, self.head, self.at = container, container.head, 0
+    def __init__(self, Container container, bint has_pairs=False):
+        self.container, self.head, self.at, self.has_pairs = container, container.head, 0, has_pairs
 
     def __iter__(self):
         return self
 
     def __next__(self):
         cdef Container container = self.container
+        cdef const long long* row
         if not (self.head.block == container.head.block and self.head.first == container.head.first
                 and self.head.n == container.head.n):
             iteration_error()
@@ -251,8 +259,9 @@ cdef class ContainerIterator:
         if self.at < 0:
             self.at = self.head.n
             raise StopIteration
+        row = container._row(self.at)
         self.at += 1
-        return container._item(container._row(self.at - 1))
+        return (row[0], container.columns._values(row)) if self.has_pairs else container._item(row)
 
 
 @cython.final
@@ -401,6 +410,10 @@ cdef class KeyedContainer(Container):
     cdef object _item(self, const long long* row):
         return row[0]
 
+    cdef object _key_at(self, long long k):
+        """Return key number `k` in the order of insertion, counted from the end if it is negative."""
+        return map_at(&self.head, k, self.columns.words)[0]
+
     cdef int _append(self, const long long* row) except -1:
         memcpy(map_put(&self.head, row[0], self.columns.words), row, 8 * self.columns.words)
         return 0
@@ -444,7 +457,7 @@ cdef class IntSet(KeyedContainer):
         return words[0]
 
     def __getitem__(self, k: int) -> int:
-        return map_at(&self.head, integer(k, "index"), 1)[0]
+        return self._key_at(integer(k, "index"))
 
 
 _NO_DEFAULT = object()
@@ -467,6 +480,10 @@ cdef class IntMap(KeyedContainer):
     >>> debts[7] = 10
     >>> debts[7], debts.get(3, 0), list(debts), debts.pop(7)
     (10, 0, [7], 10)
+    >>> debts[3] = 2
+    >>> for node, tasks in debts.items():
+    ...     print(node, tasks)
+    3 2
     """
 
     def __cinit__(self, **columns: type):
@@ -484,6 +501,10 @@ cdef class IntMap(KeyedContainer):
 
     def __delitem__(self, key: int) -> None:
         map_remove(&self.head, integer(key, "key"), self.columns.words)
+
+    def items(self) -> Iterator[tuple[int, Any]]:
+        """Return an iterator over pairs of a key and its value, during which the map must not change."""
+        return ContainerIterator(self, True)
 
     def get(self, key: int, default: Any) -> Any:
         """Return the value of a key; `default` if there is none."""

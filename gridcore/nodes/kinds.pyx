@@ -54,6 +54,10 @@ cdef class MessageKind:
         """Return the request of a `number` to the node `to`, with the values of its fields."""
         return with_fields(self.request_type(), ("number", "to", *self.fields[:-1]), (number, to, *values))
 
+    def unsized_text(self, error: Exception) -> str:
+        """Return what a node does that sends a message for which the function of the size raises `error`."""
+        return f"sends {self.name!r}: the function of its size raises {type(error).__name__}: {error}"
+
 
 cdef object with_fields(owner, tuple names, tuple values):
     """Set the attributes `names` of a new message or request."""

@@ -121,6 +121,7 @@ cdef class NodeActions:
     cdef int _add_kind(self, MessageKind kind, list local_kinds) except -1
     cdef int _account_for_message(self, Py_ssize_t node, MessageKind k, const long long* row) except -1
     cdef int _check_size(self, Py_ssize_t node, MessageKind kind, long long nbytes) except -1
+    cdef object _failed_size(self, Py_ssize_t node, MessageKind kind, error)
     cdef long long* _send_later(self, Py_ssize_t node, MessageKind kind, double seconds,
                                 long long application) except NULL
     cdef int _free_arrays(self, MessageKind kind, const long long* row, int fields) except -1

@@ -572,6 +572,10 @@ cdef class NodeActions:
         self.links._transmission_time(nbytes)
         return 0
 
+    cdef object _failed_size(self, Py_ssize_t node, MessageKind kind, error):
+        """Return the error for a message whose function of the size has raised `error`."""
+        return self.error_type(f"t = {self.now / 1e9} s: node {node} {kind.unsized_text(error)}")
+
     cdef long long* _send_later(self, Py_ssize_t node, MessageKind kind, double seconds,
                                 long long application) except NULL:
         """Send a message of a local kind; return its fields, which the caller fills in."""

@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import disjoint_base
 
+from gridcore.nodes.containers import Fifo, KeyedContainer
+
 __all__ = ["RandomStream"]
 
 _T = TypeVar("_T")
@@ -43,4 +45,10 @@ class RandomStream:
     @overload
     def choice(self, a: Sequence[_T], size: None = None, replace: bool = True) -> _T: ...
     @overload
-    def choice(self, a: int | Sequence[Any], size: int, replace: bool = True) -> NDArray[Any]: ...
+    def choice(self, a: KeyedContainer, size: None = None, replace: bool = True) -> int: ...
+    @overload
+    def choice(self, a: Fifo, size: None = None, replace: bool = True) -> Any: ...
+    @overload
+    def choice(
+        self, a: int | Sequence[Any] | KeyedContainer | Fifo, size: int, replace: bool = True
+    ) -> NDArray[Any]: ...

@@ -9,6 +9,7 @@ from libc.math cimport INFINITY, cos, isfinite, log1p, sqrt
 
 cimport cython
 
+from gridcore.nodes.containers cimport IntMap
 from gridcore.nodes.random_stream cimport stream_bits, stream_key
 
 import numpy as np
@@ -189,6 +190,8 @@ cdef class RandomStream:
     def choice(self, a, size=None, replace=True):
         """Draw an element of the sequence `a`, or of 0..`a` - 1 if `a` is a number; with `size`, an array of elements.
 
+        The elements of an `IntMap` are its keys.
+
         Parameters
         ----------
         replace
@@ -203,6 +206,8 @@ cdef class RandomStream:
         cdef Py_ssize_t count = len(options)
         if count == 0:
             raise ValueError("a must have at least one element, got none")
+        if size is None and type(a) is IntMap:
+            return (<IntMap> a)._key_at(self._integer_below(count))
         if size is None:
             return options[self._integer_below(count)]
         if not isinstance(size, int) or size < 0:

@@ -384,7 +384,7 @@ cdef class View:
         self._check_may_act()
         cdef MessageKind k = self.core.by_name.get(kind)
         if k is not None and k.request_at >= 0:
-            if k.answers and "request" in fields:
+            if k.answers and "request" in fields and self.core.only_node in (-1, self.node):
                 raise self.core.error_type(f"t = {self.now} s: node {self.node} sends {kind!r} with a number of a "
                                            "request; view.request numbers it")
             fields.setdefault("request", 0)
@@ -473,7 +473,11 @@ cdef class View:
             if k.size is not None:
                 if k.request_at >= 0:
                     del fields["request"]
-                row[k.n] = core.convert(int, k.size(**fields), self.node, f"the size of {kind!r} in bytes")
+                try:
+                    size = k.size(**fields)
+                except Exception as error:
+                    raise core._failed_size(self.node, k, error) from error
+                row[k.n] = core.convert(int, size, self.node, f"the size of {kind!r} in bytes")
                 core._check_size(self.node, k, row[k.n])
             if k.application_at >= 0:
                 core._account_for_message(self.node, k, row)

@@ -35,7 +35,7 @@ def emulate(
     scenario: Scenario,
     scheduler: Scheduler,
     *,
-    processes: int = 2,
+    processes: int | None = None,
     speedup: float = 10.0,
     network: Literal["modelled", "real"] = "modelled",
     work: Literal["sleep", "spin"] = "sleep",
@@ -55,7 +55,8 @@ def emulate(
     Parameters
     ----------
     processes
-        In how many processes the machines are, neighbouring ones in the same.
+        In how many processes the machines are, neighbouring ones in the same; None for 1 with
+        ``speedup=math.inf``, else 2.
     speedup
         Simulated seconds in a second, at most 1e6.  ``math.inf`` is a virtual clock, which does not wait:
         there is one process, this one, nothing is late, and the result has the digest of a simulated one.
@@ -84,16 +85,21 @@ def emulate(
         raise ScenarioError("workload.cancel_at must be absent for an emulation, where users cancel no jobs")
     speedup = real("speedup", speedup, above=0, finite=False)
     is_virtual = speedup == math.inf
-    if is_virtual and (kill or (processes, network, work) != (1, "modelled", "sleep")):
+    if processes is None:
+        processes = 1 if is_virtual else 2
+    processes = integer("processes", processes, low=1, high=MOST_PROCESSES)
+    if is_virtual and processes > 1:
         raise ScenarioError(
-            "speedup must be finite with kill, several processes, network='real' or work='spin', got inf"
+            f"processes must be 1 with speedup=inf, got {processes}; write processes=1, or leave it out"
         )
+    if is_virtual and (kill or (network, work) != ("modelled", "sleep")):
+        raise ScenarioError("speedup must be finite with kill, network='real' or work='spin', got inf")
     if speedup > MOST_SPEEDUP and not is_virtual:
         raise ScenarioError(f"speedup must be at most {MOST_SPEEDUP:g}, got {speedup:g}")
     setup = Setup(
         scenario=scenario,
         scheduler=scheduler,
-        processes=integer("processes", processes, low=1, high=MOST_PROCESSES),
+        processes=processes,
         speedup=speedup,
         modelled=one_of("network", network, ("modelled", "real")) == "modelled",
         spin=one_of("work", work, ("sleep", "spin")) == "spin",

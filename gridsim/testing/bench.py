@@ -193,7 +193,9 @@ class Bench:
     def deliver(self, kind: str, sender: int, **fields: Any) -> None:
         """Deliver a message from node `sender`, which does not exist, now.
 
-        The message may be about any application of the workload, and move any of its tasks.
+        The message may be about any application of the workload, and move any of its tasks.  A request may
+        have any number ``request``, which its answer has as well.  An answer needs the number of the request
+        that the node has sent, which is in `sent`.
         """
         if sender == self._node or not 0 <= sender < len(self._up):
             raise ScenarioError(f"sender must be another node in 0..{len(self._up) - 1}, got {sender}")

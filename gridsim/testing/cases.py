@@ -178,17 +178,10 @@ def scenarios(
 
 def compressed(scenario: Scenario, horizon: float) -> Scenario:
     """Return the scenario with times and sizes reduced by one factor, so that it spans about `horizon` s."""
-    recipe, platform = scenario.workload.recipe, scenario.platform
-    applications = scenario.workload.realize(platform)
-    work = applications.size.sum() / platform.aggregate_speed
-    longest_task = applications.task_size.max() / platform.speeds.min()
-    span = float(applications.release.max() + work + longest_task)
-    faults = None if scenario.faults is None else scenario.faults.recipe
-    if isinstance(faults, ListedFaults):
-        span = max(span, *faults.down, *(time for time in faults.up if time < inf), 0.0)
-    if span <= horizon:
+    recipe, faults = scenario.workload.recipe, None if scenario.faults is None else scenario.faults.recipe
+    if (scenario_span := span(scenario)) <= horizon:
         return scenario
-    factor = horizon / span
+    factor = horizon / scenario_span
 
     def scaled(recipe: Any, *names: str) -> Any:
         columns = {name: getattr(recipe, name, None) for name in names}
@@ -204,6 +197,18 @@ def compressed(scenario: Scenario, horizon: float) -> Scenario:
         if scenario.faults is None
         else dataclasses.replace(scenario.faults, recipe=scaled(faults, "down", "up")),
     )
+
+
+def span(scenario: Scenario) -> float:
+    """Return the approximate time (s) until the last task ends and the last failure is over."""
+    platform, applications = scenario.platform, scenario.workload.realize(scenario.platform)
+    work = applications.size.sum() / platform.aggregate_speed
+    longest_task = applications.task_size.max() / platform.speeds.min()
+    end = float(applications.release.max() + work + longest_task)
+    faults = None if scenario.faults is None else scenario.faults.recipe
+    if isinstance(faults, ListedFaults):
+        end = max(end, *faults.down, *(time for time in faults.up if time < inf), 0.0)
+    return end
 
 
 def _scaled(values: Any, factor: float) -> Any:

@@ -28,12 +28,14 @@ from gridsim.support.arrays import Bools, Integers
 from gridsim.support.clock import NS
 from gridsim.support.columns import ArrayColumn
 from gridsim.support.random_streams import Streams
+from gridsim.testing.cases import span
+from gridsim.testing.run_limits import LIMITS, OTHER_FUTURE, skip_endless
 
 #: The parts of the future that a scheduler may foresee.
 FORESIGHT_KINDS: tuple[Foreseen, ...] = get_args(Foreseen)
 #: Number of instants per scenario from which on the future is changed.
 _INSTANTS = 2
-#: Factor by which the sizes of tasks are changed.
+#: Factor by which the sizes of tasks grow, or shrink if the variant would span more than the horizon.
 _SIZE_FACTOR = 8.0
 #: Duration (s) of outages that are added at such an instant.
 _OUTAGE = 60.0
@@ -46,7 +48,12 @@ _LAST_INSTANT = 9e9
 _Recipe = ListRecipe | TasksRecipe | JobListRecipe
 
 
-def foresight_violation(scenario: Scenario, scheduler: Scheduler, limits: dict[str, Any]) -> str | None:
+def foresight_violation(
+    scenario: Scenario,
+    scheduler: Scheduler,
+    horizon: float,
+    skipped_variants: set[str],
+) -> str | None:
     """Describe the first action before an instant that depends on a later event; None if there is none.
 
     Events that the scheduler declares to foresee (`Scheduler.foresees`) stay the same, and so do parameters
@@ -55,8 +62,10 @@ def foresight_violation(scenario: Scenario, scheduler: Scheduler, limits: dict[s
 
     Parameters
     ----------
-    limits
-        Options of the runs.
+    horizon
+        Approximate time that runs may span, s.
+    skipped_variants
+        The set to which `OTHER_FUTURE` is added if a run with another future reaches one of `LIMITS`.
     """
     if not (kinds := tuple(kind for kind in FORESIGHT_KINDS if kind not in scheduler.foresees)):
         return None
@@ -68,16 +77,17 @@ def foresight_violation(scenario: Scenario, scheduler: Scheduler, limits: dict[s
         scenario.platform.speeds, scenario.workload.realize(scenario.platform)
     )
     record: list[Recording] = ["schedule", "decisions"] if scheduler.decision_words else ["schedule"]
-    base = simulate(scenario, explicit_scheduler, record=record, **limits)
+    base = simulate(scenario, explicit_scheduler, record=record, **LIMITS)
 
     def difference_if(kinds: tuple[Foreseen, ...], at: int, is_empty: bool) -> str | None:
-        variant, change = _with_other_future(scenario, base, kinds, at, is_empty)
+        variant, change = _with_other_future(scenario, base, kinds, at, is_empty, horizon)
         if not change:
             return None
-        difference = _first_difference(
-            base, simulate(variant, explicit_scheduler, record=record, **limits), at
-        )
-        return difference and f"{difference}, if {change} from {at / NS} s on"
+        with skip_endless(skipped_variants, OTHER_FUTURE):
+            variant_result = simulate(variant, explicit_scheduler, record=record, **LIMITS)
+            difference = _first_difference(base, variant_result, at)
+            return difference and f"{difference}, if {change} from {at / NS} s on"
+        return None
 
     for at, is_empty in _instants(scenario, base, kinds):
         if difference := difference_if(kinds, at, is_empty):
@@ -128,7 +138,7 @@ def _instants(scenario: Scenario, base: Result, kinds: tuple[Foreseen, ...]) -> 
 
 
 def _with_other_future(
-    scenario: Scenario, base: Result, kinds: tuple[Foreseen, ...], at: int, is_empty: bool
+    scenario: Scenario, base: Result, kinds: tuple[Foreseen, ...], at: int, is_empty: bool, horizon: float
 ) -> tuple[Scenario, str]:
     """Return the scenario with another future from `at` ns on, and its changes in words; "" for none."""
     texts: list[str] = []
@@ -147,16 +157,21 @@ def _with_other_future(
         is_shortened = shorter_recipe is not None and _known_properties(
             scenario, shorter_recipe
         ) == _known_properties(scenario, recipe)
-        recipe = shorter_recipe if is_shortened else _with_other_applications(recipe, nodes, is_later)
+        if is_shortened:
+            recipe = shorter_recipe
+        else:
+            recipe = _with_other_applications(recipe, scenario, is_later, horizon)
         texts.append("no applications come" if is_shortened else "other applications come")
     if "applications" in kinds and isinstance(recipe, JobListRecipe) and recipe.cancel_at is not None:
-        old_recipe, recipe = recipe, _with_other_cancellations(recipe, at, is_empty)
+        delay = min(_CANCELLATION_DELAY, horizon)
+        old_recipe, recipe = recipe, _with_other_cancellations(recipe, at, is_empty, delay)
         if recipe != old_recipe:
             texts.append("all jobs are cancelled" if is_empty else "jobs are cancelled later")
     scenario_after = dataclasses.replace(scenario, workload=Workload(recipe))
     if "failures" in kinds and scenario.faults is not None:
         scenario_after = dataclasses.replace(
-            scenario_after, faults=_with_other_failures(scenario.faults, nodes, at, is_empty)
+            scenario_after,
+            faults=_with_other_failures(scenario.faults, nodes, at, is_empty, min(_OUTAGE, horizon)),
         )
         texts.append("no machines fail" if is_empty else "other machines fail")
     return scenario_after, ", ".join(texts)
@@ -181,19 +196,27 @@ def _known_properties(scenario: Scenario, recipe: _Recipe) -> tuple[bool, bool]:
     return applications.moves_data, applications.group is not None
 
 
-def _with_other_applications(recipe: _Recipe, nodes: int, is_later: Bools) -> _Recipe:
-    """Return the recipe with other sizes and machines of the later applications."""
+def _with_other_applications(recipe: _Recipe, scenario: Scenario, is_later: Bools, horizon: float) -> _Recipe:
+    """Return the recipe with later applications on other machines, larger ones if `horizon` s suffice."""
+    larger_recipe = _with_sizes_times(_SIZE_FACTOR, recipe, scenario.platform.nodes, is_later)
+    if span(dataclasses.replace(scenario, workload=Workload(larger_recipe))) <= horizon:
+        return larger_recipe
+    return _with_sizes_times(1.0 / _SIZE_FACTOR, recipe, scenario.platform.nodes, is_later)
 
-    def larger(size: float) -> float:
-        return _SIZE_FACTOR * size
+
+def _with_sizes_times(factor: float, recipe: _Recipe, nodes: int, is_later: Bools) -> _Recipe:
+    """Return the recipe with the sizes of later applications times `factor`, on the next machine each."""
+
+    def other_size(size: float) -> float:
+        return factor * size
 
     changes: dict[str, Callable[[Any], Any]] = {"submitter": lambda machine: (machine + 1) % nodes}
     if isinstance(recipe, JobListRecipe):
-        changes |= {"nodes": lambda count: (count + 1) // 2, "run_time": larger, "requested": larger}
+        changes |= {"nodes": lambda count: (count + 1) // 2, "run_time": other_size, "requested": other_size}
     elif isinstance(recipe, TasksRecipe):
-        changes |= {"sizes": lambda sizes: tuple(map(larger, sizes + sizes))}
+        changes |= {"sizes": lambda sizes: tuple(map(other_size, sizes + sizes))}
     else:
-        changes |= {"tasks": lambda count: 2 * count, "task_size": larger}
+        changes |= {"tasks": lambda count: 2 * count, "task_size": other_size}
     return msgspec.structs.replace(
         recipe,
         **{
@@ -207,11 +230,13 @@ def _with_other_applications(recipe: _Recipe, nodes: int, is_later: Bools) -> _R
     )
 
 
-def _with_other_cancellations(recipe: JobListRecipe, at: int, cancels_all: bool) -> JobListRecipe:
-    """Return the recipe with cancellations from `at` ns on delayed, or with all jobs cancelled at `at` ns."""
+def _with_other_cancellations(
+    recipe: JobListRecipe, at: int, cancels_all: bool, delay: float
+) -> JobListRecipe:
+    """Return the recipe with cancellations from `at` ns on `delay` s later, or of all jobs at `at` ns."""
     assert recipe.cancel_at is not None
     cancel_at = np.array(recipe.cancel_at)
-    new_times = np.where(cancels_all & (_ns(recipe.release) < at), at / NS, cancel_at + _CANCELLATION_DELAY)
+    new_times = np.where(cancels_all & (_ns(recipe.release) < at), at / NS, cancel_at + delay)
     merged_times = np.where(_ns(cancel_at) < at, cancel_at, new_times)
     return msgspec.structs.replace(recipe, cancel_at=tuple(merged_times.tolist()))
 
@@ -236,9 +261,9 @@ def _with_other_run_times(recipe: JobListRecipe, base: Result, at: int) -> JobLi
     return msgspec.structs.replace(recipe, run_time=tuple(run_time))
 
 
-def _with_other_failures(faults: Faults, nodes: int, at: int, is_empty: bool) -> Faults:
-    """Return the failures until `at` ns, then none or one failure of all machines except one."""
-    recipe, recovery = _fault_list(faults), at / NS + _OUTAGE
+def _with_other_failures(faults: Faults, nodes: int, at: int, is_empty: bool, outage: float) -> Faults:
+    """Return the failures until `at` ns, then none or one failure, of `outage` s, of all machines but one."""
+    recipe, recovery = _fault_list(faults), at / NS + outage
     columns = recipe.machine, recipe.down, recipe.up, _ns(recipe.down) < at, _ns(recipe.up) < at
     rows = [
         (machine, down, up if is_over else recovery)

@@ -12,9 +12,10 @@ import os
 import pickle
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -47,8 +48,11 @@ from gridsim.testing.run_limits import (
     LIMITS,
     MAX_EVENTS,
     MAX_SIMULATED_TIME,
+    OTHER_FUTURE,
+    SLOW_MESSAGES,
     WALL_TIME_LIMIT,
     limit_wall_time,
+    skip_endless,
     wrongly_rejected_job,
 )
 from gridsim.testing.violation import ConformanceError, Findings, error_text, failed_run, save
@@ -145,8 +149,8 @@ def check_scheduler(
         not finished by then does not count.  A handler that has not returned a few seconds after twice that
         time breaks the invariant "runs" (except on Windows, and outside the main thread).
     horizon
-        Approximate simulated time that scenarios span, s: longer ones are compressed.  It makes checks of
-        schedulers with periodic timers fast.  None for no limit.
+        Approximate simulated time that scenarios and their variants span, s: longer ones are compressed.  It
+        makes checks of schedulers with periodic timers fast.  None for no limit.
     messages_per_task
         The most messages that a run may send for each task, those submitted again included; None for no
         limit.
@@ -200,6 +204,7 @@ def check_scheduler(
         trial = _ConformanceTrial(interpreters, has_checkpoint_state(policy), can_fail, coverage)
         trial.deadline, trial.handlers_until = deadline, handlers_until
         trial.messages_per_task = messages_per_task
+        trial.horizon = math.inf if horizon is None else horizon
         phases = (Phase.generate, Phase.target, *((Phase.shrink,) if shrink else ()))
         failing_count = limit if faults else limit // 2 if can_fail else 0
         total = limit if limit < _MANY_EXAMPLES else None
@@ -249,8 +254,12 @@ def _report(trial: _ConformanceTrial, left_out: dict[str, str], features: dict[s
         left_out["locality"] = "the scheduler is not declared to be informed by messages only"
     elif trial.speeds_known:
         left_out["locality of speeds"] = "the scheduler declares that speeds are known when the run begins"
-    if trial.has_endless_runs:
-        left_out["locality of some scenarios"] = "their runs do not end if messages take minutes"
+    for invariant, counts in trial.endless.items():
+        if counts:
+            left_out[f"{invariant} of some scenarios"] = "; ".join(
+                f"{count} do not end within {MAX_EVENTS:,} events if {variant}"
+                for variant, count in counts.items()
+            )
     if "failures" not in left_out and not trial.failing_count:
         left_out["failures"] = (
             "no scenario with failures was tried in the time; set seconds or examples higher"
@@ -290,12 +299,13 @@ def _search_rounds(trial: _ConformanceTrial) -> Iterator[tuple[bool, bool, int]]
 def _rounds(calm_count: int, failing_count: int) -> Iterator[tuple[bool, bool, int]]:
     """Iterate over blocks of scenarios: with failures or not, crowded or not, and the number of scenarios.
 
-    The kinds alternate, so that a fault that occurs in only one kind is found early.
+    The kinds alternate, so that a fault that occurs in only one kind is found early.  Crowded scenarios come
+    last, since the check of one may take many seconds.
     """
     scenarios_left = {
         (has_failures, is_crowded): count // 2 if is_crowded else count - count // 2
-        for has_failures, count in ((False, calm_count), (True, failing_count))
         for is_crowded in (False, True)
+        for has_failures, count in ((False, calm_count), (True, failing_count))
     }
     size = _FIRST_ROUND
     while any(scenarios_left.values()):
@@ -362,9 +372,11 @@ class _ConformanceTrial:
         self.scheduler: Scheduler | None = None
         self.findings = Findings()
         self.example_count = self.failing_count = self.examples_until_violation = 0
-        self.has_locality = self.has_endless_runs = self.has_order = self.has_decisions = False
+        self.has_locality = self.has_order = self.has_decisions = False
         self.speeds_known = self.can_isolate = self.has_service_check = False
         self.own_code: OwnCode | None = None
+        #: Invariant -> variant of a scenario -> number of scenarios whose variant reached a limit.
+        self.endless = {"locality": Counter[str](), "foresight": Counter[str]()}
         self.side_effects = SideEffects()
         self.name = ""
         #: Parts of the future that the schedulers of all calls declare to foresee.
@@ -377,6 +389,8 @@ class _ConformanceTrial:
         self.handlers_until = math.inf
         self.is_interrupted = False
         self.messages_per_task: float | None = None
+        #: Approximate time (s) that runs may span.
+        self.horizon = math.inf
         #: Whether only scenarios that reach new lines are checked, and how many may be, with failures or not.
         self.is_searching = False
         self.quota: dict[bool, int] = {}
@@ -508,7 +522,7 @@ class _ConformanceTrial:
         if scenario.faults is None:
             return
         for scenario_with_failure in (
-            *failures_at_events(result),
+            *failures_at_events(result, self.horizon),
             *failures_during_job(result),
             *repeated_requests(result),
         ):
@@ -682,21 +696,16 @@ class _ConformanceTrial:
         if not scheduler.informed_by_messages:
             return
         self.has_locality, self.speeds_known = True, scheduler.speeds_known
-        try:
-            difference = locality_violation(scenario, scheduler, self.can_fail)
-            repeated = locality_violation(scenario, scheduler, self.can_fail) if difference else None
-            if repeated != difference:
+        # a scheduler whose timeouts are shorter than messages take may repeat its requests forever
+        with self.skip_endless_runs("locality", SLOW_MESSAGES) as skipped_variants:
+            options = scenario, scheduler, self.can_fail, self.horizon, skipped_variants
+            if not (difference := locality_violation(*options)):
+                return
+            if (repeated := locality_violation(*options)) != difference:
                 text = (
                     f"machines act differently in repeated runs: once {difference}, another time {repeated}"
                 )
                 raise ConformanceError("repeatable", text, scenario, scheduler)
-        except SchedulerError as error:
-            if "events_limit" not in str(error):
-                raise
-            # a scheduler whose timeouts are shorter than messages take may repeat its requests forever
-            self.has_endless_runs = True
-            return
-        if difference:
             raise ConformanceError("locality", difference, scenario, scheduler)
 
     def check_foresight(self, _: Result, scenario: Scenario, scheduler: Scheduler) -> None:
@@ -704,8 +713,19 @@ class _ConformanceTrial:
             text = f"Scheduler.foresees must contain only {FORESIGHT_KINDS}, got {unknown[0]!r}"
             raise ConformanceError("foresight", text, scenario, scheduler)
         self.foresight_kinds &= {*scheduler.foresees}
-        if violation := foresight_violation(scenario, scheduler, LIMITS):
-            raise ConformanceError("foresight", violation, scenario, scheduler)
+        with self.skip_endless_runs("foresight", OTHER_FUTURE) as skipped_variants:
+            if violation := foresight_violation(scenario, scheduler, self.horizon, skipped_variants):
+                raise ConformanceError("foresight", violation, scenario, scheduler)
+
+    @contextmanager
+    def skip_endless_runs(self, invariant: str, variant: str) -> Iterator[set[str]]:
+        """Count the scenario in `endless`, once for each variant whose run in the context reaches a limit."""
+        skipped_variants = set[str]()
+        try:
+            with skip_endless(skipped_variants, variant):
+                yield skipped_variants
+        finally:
+            self.endless[invariant].update(skipped_variants)
 
 
 def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:

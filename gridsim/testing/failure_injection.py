@@ -19,7 +19,7 @@ _OUTAGES = (0.0, 1.0, 30.0, 700.0)
 _CANCELLATION_MARGIN = 1.0
 
 
-def failures_at_events(result: Result) -> Iterator[Scenario]:
+def failures_at_events(result: Result, horizon: float) -> Iterator[Scenario]:
     """Yield the scenario of a run with one more failure, at the instant of one of the run's events.
 
     The events are the end of a task and the delivery and sending of a message on the machine that fails;
@@ -29,6 +29,8 @@ def failures_at_events(result: Result) -> Iterator[Scenario]:
     ----------
     result
         Result of a run with listed failures that has the tables ``schedule`` and ``message_log``.
+    horizon
+        Maximum duration of an outage, s.
     """
     scenario, schedule, log = result.scenario, result.tables["schedule"], result.tables["message_log"]
     recipe = scenario.faults.recipe if scenario.faults is not None else None
@@ -45,7 +47,7 @@ def failures_at_events(result: Result) -> Iterator[Scenario]:
         selector = 7 * scenario.seed + len(events)
         for k in events[selector * selector % max(1, len(events)) :][:1]:
             u, at = int(machine[k]), float(time[k])
-            recovery = at + _OUTAGES[selector % len(_OUTAGES)]
+            recovery = at + min(_OUTAGES[selector % len(_OUTAGES)], horizon)
             is_same_machine = np.array(recipe.machine) == u
             # outages need a gap, since times are rounded to whole ns
             if (is_same_machine & (down <= recovery + 2e-9) & (at <= up + 2e-9)).any():

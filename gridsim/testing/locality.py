@@ -15,6 +15,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -46,22 +47,27 @@ from gridsim.testing.perturbations import (
     has_only_owner_events,
     release_machines,
 )
+from gridsim.testing.run_limits import SLOW_MESSAGES, SLOW_MESSAGES_AND_FAILURE, skip_endless
 from gridsim.testing.run_traces import ObservedRun, observe
 from gridsim.validation.results import validate_result
 
 #: Latencies (s) of messages, long enough for news to spread slowly; the seed of the scenario selects one.
 #: Runs with a failure use the first one, since failures are detected after about a minute.
-LATENCIES = (40.0, 150.0)
+_LATENCIES = (40.0, 150.0)
+#: Horizon (s) from which on messages take that long; with a shorter one they take proportionally less.
+_USUAL_HORIZON = 1200.0
 #: Maximum number of random streams of a scenario that are changed, one at a time.
 _MAX_STREAMS = 2
 #: Maximum number of changes that are tried while another machine is down.
 _MAX_CHANGES_WHILE_DOWN = 3
 
 
-def locality_violation(scenario: Scenario, scheduler: Scheduler, can_fail: bool) -> str | None:
+def locality_violation(
+    scenario: Scenario, scheduler: Scheduler, can_fail: bool, horizon: float, skipped_variants: set[str]
+) -> str | None:
     """Describe the first action that a change alters before the machine can know of it; None if none.
 
-    The scenario is run without its failures, with tasks of equal sizes, and with one of `LATENCIES`.
+    The scenario is run without its failures, with tasks of equal sizes, and with long latencies.
     Parameters that the scheduler derives from platform and workload before the run (`Scheduler.explicit`)
     stay the same.
 
@@ -69,6 +75,10 @@ def locality_violation(scenario: Scenario, scheduler: Scheduler, can_fail: bool)
     ----------
     can_fail
         Whether machines may fail.
+    horizon
+        Approximate time that runs may span, s.
+    skipped_variants
+        The set to which the names of variants are added whose runs reach one of `LIMITS`.
     """
     if scenario.platform.nodes < 2:
         return None
@@ -80,7 +90,8 @@ def locality_violation(scenario: Scenario, scheduler: Scheduler, can_fail: bool)
         scenario = dataclasses.replace(scenario, workload=Workload.of(*columns, origin=0.0))
         applications = scenario.workload.realize(scenario.platform)
     explicit_scheduler = scheduler.explicit(scenario.platform.speeds, applications)
-    latency = LATENCIES[scenario.seed % len(LATENCIES)]
+    latencies = [each * min(1.0, horizon / _USUAL_HORIZON) for each in _LATENCIES]
+    latency = latencies[scenario.seed % len(latencies)]
     base_scenario = _with_latency(scenario, latency)
     first = observe(base_scenario, explicit_scheduler)
     difference = (
@@ -91,22 +102,30 @@ def locality_violation(scenario: Scenario, scheduler: Scheduler, can_fail: bool)
     if difference:
         return f"messages take {latency:g} s: {difference}"
     for change in all_changes(base_scenario, applications, explicit_scheduler):
-        if difference := _difference(first, observe(change.scenario, explicit_scheduler), change):
-            return f"messages take {latency:g} s, and {change.text}: {difference}"
+        with skip_endless(skipped_variants, SLOW_MESSAGES):
+            if difference := _difference(first, observe(change.scenario, explicit_scheduler), change):
+                return f"messages take {latency:g} s, and {change.text}: {difference}"
     for k in range(min(_MAX_STREAMS, len(first.streams))):
         name = first.streams[(scenario.seed + k * 5) % len(first.streams)]
-        if difference := _difference_by_stream(
-            first, observe(base_scenario, explicit_scheduler, name), base_scenario, name
-        ):
-            return f"messages take {latency:g} s, and {difference}"
+        with skip_endless(skipped_variants, SLOW_MESSAGES):
+            if difference := _difference_by_stream(
+                first, observe(base_scenario, explicit_scheduler, name), base_scenario, name
+            ):
+                return f"messages take {latency:g} s, and {difference}"
     if not can_fail or scenario.platform.bandwidth is not None or applications.group is not None:
         return None
-    return (
-        _differing_while_down(base_scenario, applications, explicit_scheduler)
-        or _difference_by_substitute(base_scenario, applications, explicit_scheduler)
-        or _differing_after_failure(scenario, applications, explicit_scheduler, first)
-        or lost_state_use(base_scenario, applications, explicit_scheduler, first.result)
+    base = base_scenario, applications, explicit_scheduler
+    checks_with_failures = (
+        partial(_differing_while_down, *base),
+        partial(_difference_by_substitute, *base),
+        partial(_differing_after_failure, _with_latency(scenario, latencies[0]), *base[1:], first),
+        partial(lost_state_use, *base, first.result),
     )
+    for check in checks_with_failures:
+        with skip_endless(skipped_variants, SLOW_MESSAGES_AND_FAILURE):
+            if difference := check():
+                return difference
+    return None
 
 
 def _violations_text(result: Result) -> str | None:
@@ -183,19 +202,27 @@ def _difference_by_substitute(
 
 
 def _differing_after_failure(
-    scenario: Scenario, applications: Applications, explicit_scheduler: Scheduler, first: ObservedRun
+    base_scenario: Scenario, applications: Applications, explicit_scheduler: Scheduler, first: ObservedRun
 ) -> str | None:
-    """Describe an action that differs before news of an idle machine's failure can arrive; else None."""
-    base_scenario = _with_latency(scenario, LATENCIES[0])
-    if first.result.scenario.network.latency != LATENCIES[0]:
+    """Describe an action that differs before news of an idle machine's failure can arrive; else None.
+
+    Parameters
+    ----------
+    base_scenario
+        The scenario with the shortest latency.
+    first
+        A run of the scenario, possibly with another latency.
+    """
+    latency = base_scenario.network.latency
+    if first.result.scenario.network.latency != latency:
         first = observe(base_scenario, explicit_scheduler)
-    for v, at in _idle_machines(first, applications, scenario.seed):
+    for v, at in _idle_machines(first, applications, base_scenario.seed):
         without_failure, change = failure(base_scenario, v, at, has_only_owner_events(explicit_scheduler))
         change = dataclasses.replace(change, known_by_all=explicit_scheduler.failures_known)
         if difference := _difference(
             observe(without_failure, explicit_scheduler), observe(change.scenario, explicit_scheduler), change
         ):
-            return f"messages take {LATENCIES[0]:g} s, and {change.text}: {difference}"
+            return f"messages take {latency:g} s, and {change.text}: {difference}"
     return None
 
 
@@ -205,7 +232,7 @@ def _idle_machines(run: ObservedRun, applications: Applications, seed: int) -> I
     The failure of a machine without tasks matters only to machines that exchanged requests with it.
     """
     result, submitters = run.result, np.union1d(applications.submitter, run.release_machine)
-    release, count, latency = applications.release, len(applications), LATENCIES[0]
+    release, count, latency = applications.release, len(applications), result.scenario.network.latency
     schedule, log = result.tables["schedule"], result.tables["message_log"]
     began = np.full(machine_count(result), math.inf)
     np.minimum.at(began, schedule["machine"], schedule["start"])

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.errors import SchedulerError
+from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.model.applications import Applications, durations
 from gridsim.model.faults import ListedFaults
 from gridsim.model.scenario import Scenario
@@ -34,9 +34,24 @@ WALL_TIME_LIMIT = 60.0
 LIMITS: dict[str, Any] = {"time_limit": MAX_SIMULATED_TIME, "events_limit": MAX_EVENTS}
 #: A handler that runs when the time of a check is long over, and still runs so many s later, never ends.
 HANDLER_TIME = 5.0
+#: Variants of a scenario whose runs may reach a limit although those of the scenario itself do not.
+SLOW_MESSAGES = "messages take long"
+SLOW_MESSAGES_AND_FAILURE = "messages take long and a machine is down"
+OTHER_FUTURE = "other applications or failures follow"
 #: If the process is busy for less than the first share of the wall time, its limit grows by the second
 #: factor.
 _MIN_BUSY_SHARE, _IDLE_FACTOR = 0.25, 10.0
+
+
+@contextmanager
+def skip_endless(skipped_variants: set[str], variant: str) -> Iterator[None]:
+    """Leave the context if a run in it reaches one of `LIMITS`, and add `variant` to `skipped_variants`."""
+    try:
+        yield
+    except (ScenarioError, SchedulerError) as error:
+        if not any(limit in str(error) for limit in LIMITS):
+            raise
+        skipped_variants.add(variant)
 
 
 @contextmanager

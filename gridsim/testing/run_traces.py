@@ -19,7 +19,7 @@ from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.random_streams import Streams
 from gridsim.testing.action_log import ActionLog, ActionRecorder
 from gridsim.testing.perturbations import release_machines
-from gridsim.testing.run_limits import MAX_EVENTS
+from gridsim.testing.run_limits import LIMITS
 
 #: Cohort limit above the size of any cohort: cohorts stay whole, but are handled in Python.
 _UNLIMITED_COHORT = 2**40
@@ -208,8 +208,7 @@ def observe(
         observed,
         record=("schedule", "messages"),
         cohort_limit=_UNLIMITED_COHORT,
-        events_limit=MAX_EVENTS,
-        time_limit=1e7,
+        **LIMITS,
     )
     arrivals = result.tables.get("arrivals")
     # once all tasks have arrived, a run may end before its last messages are delivered

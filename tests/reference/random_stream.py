@@ -71,7 +71,7 @@ class RandomStream:
         return result[self._random_places(len(result), len(result))]
 
     def choice(self, a: Any, size: Any = None, replace: bool = True) -> Any:
-        options = range(a) if isinstance(a, int) else a
+        options = range(a) if isinstance(a, int) else list(a)
         if not len(options):
             raise ValueError("a must have at least one element, got none")
         if size is None:

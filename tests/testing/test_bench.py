@@ -205,6 +205,51 @@ def test_only_what_a_test_asks_for_happens(form: str) -> None:
     assert bench.program.asked == 0 and [timer.time for timer in bench.timers] == [6.5]
 
 
+class Pricing(gs.NodeProgram):
+    """A node that asks node 2 for its price at each release."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.request(2, "ask", timeout=2.0, tasks=tasks)
+        view.enqueue(application.number, tasks)
+
+    def on_ask(self, view: Any, message: Any) -> None:
+        view.reply(message, "price", price=0.5 * message.tasks)
+
+    def on_price(self, view: Any, message: Any) -> None:
+        view.timer(message.price, "priced")
+
+    def on_priced(self, view: Any) -> None:
+        view.send(2, "ask", tasks=1, request=1)  # only view.request numbers requests
+
+    def on_timeout(self, view: Any, request: Any) -> None:
+        pass
+
+
+class Priced(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = Pricing
+    node_forms = ("interpreted",)
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "ask": gs.Message(10, answer="price", tasks=int),
+        "price": gs.Message(10, price=float),
+    }
+
+
+@pytest.mark.parametrize("form", ["python", "interpreted"])
+def test_a_test_numbers_its_requests_and_answers_those_of_the_node(form: Any) -> None:
+    bench = Bench(Priced(), form=form)
+    bench.deliver("ask", sender=3, tasks=4, request=7)
+    bench.deliver("ask", sender=3, tasks=4)
+    assert bench.sent == [Sent(3, "price", price=2.0, request=request) for request in (7, 0)]
+    bench.release(0, tasks=1)
+    request = bench.sent[-1]
+    assert request == Sent(2, "ask", tasks=1, request=1)
+    bench.deliver("price", sender=2, price=1.5, request=request.fields["request"])
+    with pytest.raises(
+        gs.SchedulerError, match="node 0 sends 'ask' with a number of a request; view.request"
+    ):
+        bench.advance(1.5)
+
+
 class Master(gs.NodeProgram):
     """A node that hands each task over to a worker, in turn."""
 

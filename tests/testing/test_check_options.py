@@ -13,8 +13,19 @@ from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.testing import ConformanceError, check_scheduler, conformance, parameters, scenarios
-from gridsim.testing.cases import compressed
+from gridsim.testing import (
+    ConformanceError,
+    check_scheduler,
+    clairvoyance,
+    conformance,
+    parameters,
+    run_traces,
+    scenarios,
+)
+from gridsim.testing.cases import compressed, span
+from gridsim.testing.clairvoyance import foresight_violation
+from gridsim.testing.failure_injection import failures_at_events
+from gridsim.testing.locality import locality_violation
 from gridsim.testing.run_traces import observe
 
 
@@ -188,6 +199,120 @@ def test_a_horizon_compresses_all_times_by_one_factor(scenario: gs.Scenario) -> 
     if scenario.faults is not None:
         times = [each.faults.recipe for each in (scenario, short)]  # type: ignore[union-attr]
         assert np.allclose(times[1].down, factor[0] * np.array(times[0].down))
+
+
+class Asking(gs.NodeProgram):
+    """A node that sends its tasks away once a neighbour has answered, and asks again if none does."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.held = gs.Fifo(application=int, tasks=int)
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        if not view.neighbours:
+            view.enqueue(application.number, tasks)
+            return
+        self.held.push(application.number, tasks)
+        self.ask(view)
+
+    def ask(self, view: Any) -> None:
+        view.request(view.random.choice(view.neighbours), "probe", timeout=400.0)
+
+    def on_probe(self, view: Any, message: Any) -> None:
+        view.reply(message, "answer")
+
+    def on_answer(self, view: Any, message: Any) -> None:
+        application, tasks = self.held.pop()
+        view.send(message.sender, "task", application=application, tasks=tasks)
+
+    def on_timeout(self, view: Any, request: Any) -> None:
+        self.ask(view)
+
+    def on_task(self, view: Any, message: Any) -> None:
+        view.enqueue(message.application, message.tasks)
+
+
+class AskingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = Asking
+    node_forms = ("interpreted",)
+    messages: ClassVar[dict[str, gs.Message]] = {
+        "probe": gs.Message(10, answer="answer"),
+        "answer": gs.Message(10),
+        "task": gs.Message(10, moves_tasks=True, application=int, tasks=int),
+    }
+
+
+class Ticking(Handing):
+    def on_tick(self, view: Any) -> None:
+        pass
+
+
+class TickingScheduler(HandingScheduler, frozen=True, kw_only=True):
+    policy = Ticking
+    ticks: ClassVar[dict[str, float]] = {"tick": 0.04}
+
+
+def test_variants_of_a_scenario_keep_to_the_horizon(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The future has an outage that may begin at the horizon."""
+    spans, latencies = list[float](), list[float]()
+    inner = conformance.simulate
+
+    def simulate(scenario: gs.Scenario, *arguments: Any, **options: Any) -> gs.Result:
+        spans.append(span(scenario))
+        return inner(scenario, *arguments, **options)
+
+    def observed(scenario: gs.Scenario, *arguments: Any, **options: Any) -> gs.Result:
+        latencies.append(scenario.network.latency)
+        return inner(scenario, *arguments, **options)
+
+    monkeypatch.setattr(conformance, "simulate", simulate)
+    monkeypatch.setattr(clairvoyance, "simulate", simulate)
+    monkeypatch.setattr(run_traces, "simulate", observed)
+    _check(gs.Fcfs(), tmp_path, examples=20, horizon=40.0)
+    assert 40.0 < max(spans) < 81.0
+    _check(HandingScheduler(), tmp_path, examples=4, faults=False, horizon=40.0)
+    assert 0.0 < max(latencies) <= 5.0
+
+
+def test_added_outages_keep_to_the_horizon() -> None:
+    outages = list[float]()
+    for seed in range(4):
+        workload, faults = gs.Workload.of([0.0], 4, 1000.0, [0]), gs.Faults.of([1], [1.0], [1.0])
+        scenario = gs.Scenario(gs.Platform.equal(2), workload, seed=seed, faults=faults)
+        result = gs.simulate(scenario, gs.Fcfs(), record=["schedule", "messages"])
+        for variant in failures_at_events(result, 20.0):
+            recipe: Any = variant.faults.recipe  # type: ignore[union-attr]
+            outages.append(recipe.up[-1] - recipe.down[-1])
+    assert max(outages) == pytest.approx(20.0)
+
+
+def test_an_endless_variant_is_no_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the only neighbour, and with later applications of 16 times the size, runs reach a limit."""
+    scenario = gs.Scenario(gs.Platform.equal(2), gs.Workload.of([0.0, 10.0], 1, 5000.0, [0, 0], origin=0.0))
+    skipped = set[str]()
+    monkeypatch.setitem(conformance.LIMITS, "events_limit", 2000)
+    assert locality_violation(scenario, AskingScheduler(), True, np.inf, skipped) is None
+    assert skipped == {"messages take long and a machine is down"}
+    skipped.clear()
+    assert foresight_violation(scenario, TickingScheduler(), np.inf, skipped) is None
+    assert skipped == {"other applications or failures follow"}
+
+
+def test_the_report_counts_endless_variants(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(*arguments: Any) -> None:
+        raise gs.SchedulerError("t = 1 s: handing did not end within events_limit = 200000")
+
+    monkeypatch.setattr(conformance, "locality_violation", endless)
+    monkeypatch.setattr(conformance, "foresight_violation", lambda *arguments: arguments[-1].add("it rains"))
+    report = str(_check(HandingScheduler(), tmp_path, examples=3, faults=False))
+    end = "of some scenarios, 3 do not end within 200,000 events if"
+    assert f"not checked: locality {end} messages take long\nnot checked: foresight {end} it rains" in report
+
+
+def test_failures_are_tried_before_crowded_scenarios() -> None:
+    """Checks of crowded scenarios may take all the time of a check."""
+    blocks = [(has_failures, is_crowded) for has_failures, is_crowded, _ in conformance._rounds(9, 9)]
+    assert blocks[:4] == [(False, False), (True, False), (False, True), (True, True)]
 
 
 class Tunable(HandingScheduler, frozen=True, kw_only=True):

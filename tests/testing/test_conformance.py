@@ -428,7 +428,7 @@ def test_mean_up_time_counts_as_known(seed: int) -> None:
     faults = gs.Faults.of([0, 1, 0, 1], [40.0, 90.0, 300.0, 500.0], [45.0, 95.0, 310.0, 510.0])
     workload = gs.Workload.of([0.0, 20.0, 200.0], 4, 50_000.0)
     scenario = gs.Scenario(gs.Platform.equal(3, 1000.0), workload, seed=seed, faults=faults)
-    assert foresight_violation(scenario, gs.WqrFt(checkpoint_cost=2.0), {}) is None
+    assert foresight_violation(scenario, gs.WqrFt(checkpoint_cost=2.0), math.inf, set()) is None
 
 
 def test_registered_scheduler_is_saved_with_its_parameters(

@@ -25,9 +25,7 @@ from gridsim.cli.scenario_flags import prepare, report_option, scenario_options,
 @click.option(
     "--processes",
     type=INT,
-    default=2,
-    show_default=True,
-    help="Number of processes that share the machines.",
+    help="Number of processes that share the machines.  [default: 2, or 1 with --speedup inf]",
 )
 @click.option("--speedup", type=FLOAT, default=10.0, show_default=True, help="Simulated seconds per second.")
 @click.option(

@@ -144,6 +144,21 @@ def _as_number(path: str, kind: Any, value: Any) -> Any:
     return number_type(path, int if kind == types.int64 else float, value)
 
 
+def _check_value(path: str, kind: Any, value: Any) -> None:
+    """Raise NotCompiled unless `value`, the type of an argument of a method, can be converted to `kind`."""
+    columns, entries = (
+        type_.types if isinstance(type_, types.BaseTuple) else (type_,) for type_ in (kind, value)
+    )
+    if len(columns) != len(entries) or isinstance(value, types.NoneType):
+        zeros = ", ".join("0.0" if column == types.float64 else "0" for column in columns)
+        example = f"a row such as ({zeros})" if len(columns) > 1 else f"a number such as {zeros}"
+        remedy = "; `key in map` tells whether a key is there" if path.startswith("IntMap") else ""
+        value_text = "None" if isinstance(value, types.NoneType) else type_text(value)
+        raise NotCompiled(f"a value of {path} must be {example}, got {value_text}{remedy}")
+    for column, entry in zip(columns, entries, strict=True):
+        _as_number(f"a value of {path}", column, entry)
+
+
 @templates.infer_getattr
 class _ContainerMethods(templates.AttributeTemplate):
     key = ContainerType
@@ -170,8 +185,7 @@ class _ContainerMethods(templates.AttributeTemplate):
                     raise NotCompiled(f"{path} takes {counts} values, got {len(args)}")
                 expected = expected[: len(args)]
                 for argument, value in zip(expected, args, strict=True):
-                    if not isinstance(argument, types.BaseTuple):
-                        _as_number(f"a value of {path}", argument, value)
+                    _check_value(path, argument, value)
                 return signature(result(container), *expected, recvr=container)
 
         return types.BoundFunction(Method, container)
@@ -316,31 +330,41 @@ def _is_empty(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return builder.not_(_truth(context, builder, sig, args))
 
 
-def item_type(container: ContainerType) -> Any:
-    """Return the type of ``container[k]``."""
-    return types.int64 if container.kind is IntSet else _row_type(container)
+def member_type(container: ContainerType) -> Any:
+    """Return the type of what an iteration yields: a key, or the row of a container without keys."""
+    return types.int64 if _has_key(container) else _row_type(container)
+
+
+def load_member(context: Any, builder: Any, container: ContainerType, value: Any, k: Any) -> Any:
+    """Return member number `k` in the order of an iteration."""
+    core_context, head = _parts(context, builder, container, value)
+    place = "map_at" if _has_key(container) else "queue_at"
+    row = call_checked(context, builder, core_context, place, _WORDS, head, k, _words(container))
+    return builder.load(row) if _has_key(container) else _load_row(context, builder, container, row)
 
 
 def _infer_item(container: Any, index: Any) -> Any:
     name = "key" if container.kind is IntMap else "index"
     return signature(
-        item_type(container),
+        types.int64 if container.kind is IntSet else _row_type(container),
         container,
         _as_number(f"{name} of {container.kind.__name__}", types.int64, index),
     )
 
 
 _infer(operator.getitem, _infer_item)
-_ITEMS = {Fifo: "queue_at", Heap: "heap_at", IntSet: "map_at", IntMap: "map_get"}
+_ITEMS = {Heap: "heap_at", IntMap: "map_get"}
 
 
 @lower_builtin(operator.getitem, ContainerType, types.Integer)
 def _item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     container = sig.args[0]
+    if container.kind not in _ITEMS:
+        return load_member(context, builder, container, *args)
     core_context, head = _parts(context, builder, container, args[0])
     words = () if container.kind is Heap else (_words(container),)
     row = call_checked(context, builder, core_context, _ITEMS[container.kind], _WORDS, head, args[1], *words)
-    return builder.load(row) if container.kind is IntSet else _load_row(context, builder, container, row)
+    return _load_row(context, builder, container, row)
 
 
 #: Class of a container whose rows can be assigned and deleted -> the functions of the core for that.
@@ -417,12 +441,13 @@ def _contains(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 class ContainerIteratorType(types.SimpleIteratorType):
-    """Iterator over a `ContainerType`."""
+    """Iterator over a `ContainerType`, which may yield pairs of a key and its value."""
 
-    def __init__(self, container: ContainerType) -> None:
-        self.container = container
-        row = types.int64 if _has_key(container) else _row_type(container)
-        super().__init__(f"iterator of {container}", row)
+    def __init__(self, container: ContainerType, has_pairs: bool = False) -> None:
+        self.container, self.has_pairs = container, has_pairs
+        key = member_type(container)
+        member = types.Tuple([key, _row_type(container)]) if has_pairs else key
+        super().__init__(f"iterator of {'items of ' if has_pairs else ''}{container}", member)
 
 
 @register_model(ContainerIteratorType)
@@ -451,15 +476,29 @@ class _GetIterator(templates.AbstractTemplate):
 
 @lower_builtin("getiter", ContainerType)
 def _iterate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    container = sig.args[0]
-    _, head = _parts(context, builder, container, args[0])
-    iterator = cgutils.create_struct_proxy(sig.return_type)(context, builder)
-    iterator.container = args[0]
+    core_context, head = _parts(context, builder, sig.args[0], args[0])
+    return _new_iterator(context, builder, sig.return_type, core_context, head)
+
+
+def _new_iterator(context: Any, builder: Any, type_: Any, core_context: Any, head: Any) -> Any:
+    iterator = cgutils.create_struct_proxy(type_)(context, builder)
+    container = cgutils.create_struct_proxy(type_.container)(context, builder)
+    container.context, container.head = core_context, head
+    iterator.container = container._getvalue()
     for name, k in (("block", 0), ("counts", 1)):
         word = builder.load(_word(builder, head, k, I64))
         setattr(iterator, name, cgutils.alloca_once_value(builder, word))
     iterator.at = cgutils.alloca_once_value(builder, ir.Constant(I64, 0))
     return iterator._getvalue()
+
+
+def _pairs_type(container: Any) -> Any:
+    return ContainerIteratorType(container, has_pairs=True)
+
+
+@_method((IntMap,), "items", _no_arguments, _pairs_type)
+def _map_items(context: Any, builder: Any, container: Any, core_context: Any, head: Any) -> Any:
+    return _new_iterator(context, builder, _pairs_type(container), core_context, head)
 
 
 @lower_builtin("iternext", ContainerIteratorType)
@@ -486,7 +525,12 @@ def _next_row(context: Any, builder: Any, sig: Any, args: Any, result: Any) -> N
         if _has_key(container):
             block = builder.load(builder.bitcast(head, PTR.as_pointer()))
             rows = builder.bitcast(builder.gep(block, [ir.Constant(I64, 16)]), _WORDS)
-            result.yield_(builder.load(builder.gep(rows, [builder.mul(at, _words(container))])))
+            row = builder.gep(rows, [builder.mul(at, _words(container))])
+            key = builder.load(row)
+            if sig.args[0].has_pairs:
+                pair = key, _load_row(context, builder, container, row)
+                key = context.make_tuple(builder, sig.args[0].yield_type, pair)
+            result.yield_(key)
         else:
             row = call_checked(
                 context, builder, core_context, "queue_at", _WORDS, head, at, _words(container)

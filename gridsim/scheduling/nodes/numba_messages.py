@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import inspect
 import operator
+from dis import get_instructions
+from functools import lru_cache
+from types import FunctionType
 from typing import Any
 
 from llvmlite import ir
@@ -45,8 +48,8 @@ from gridsim.scheduling.nodes.numba_types import (
     ViewType,
     array_at,
     call_core,
-    call_function,
     load_word,
+    set_error,
     type_text,
 )
 from gridsim.scheduling.nodes.program import ArrayField
@@ -324,7 +327,13 @@ def _add_message(
     received = _fill_fields(context, builder, program, view, kind, program.numbers[kind], row, types_, fields)
     if kind in program.sizes:
         function, order, sig = _size_function(program, kind)
-        size = call_function(context, builder, function, sig, [received[k] for k in order])
+        compiled = function.get_compile_result(sig)
+        context.active_code_library.add_linking_library(compiled.library)
+        values = [received[k] for k in order]
+        status, size = context.call_internal_no_propagate(builder, compiled.fndesc, sig, values)
+        with cgutils.if_unlikely(builder, status.is_error):
+            set_error(context, builder, status)
+            call_core(context, builder, view.context, "fail_size", I32, view.node, number)
         store_word(
             context, builder, row, len(fields), context.cast(builder, size, sig.return_type, types.int64)
         )
@@ -388,17 +397,43 @@ def _size_function(program: Program, kind: str) -> tuple[Any, list[int], Any]:
     function, fields = program.sizes[kind], list(program.sent_fields(kind))
     if not inspect.isfunction(function):
         raise NotCompiled(f"the size of {kind!r} must be a function, got {function!r}")
-    names = list(inspect.signature(function).parameters)
+    names, rest = _parameters(function)
     at = function.__code__.co_filename, function.__code__.co_firstlineno
-    if sorted(names) != sorted(fields):
-        takes = f"{', '.join(fields)} as its parameters, got {inspect.signature(function)}"
-        raise NotCompiled(f"the function of the size of {kind!r} must have {takes}", at)
-    order, jitted = [fields.index(name) for name in names], program.jit(function)
+    for name in names:
+        if name not in fields:
+            takes = f"only fields as its parameters, got {name}; write the value of {name} into its body"
+            raise NotCompiled(f"the function of the size of {kind!r} must have {takes}", at)
+    if rest and any(step.argval == rest for step in get_instructions(function)):
+        reads = f"must not read {rest}; write the fields that it needs as its parameters"
+        raise NotCompiled(f"the function of the size of {kind!r} {reads}", at)
+    order, jitted = [fields.index(name) for name in names], program.jit(_by_position(function))
     types_ = tuple(received_type(declared) for declared in map(program.kinds[kind].get, names))
     sig = types.Dispatcher(jitted).get_call_type(cpu_target.typing_context, types_, {})
     if not isinstance(sig.return_type, (types.Integer, types.Boolean)):
         raise NotCompiled(f"the size of {kind!r} must be an int, got {type_text(sig.return_type)}", at)
     return jitted, order, sig
+
+
+def _parameters(function: Any) -> tuple[list[str], str]:
+    """Return the names of the parameters that get fields, and of the one that gets the rest, or ""."""
+    parameters = inspect.signature(function).parameters.values()
+    kind = inspect.Parameter.VAR_KEYWORD
+    rest = "".join(each.name for each in parameters if each.kind is kind)
+    return [each.name for each in parameters if each.kind is not kind], rest
+
+
+@lru_cache(1024)  # so that it is compiled once
+def _by_position(function: Any) -> Any:
+    """Return a function that takes by position what `function` takes by name, without the rest."""
+    code = function.__code__
+    if not (code.co_kwonlyargcount or code.co_flags & inspect.CO_VARKEYWORDS):
+        return function
+    changed_code = code.replace(
+        co_argcount=code.co_argcount + code.co_kwonlyargcount,
+        co_kwonlyargcount=0,
+        co_flags=code.co_flags & ~inspect.CO_VARKEYWORDS,
+    )
+    return FunctionType(changed_code, function.__globals__, function.__name__, None, function.__closure__)
 
 
 @define_method(ViewType, "later")

@@ -15,7 +15,7 @@ from numba.core.typing import signature
 from numba.extending import intrinsic, overload, overload_method
 from numba.np import arrayobj
 
-from gridcore.nodes.containers import Fifo, IntSet
+from gridcore.nodes.containers import Heap
 from gridsim.scheduling.nodes import (  # noqa: F401  (they register types and methods)
     numba_board,
     numba_messages,
@@ -31,7 +31,7 @@ from gridsim.scheduling.nodes.numba_calls import (
     parameter_list,
 )
 from gridsim.scheduling.nodes.numba_checks import CheckedCompiler
-from gridsim.scheduling.nodes.numba_containers import item_type
+from gridsim.scheduling.nodes.numba_containers import load_member, member_type
 from gridsim.scheduling.nodes.numba_types import (
     APPLICATIONS,
     F64,
@@ -52,6 +52,7 @@ from gridsim.scheduling.nodes.numba_types import (
     load_word,
     member,
     role_bounds,
+    set_error,
     struct_of,
 )
 
@@ -339,6 +340,20 @@ def _tolist(array):  # type: ignore[no-untyped-def]
     return tolist
 
 
+@overload_method(types.Integer, "bit_length")
+def _bit_length(number):  # type: ignore[no-untyped-def]
+    def bit_length(number):  # type: ignore[no-untyped-def]
+        count, rest = 0, number
+        while rest != 0:
+            if rest < 0:
+                rest += 1  # since a shift rounds down
+            rest >>= 1
+            count += 1
+        return count
+
+    return bit_length
+
+
 @define_method(RandomType, "choice")
 class _Choice:
     @staticmethod
@@ -356,11 +371,11 @@ class _Choice:
                 argument_type = types.range_state64_type
             result = getattr(argument_type, "dtype", types.int64)  # that of an array
             return result, [argument_type], parameter_list(("a",))
-        if isinstance(args[0], ContainerType) and (args[0].kind is IntSet or args[0].kind is Fifo):
-            return item_type(args[0]), [args[0]], parameter_list(("a",))
+        if isinstance(args[0], ContainerType) and args[0].kind is not Heap:
+            return member_type(args[0]), [args[0]], parameter_list(("a",))
         raise NotCompiled(
-            "view.random.choice chooses from a number, a range, an array, a Fifo or an IntSet in compiled "
-            "nodes"
+            "view.random.choice chooses from a number, a range, an array, a Fifo, an IntSet or an IntMap in "
+            "compiled nodes"
         )
 
     @staticmethod
@@ -376,8 +391,7 @@ class _Choice:
         if isinstance(types_[0], ContainerType):
             count = context.get_function(len, signature(types.int64, types_[0]))(builder, args)
             index = _integer(context, builder, random, value, zero, count)
-            sig = signature(item_type(types_[0]), types_[0], types.int64)
-            return context.get_function(operator.getitem, sig)(builder, (args[0], index))
+            return load_member(context, builder, types_[0], args[0], index)
         array = arrayobj.make_array(types_[0])(context, builder, args[0])
         count = cgutils.unpack_tuple(builder, array.shape, 1)[0]
         index = _integer(context, builder, random, value, zero, count)
@@ -455,10 +469,7 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
             target.active_code_library.add_linking_library(compiled.library)
             status, _ = target.call_internal_no_propagate(builder, compiled.fndesc, inner, values)
             with cgutils.if_unlikely(builder, status.is_error):
-                # The core, which holds the GIL, raises the error again in Python, unless it is its own.
-                api = target.get_python_api(builder)
-                with builder.if_then(cgutils.is_null(builder, api.err_occurred())):
-                    target.call_conv.raise_error(builder, api, status)
+                set_error(target, builder, status)  # the core, which holds the GIL, raises it again
             return builder.select(status.is_error, ir.Constant(I32, -1), ir.Constant(I32, 0))
 
         return types.int32(types.voidptr, types.int64, types.voidptr, types.voidptr), codegen

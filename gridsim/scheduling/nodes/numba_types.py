@@ -365,6 +365,13 @@ def load_slot(builder: Any, context_pointer: Any, name: str, as_: Any = I64) -> 
     return load_word(builder, context_pointer, CONTEXT.index(name), as_)
 
 
+def set_error(context: Any, builder: Any, status: Any) -> None:
+    """Set Python's error after a failed call with `status`, unless a function of the core has set it."""
+    api = context.get_python_api(builder)
+    with builder.if_then(cgutils.is_null(builder, api.err_occurred())):
+        context.call_conv.raise_error(builder, api, status)
+
+
 def call_core(context: Any, builder: Any, pointer: Any, name: str, result: Any, *args: Any) -> Any:
     """Call a function of the core with the core and `args`; if it raises, the handler ends."""
     return call_checked(

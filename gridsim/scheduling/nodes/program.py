@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -117,8 +118,8 @@ class Message:
     ----------
     nbytes
         Size of one message in bytes.  It may be a function that takes the fields by name, as the receiver
-        gets them, and returns the size.  None declares a local kind, which a node can only send to itself by
-        `View.later`.
+        gets them, and returns the size; ``**rest`` takes those that it does not need.  None declares a local
+        kind, which a node can only send to itself by `View.later`.
     fields
         Name -> ``int``, ``float`` or `array`.  A name must begin with a letter and must not be ``node``,
         ``sender``, ``kind`` or ``to``, which every message has or `View.send` takes.  A field
@@ -170,6 +171,8 @@ class Message:
                 f"nbytes of a message must be None, a function or a whole number in 0..{MAX_BYTES}, got "
                 f"{nbytes!r}"
             )
+        if callable(nbytes):
+            _check_size_function(nbytes, fields)
         moves_tasks = flag("moves_tasks of a message", moves_tasks)
         deferred, counted = flag("deferred of a message", deferred), flag("counted of a message", counted)
         if delay is None and not counted:
@@ -253,6 +256,21 @@ class Message:
     def number(self, network: Transport, name: str) -> int:
         """Return the number of this kind in the links of an open network; -1 if the kind is local."""
         return -1 if self.nbytes is None else network.number(name)[0]
+
+
+def _check_size_function(function: Callable[..., int], fields: Mapping[str, object]) -> None:
+    """Raise ScenarioError if the function of the size of a message does not take `fields` by name."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # it has no signature, as some functions of C
+        return
+    try:
+        signature.bind(**fields)
+    except TypeError as error:
+        raise ScenarioError(
+            f"nbytes of a message must be a function that takes its fields ({', '.join(fields)}) by name, "
+            f"got {signature}: {error}; **rest takes the fields that it does not need"
+        ) from None
 
 
 def kinds_of(messages: Mapping[str, Message]) -> Mapping[str, Message]:

@@ -21,7 +21,7 @@ class Sent:
     kind
         The kind of the message.
     **fields
-        The fields of the message.
+        The fields of the message.  Requests and answers have ``request``, the number of the request.
 
     Examples
     --------

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from gridcore.nodes.containers import IntMap
 from gridcore.nodes.random_stream import RandomStream
 from tests.reference import random_stream as reference
 
@@ -66,3 +67,13 @@ def test_numbers_are_well_distributed(across: bool) -> None:
     one, other = np.array([RandomStream(7, node).random(2) for node in range(count)]).T
     assert abs(np.corrcoef(one, other)[0, 1]) < 0.03
     assert abs(np.corrcoef(one[1:], one[:-1])[0, 1]) < 0.03
+
+
+def test_a_map_is_drawn_from_as_the_list_of_its_keys() -> None:
+    tasks = IntMap(tasks=int)
+    for key in (0, 7, 2, 9, 1):
+        tasks[key] = key + 100
+    del tasks[7]
+    drawn = [RandomStream(1, 2, k).choice(tasks) for k in range(40)]
+    assert drawn == [RandomStream(1, 2, k).choice([0, 2, 9, 1]) for k in range(40)]
+    assert {*drawn} == {0, 2, 9, 1} and {*RandomStream(1, 2).choice(tasks, 40).tolist()} == {*drawn}

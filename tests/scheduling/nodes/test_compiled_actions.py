@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.testing.resuming import resume_difference
+from tests._helpers.forms import RUNNABLE_FORMS
 from tests.scheduling.nodes.test_message_core import scenarios
 
 pytest.importorskip("numba", reason="needs the extra jit")
@@ -334,8 +335,12 @@ def _sends_sized(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.send(1, "sized", number=tasks)
 
 
-def size_with_keywords(**fields: Any) -> int:
-    return 80
+def size_of_rest(**fields: Any) -> int:
+    return int(80 * fields["number"])
+
+
+def size_with_constant(number: int, unit: int = 8) -> int:
+    return unit * number
 
 
 def size_with_fraction(number: int) -> int:
@@ -350,7 +355,8 @@ class Size:
 @pytest.mark.parametrize(
     ("size", "reason"),
     [
-        (size_with_keywords, "the function of the size of 'sized' must have number as its parameters"),
+        (size_of_rest, "the function of the size of 'sized' must not read fields; write the fields that"),
+        (size_with_constant, "of the size of 'sized' must have only fields as its parameters, got unit"),
         (size_with_fraction, "the size of 'sized' must be an int, got a fraction"),
         (Size(), "the size of 'sized' must be a function"),
     ],
@@ -362,6 +368,48 @@ def test_functions_of_sizes_that_cannot_be_compiled_are_named(size: Any, reason:
         gs.CompileError, match=f"test_compiled_actions.py:{line}: Node.on_release: .*{reason}"
     ):
         gs.simulate(SMALL, scheduler_of(_sends_sized, sized=gs.Message(size, number=int)), nodes="compiled")
+
+
+@pytest.mark.parametrize(
+    "size", [lambda **rest: 80, lambda *, number, **rest: 77 + number, lambda number, **rest: 77 + number]
+)
+def test_functions_of_sizes_take_the_rest_of_the_fields(size: Any) -> None:
+    scheduler = scheduler_of(_sends_both, sized=gs.Message(size, number=int, weight=float))
+    for form in RUNNABLE_FORMS:
+        result = gs.simulate(SMALL, scheduler, nodes=form, record="messages")
+        assert result.tables["message_log"]["bytes"].tolist() == [80]
+
+
+def _sends_both(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.send(1, "sized", number=tasks, weight=0.5)
+    view.enqueue(application.number, tasks)
+
+
+def _sends_after_an_error(self: Any, view: Any, application: Any, tasks: int) -> None:
+    try:
+        view.send(1, "sized", number=tasks - 3)
+    except Exception:
+        view.send(1, "sized", number=1)
+    view.enqueue(application.number, tasks)
+
+
+def _sends_nothing(self: Any, view: Any, application: Any, tasks: int) -> None:
+    view.send(1, "sized", number=tasks - 3)
+
+
+def test_an_error_of_the_size_of_a_message_names_kind_node_and_time() -> None:
+    """Such a message is not sent: a handler that catches the error may send another one."""
+    for form in RUNNABLE_FORMS:
+        sized = gs.Message(lambda number: 60 // number, number=int)
+        with pytest.raises(gs.SchedulerError) as caught:
+            gs.simulate(SMALL, scheduler_of(_sends_nothing, sized=sized), nodes=form)
+        place = "t = 0.0 s: node 0 sends 'sized': the function of its size"
+        assert str(caught.value).startswith(f"{place} raises ZeroDivisionError: integer division")
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+        result = gs.simulate(
+            SMALL, scheduler_of(_sends_after_an_error, sized=sized), nodes=form, record="messages"
+        )
+        assert result.tables["message_log"]["bytes"].tolist() == [60]
 
 
 class Extending(gs.NodeProgram):

@@ -64,8 +64,12 @@ class Node(gs.NodeProgram):
                 del self.works[len(self.works) // 2]
             if len(self.works) > 4:
                 self.works.clear()
-            for key in self.debts:
-                self.sum += key * self.debts[key][0]
+            for key, (tasks_owed, work_owed) in self.debts.items():
+                self.sum += key * tasks_owed - work_owed
+            for key, times in self.asked.items():
+                self.sum += key.bit_length() * times
+            if self.debts:
+                self.sum += view.random.choice(self.debts)
             for key in self.known:
                 self.sum += 2 * key
             if 3 in self.first:
@@ -115,6 +119,41 @@ def test_compiled_containers_have_the_digest_of_interpreted_ones(scenario: gs.Sc
     found = gs.simulate(scenario, Scheduler(degree=2), events_limit=100_000, nodes="compiled")
     assert found.digest == wanted.digest
     assert found.tables == wanted.tables
+
+
+class Looking(gs.NodeProgram):
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.asked, self.debts = gs.IntMap(times=int), gs.IntMap(tasks=int, work=float)
+
+
+class LooksForRows(Looking):
+    def on_start(self, view: Any) -> None:
+        self.debts.get(3, None)
+
+
+class LooksForNumbers(Looking):
+    def on_start(self, view: Any) -> None:
+        self.asked.pop(3, None)
+
+
+@needs_numba
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        (
+            LooksForRows,
+            r"a value of IntMap.get must be a row such as \(0, 0.0\), got None; `key in map` tells",
+        ),
+        (LooksForNumbers, "a value of IntMap.pop must be a number such as 0, got None; `key in map` tells"),
+    ],
+)
+def test_a_default_that_is_none_cannot_be_compiled(node: Any, reason: str) -> None:
+    class Lookers(gs.NodeScheduler, frozen=True, kw_only=True):
+        policy = node
+
+    with pytest.raises(gs.CompileError, match=f"{node.__name__}.on_start: {reason}"):
+        gs.simulate(FAILING, Lookers(), nodes="compiled")
 
 
 FAILING = gs.Scenario(

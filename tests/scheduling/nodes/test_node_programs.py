@@ -389,6 +389,10 @@ def test_numpy_numbers_and_extreme_values_arrive_unchanged(monkeypatch: pytest.M
             "nbytes of a message must be None, a function or a whole number in 0..2147483647, got -3",
         ),
         (lambda: gs.Message(10, name=str), "message field 'name' must be"),
+        (
+            lambda: gs.Message(lambda b: 8, a=int, b=int),
+            r"must be a function that takes its fields \(a, b\) by name, got \(b\): .*'a'; \*\*rest takes",
+        ),
         (lambda: gs.Message(10, application=float), "message field 'application' must be int"),
         (lambda: gs.Message(10, moves_tasks=True, tasks=int), "requires the fields application and tasks"),
         (
