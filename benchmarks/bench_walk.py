@@ -1,4 +1,4 @@
-"""Jobs that look for a node: kernel, limit and reference of probes that find nobody, and runs of RJSS.
+"""Jobs that look for a node: kernel and limit of probes that find nobody, and runs of RJSS.
 
 ``python benchmarks/bench_walk.py`` prints two tables (add names of runs, or parts of them, to choose some, or
 ``probes`` for the first table alone); ``pytest benchmarks/bench_walk.py`` times the small ones with
@@ -29,21 +29,15 @@ from typing import Any
 
 import numpy as np
 
-import gridcore.network.links
-import gridcore.random_walk.walk
 from gridcore.common.state import NEVER
+from gridcore.network.links import Links
+from gridcore.random_walk.walk import RECORD, JobWalks
 from gridsim.support.clock import NS
 
-sys.path.append(str(Path(__file__).parents[1]))  # the reference implementations are in the source tree
-import tests.reference.links
-import tests.reference.walk
-
 SIZES = (10_000, 100_000, 1_000_000)
-#: In a call of the kernel or the limit, and of the reference implementation.
-PROBES, FEW = 20_000_000, 20_000
+#: In a call of the kernel or the limit.
+PROBES = 20_000_000
 ROUNDS = 15
-KERNEL = gridcore.network.links.Links, gridcore.random_walk.walk.JobWalks
-REFERENCE = tests.reference.links.Links, tests.reference.walk.JobWalks
 
 LIMIT = """
 #include <stdint.h>
@@ -128,21 +122,20 @@ MOST_SECONDS, MOST_MB = 300.0, 2048.0
 # -- probes -------------------------------------------------------------------------------------------------
 
 
-def walks(kind: tuple[Any, Any], nodes: int, probes: int) -> Any:
-    """Jobs that find nobody, with so many probes in all, ready to run: one a second, at idle nodes."""
-    links_kind, walks_kind = kind
-    jobs = probes // (nodes // 10)
+def walks(nodes: int) -> JobWalks:
+    """Return jobs that find nobody, ready to run: one a second, at idle nodes."""
+    jobs = PROBES // (nodes // 10)
     homes = np.random.default_rng(1).permutation(nodes)
-    links = links_kind(
+    links = Links(
         np.arange(nodes),
         nodes,
         latency=100_500_000,
         bandwidth=125_000.0,
-        widths=[gridcore.random_walk.walk.RECORD.itemsize] * 4,
+        widths=[RECORD.itemsize] * 4,
         deferred=[False] * 4,
         fifo=False,
     )
-    return walks_kind(
+    return JobWalks(
         links,
         np.full(nodes, 200.0),
         kinds=[0, 1, 2, 3],
@@ -161,11 +154,11 @@ def seconds_of(action: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def probe_ns(kind: tuple[Any, Any], nodes: int, probes: int) -> float:
-    made = walks(kind, nodes, probes)
-    seconds = seconds_of(lambda: made.advance(NEVER))
-    assert made.jobs()["probes"].sum() == probes
-    return seconds / probes * 1e9
+def probe_ns(nodes: int) -> float:
+    jobs = walks(nodes)
+    seconds = seconds_of(lambda: jobs.advance(NEVER))
+    assert jobs.jobs()["probes"].sum() == PROBES
+    return seconds / PROBES * 1e9
 
 
 def compiled(folder: Path) -> Any:
@@ -192,7 +185,7 @@ def limit_nodes(nodes: int) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 
 def compare_probes() -> None:
-    """Kernel and limits in turn, medians; the reference implementation once."""
+    """Kernel and limits in turn, medians."""
     with tempfile.TemporaryDirectory() as folder:
         limit = compiled(Path(folder))
         if limit is None:
@@ -203,7 +196,7 @@ def compare_probes() -> None:
             rounds: dict[str, list[float]] = {"kernel": [], **{name: [] for name in LIMITS}}
             array = limit_nodes(nodes)
             for _ in range(ROUNDS):
-                rounds["kernel"].append(probe_ns(KERNEL, nodes, PROBES))
+                rounds["kernel"].append(probe_ns(nodes))
                 for name in LIMITS if limit is not None else ():
                     function = getattr(limit, name)
                     took = seconds_of(lambda: function(array.ctypes.data, nodes, PROBES))  # noqa: B023
@@ -214,11 +207,6 @@ def compare_probes() -> None:
                 ratio = statistics.median(ours / theirs for ours, theirs in pairs)
                 line += f"{statistics.median(rounds[name]):12.2f}{ratio:7.2f}"
             print(line, flush=True)
-    nodes = SIZES[0]
-    ratio = statistics.median(
-        probe_ns(REFERENCE, nodes, FEW) / probe_ns(KERNEL, nodes, PROBES) for _ in range(3)
-    )
-    print(f"the reference implementation, {nodes:,} nodes: {ratio:.0f} times as long as the kernel")
 
 
 # -- whole runs ---------------------------------------------------------------------------------------------
@@ -264,22 +252,10 @@ def pytest_generate_tests(metafunc: Any) -> None:
             metafunc.parametrize(name, values)
 
 
-def time_walks(benchmark: Any, kind: tuple[Any, Any], nodes: int, probes: int, rounds: int) -> None:
-    benchmark.group = f"probes, {nodes} nodes"
-    benchmark.extra_info["probes"] = probes
-    benchmark.pedantic(
-        lambda made: made.advance(NEVER),
-        setup=lambda: ((walks(kind, nodes, probes),), {}),
-        rounds=rounds,
-    )
-
-
 def test_probes(benchmark: Any, nodes: int) -> None:
-    time_walks(benchmark, KERNEL, nodes, PROBES, 3)
-
-
-def test_reference(benchmark: Any) -> None:
-    time_walks(benchmark, REFERENCE, SIZES[0], FEW, 1)
+    benchmark.group = f"probes, {nodes} nodes"
+    benchmark.extra_info["probes"] = PROBES
+    benchmark.pedantic(lambda jobs: jobs.advance(NEVER), setup=lambda: ((walks(nodes),), {}), rounds=3)
 
 
 def test_limit(benchmark: Any, nodes: int, limit: str, tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ sent (sections 7.1 and 7.2).  A node runs jobs in the order of their arrival, wi
 start is known when it arrives.  `gridcore.network.links` carries jobs and results, and counts the packets of probes.
 
 The default rule is that of RJSS (Reliable node Job Scheduling Strategy, section 6.1); other parameters give the rules
-of its baselines.  Times are int64 nanoseconds.  The reference implementation is `tests.reference.walk`.
+of its baselines.  Times are int64 nanoseconds.  There is no reference implementation: tests compare the kernel with
+the node program.
 """
 
 from libc.math cimport INFINITY, exp, isnan, llrint

@@ -17,7 +17,7 @@ from gridsim.errors import ScenarioError
 from gridsim.schedulers.dgs.environment import DgsEnvironment
 from gridsim.schedulers.fair_tree.interpreted import TreeNodes
 from gridsim.schedulers.fair_tree.members import TreeMembers
-from gridsim.schedulers.rjss.program import Programs
+from gridsim.schedulers.rjss.environment import RjssEnvironment
 from gridsim.schedulers.steady_state.scheduler import SteadyState
 from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED, TABLES
 from gridsim.schedulers.wqr.interpreted import Interpreted as WorkQueue
@@ -78,8 +78,8 @@ def _check_home_nodes(part: Part) -> None:
 def is_over(part: Part, told: dict[int, list[int]]) -> bool:
     """Return whether all tasks are done; `told`: what processes have said of jobs that are over."""
     policy: Any = part.policy
-    if isinstance(policy, Programs):
-        return bool(len(policy.notes.rows["jobs"]) == len(policy.jobs.work))
+    if isinstance(policy.environment, RjssEnvironment):
+        return bool(len(policy.notes.rows["jobs"]) == part.core.total)
     if isinstance(policy, WorkQueue):
         return bool(policy.left == 0)
     if isinstance(policy, RigidAdapter):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gridsim.reproduce.framework import BELOW, Grid, Report, Row, Run, judge, panels
 from gridsim.reproduce.rjss.common import METRICS, REMARKS, TURNAROUNDS, G, jobs, means, series
 from gridsim.schedulers import Rjss
-from gridsim.schedulers.rjss.policy import ProbeLatency
+from gridsim.schedulers.rjss.scheduler import ProbeLatency
 from gridsim.scheduling.contract import Scheduler
 
 if TYPE_CHECKING:

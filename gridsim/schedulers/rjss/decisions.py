@@ -1,17 +1,17 @@
-"""Records the decisions of RJSS and its rivals, from the log of `gridcore.random_walk.walk`."""
+"""Records the decisions of RJSS and its rivals, from a log of what nodes ask, hear and decide."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.random_walk.state import FITS, MOVES, OTHER_JOBS, OWN_JOBS, SLOW, STAYS
+from gridcore.random_walk.state import FITS, LOOKS, MOVES, OTHER_JOBS, OWN_JOBS, SLOW, STAYS
 from gridsim.results.decisions import Decisions, DecisionTexts
-from gridsim.scheduling.contract import Run
 from gridsim.support.arrays import Floats, Integers
-from gridsim.support.clock import NS, nanoseconds
+from gridsim.support.clock import NS
+from gridsim.support.state import Stateful
 
 _TURNAROUND = "a turnaround of", "s"
 STAY: DecisionTexts = {"stayed": ("kept it, after {among} answers", *_TURNAROUND)}
@@ -40,141 +40,206 @@ VOLUNTEER_WORDS: DecisionTexts = {
 _CAUSES = {SLOW: "slow", OWN_JOBS: "own", OTHER_JOBS: "others"}
 
 
-class Walked(Protocol):
-    """The jobs of a finished run, as far as `note_walks` needs them."""
+class SearchLog(Stateful):
+    """The log of what nodes ask, hear and decide, as `gridcore.random_walk.walk.JobWalks.looks` has it.
 
-    run: Run
-    application: Integers | None
-    pick: str
-    rule: str
-    printed: bool
-    rates: Floats
-    min_speed: float
-    local_threshold: float
-    remote_threshold: float
+    Its true values, such as when a node is really free, are those that no other node can see.
+
+    Parameters
+    ----------
+    limit
+        The most rows; 0 for no log.
+
+    Attributes
+    ----------
+    rows
+        The rows, each with the columns `LOOKS`.
+    pending
+        Job -> its row without an answer.
+    left_out
+        Rows beyond the limit.
+    """
+
+    STATE = ("rows", "pending", "left_out")
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.left_out = limit, 0
+        self.rows: list[list[int]] = []
+        self.pending: dict[int, int] = {}
+
+    def add_question(self, adapter: Any, node: int, job: int, verdict: int) -> None:
+        """Log that `node` has been asked about `job`, with its verdict."""
+        if self.limit:
+            program = adapter.nodes[node]
+            count = {OWN_JOBS: program.released, OTHER_JOBS: program.scheduled}.get(verdict, 0)
+            row = dict(node=node, asked=adapter.core.now, verdict=verdict, free=program.free, count=count)
+            if self._add(job=job, heard=-1, home_free=-1, true_free=-1, **row):
+                self.pending[job] = len(self.rows) - 1
+
+    def add_answer(self, adapter: Any, home: int, job: int) -> None:
+        """Log that the answer about `job` has come to its home."""
+        if (row := self.pending.pop(job, None)) is not None:
+            answer = dict(zip(LOOKS, self.rows[row], strict=True))
+            free, true_free = (adapter.nodes[node].free for node in (home, answer["node"]))
+            answer |= {"heard": adapter.core.now, "home_free": free, "true_free": true_free}
+            self.rows[row] = [answer[name] for name in LOOKS]
+
+    def add_choice(self, adapter: Any, home: int, job: int, node: int, free: int) -> None:
+        """Log that `job` moves to `node`, which is free at `free` as far as is known; -1: it stays."""
+        if self.limit:
+            heard, home_free = adapter.core.now, adapter.nodes[home].free
+            verdict, true_free = (STAYS, -1) if node < 0 else (MOVES, adapter.nodes[node].free)
+            row = dict(heard=heard, home_free=home_free, verdict=verdict, true_free=true_free)
+            self._add(job=job, node=node, asked=-1, free=free, count=0, **row)
+
+    def _add(self, **row: int) -> bool:
+        """Add a row; return whether there was room for it."""
+        if len(self.rows) == self.limit:
+            self.left_out += 1
+            return False
+        self.rows.append([row[name] for name in LOOKS])
+        return True
+
+    def columns(self) -> dict[str, Integers]:
+        """Return the rows as int64 columns."""
+        rows: Any = np.array(self.rows, np.int64).reshape(-1, len(LOOKS)).T
+        return dict(zip(LOOKS, rows, strict=True))
 
 
-class Heard:
+class LoggedSearches:
     """The rows of a log, with the job and the nodes of each row and the turnarounds that it implies.
 
     Parameters
     ----------
-    of
-        Jobs of the finished run.
+    environment
+        The `gridsim.schedulers.rjss.environment.RjssEnvironment` of the finished run.
     looks
         Columns of `gridcore.random_walk.walk.JobWalks.looks`.
     """
 
-    def __init__(self, of: Walked, looks: dict[str, Integers]) -> None:
-        self.of, self.looks = of, looks
-        run, self.job, self.node = of.run, looks["job"], looks["node"]
-        network, applications = run.network.network, run.applications
-        which = np.arange(len(applications)) if of.application is None else of.application
-        self.application = which[self.job]
-        self.task = self.job - applications.offsets[self.application]
-        self.home = applications.submitter[self.application]
-        self.work = applications.sizes()[self.job]
-        data = np.zeros(len(applications)) if applications.data is None else applications.data
-        carried = np.rint(data[self.application] / network.bandwidth * 1e9).astype(np.int64)
+    def __init__(self, environment: Any, looks: dict[str, Integers]) -> None:
+        self.looks, self.job, self.node = looks, looks["job"], looks["node"]
+        tasks, jobs = environment.tasks, environment.tasks.applications
+        self.speeds: Floats = environment.run.speeds
+        self.is_printed = environment.parameters.turnaround == "printed"
+        self.application = tasks.numbers[self.job]
+        self.task = self.job - tasks.offsets[self.application]
+        self.home: Integers = jobs.submitter[self.job]
+        self.work: Floats = jobs.size[self.job]
+        data = np.zeros(len(self.job)) if jobs.data is None else jobs.data[self.job]
+        carried = np.rint(data / environment.bandwidth * 1e9).astype(np.int64)
         #: ns that each job takes to travel to another machine.
-        self.way = nanoseconds(network.latency) + carried
+        self.way: Integers = environment.latency + carried
 
-    def at_home(self) -> Integers:
+    def turnaround_at_home(self) -> Integers:
         """Return the ns until the job would be done at home, as `gridcore.random_walk.walk` computes it."""
         waits: Integers = np.maximum(0, self.looks["home_free"] - self.looks["heard"])
-        return waits if self.of.printed else waits + self._lasts(self.home)
+        return waits if self.is_printed else waits + self._lasts(self.home)
 
-    def there(self, free: Integers) -> Integers:
+    def turnaround_away(self, free: Integers) -> Integers:
         """Return the ns until the result would be back from the node asked, if that is free at `free` ns."""
         waits: Integers = np.maximum(0, free - (self.looks["heard"] + self.way))
-        return waits + self.way if self.of.printed else waits + self._lasts(self.node) + 2 * self.way
+        return waits + self.way if self.is_printed else waits + self._lasts(self.node) + 2 * self.way
 
     def _lasts(self, nodes: Integers) -> Integers:
-        return np.rint(self.work / self.of.run.speeds[nodes] * 1e9).astype(np.int64)
+        return np.rint(self.work / self.speeds[nodes] * 1e9).astype(np.int64)
 
 
-def note_walks(decisions: Decisions, of: Walked, looks: dict[str, Integers], unlogged: int) -> None:
-    """Record the decisions in the log `looks` of a finished run, and count the `unlogged` ones.
+def note_walks(decisions: Decisions, environment: Any, looks: dict[str, Integers], left_out: int) -> None:
+    """Record the decisions in the log `looks` of a finished run, and count the `left_out` ones.
 
     Parameters
     ----------
     looks
         Columns as those of `gridcore.random_walk.walk.JobWalks.looks`.
     """
-    heard = Heard(of, looks)
-    looks, speeds = heard.looks, of.run.speeds
-    verdict, home, saw = looks["verdict"], heard.at_home() / NS, heard.there(looks["free"]) / NS
+    searches, parameters = LoggedSearches(environment, looks), environment.parameters
+    speeds = searches.speeds
+    verdict, home, saw = (
+        looks["verdict"],
+        searches.turnaround_at_home() / NS,
+        searches.turnaround_away(looks["free"]) / NS,
+    )
     ends = verdict >= MOVES
-    age = (looks["heard"] - _asked(looks, len(speeds))) / NS
+    age = (looks["heard"] - _question_times(looks, len(speeds))) / NS
     stays = verdict == STAYS
-    best = np.full(int(heard.job.max(initial=-1)) + 1, np.inf)
+    best = np.full(int(searches.job.max(initial=-1)) + 1, np.inf)
     fits = verdict == FITS
-    np.minimum.at(best, heard.job[fits], saw[fits])
-    limit = np.where(stays, best[heard.job], home)
+    np.minimum.at(best, searches.job[fits], saw[fits])
+    limit = np.where(stays, best[searches.job], home)
     limit[np.isinf(limit)] = np.nan
-    answers = np.bincount(heard.job[~ends], minlength=len(best))[heard.job]
-    fastest = of.pick == "fastest"
+    answers = np.bincount(searches.job[~ends], minlength=len(best))[searches.job]
+    fastest = parameters.pick == "fastest"
     action = np.where(saw < home, "earlier", "later").astype("U8")
     action[verdict == MOVES], action[stays] = "fastest" if fastest else "moved", "stayed"
-    said: dict[str, NDArray[Any]] = {
+    columns: dict[str, NDArray[Any]] = {
         "action": action,
         "time": looks["heard"],
-        "application": heard.application,
-        "task": heard.task,
-        "decider": heard.home,
-        "machine": np.where(stays, heard.home, heard.node),
-        "tasks": np.ones_like(heard.job),
+        "application": searches.application,
+        "task": searches.task,
+        "decider": searches.home,
+        "machine": np.where(stays, searches.home, searches.node),
+        "tasks": np.ones_like(searches.job),
         "among": np.where(ends, answers, -1),
         "saw": np.where(stays, home, saw),
         "limit": limit,
-        "true": np.where(stays, home, heard.there(looks["true_free"]) / NS),
+        "true": np.where(stays, home, searches.turnaround_away(looks["true_free"]) / NS),
         "age": np.where(stays, 0.0, age),
     }
     if fastest:
-        _of_speed(said, action == "fastest", speeds[heard.node], speeds[heard.home])
+        _set_speeds(columns, action == "fastest", speeds[searches.node], speeds[searches.home])
     # a node that was passed over gets a second row, right after the first, which says why
-    again = np.repeat(np.arange(len(action)), 1 + np.isin(verdict, list(_CAUSES)))
-    said = {name: column[again] for name, column in said.items()}
-    second = np.append(False, again[1:] == again[:-1])
+    repeats = np.repeat(np.arange(len(action)), 1 + np.isin(verdict, list(_CAUSES)))
+    columns = {name: column[repeats] for name, column in columns.items()}
+    second = np.append(False, repeats[1:] == repeats[:-1])
     for cause, name in _CAUSES.items():
-        rows = second & (verdict[again] == cause)
-        said["action"][rows] = name
+        rows = second & (verdict[repeats] == cause)
+        columns["action"][rows] = name
         if cause == SLOW:
-            _of_speed(said, rows, speeds[heard.node][again], np.full(len(rows), of.min_speed))
+            _set_speeds(
+                columns, rows, speeds[searches.node][repeats], np.full(len(rows), parameters.least_speed)
+            )
         else:
-            expected, most = _expected(of, heard, cause)
-            said["saw"][rows], said["limit"][rows], said["true"][rows] = expected[again][rows], most, np.nan
-    decisions.record(**said)
-    decisions.dropped += unlogged
+            expected, most = _expected_jobs(environment, searches, cause)
+            columns["saw"][rows], columns["limit"][rows], columns["true"][rows] = (
+                expected[repeats][rows],
+                most,
+                np.nan,
+            )
+    decisions.record(**columns)
+    decisions.dropped += left_out
 
 
-def _asked(looks: dict[str, Integers], nodes: int) -> Integers:
+def _question_times(looks: dict[str, Integers], nodes: int) -> Integers:
     """Return when each node was asked, ns; for a job that moves, when the node that it moves to was."""
-    asked = looks["asked"].copy()
+    times = looks["asked"].copy()
     moves = looks["verdict"] == MOVES
     key = looks["job"] * nodes + looks["node"]
-    first = np.flatnonzero(asked >= 0)
+    first = np.flatnonzero(times >= 0)
     first = first[np.argsort(key[first], kind="stable")]
-    asked[moves] = asked[first[np.searchsorted(key[first], key[moves])]]
-    return asked
+    times[moves] = times[first[np.searchsorted(key[first], key[moves])]]
+    return times
 
 
-def _of_speed(said: dict[str, NDArray[Any]], rows: NDArray[np.bool_], speed: Floats, limit: Floats) -> None:
+def _set_speeds(
+    columns: dict[str, NDArray[Any]], rows: NDArray[np.bool_], speed: Floats, limit: Floats
+) -> None:
     """Set the values compared in these rows to speeds; true values are the same, as speeds do not change."""
     for name, column in (("saw", speed), ("limit", limit), ("true", speed)):
-        said[name][rows] = column[rows]
+        columns[name][rows] = column[rows]
 
 
-def _expected(of: Walked, heard: Heard, cause: int) -> tuple[Floats, float]:
+def _expected_jobs(environment: Any, searches: LoggedSearches, cause: int) -> tuple[Floats, float]:
     """Return what ruled nodes out, as in `gridcore.random_walk.walk`, and the threshold it must be below."""
-    seconds, elapsed, count = heard.way / 1e9, heard.looks["asked"] / 1e9, heard.looks["count"]
+    parameters = environment.parameters
+    seconds, elapsed, count = searches.way / 1e9, searches.looks["asked"] / 1e9, searches.looks["count"]
     # at time 0 a rate is infinite, and its product with a time of 0 is nan
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where(count > 0, count / elapsed, 0.0)
         if cause == OTHER_JOBS:
-            return rate * seconds, of.remote_threshold
-        known = of.rates[heard.node]
+            return rate * seconds, parameters.remote_threshold
+        known = environment.rates[searches.node]
         expected = np.where(np.isnan(known), rate, known) * seconds
         none = np.exp(-expected)
         one = np.where(np.isinf(expected), 0.0, expected * none)
-    return (1.0 - none if of.rule == "at-least-one" else one), of.local_threshold
+    return (1.0 - none if parameters.rule == "at-least-one" else one), parameters.local_threshold

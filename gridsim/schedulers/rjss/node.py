@@ -23,12 +23,9 @@ from gridsim.model.applications import Application
 from gridsim.scheduling.nodes.program import Message, NodeProgram, View
 from gridsim.support.clock import NS
 
-#: Columns of what nodes tell of jobs that are back, and of what they ask, for the result; times are ns.
+#: Rows for the result, of each job that is back at its home; times are ns.
 TABLES: dict[str, dict[str, type]] = {
-    "jobs": {"application": int, "probes": int, "predicted": int, "returned": int},
-    "asked": {"application": int, "verdict": int, "free": int, "count": int},
-    "heard": {"application": int, "home_free": int},
-    "decided": {"application": int, "node": int, "free": int, "home_free": int},
+    "jobs": {"application": int, "probes": int, "predicted": int, "returned": int}
 }
 
 
@@ -65,19 +62,10 @@ def messages(packet: int, probe_time: int) -> dict[str, Message]:
 
 
 class RjssNode(NodeProgram):
-    """One node.
+    """One node; `View.environment` is a `gridsim.schedulers.rjss.environment.RjssView`."""
 
-    Parameters
-    ----------
-    parameters
-        What all nodes know, see `gridsim.schedulers.rjss.program.WalkNodes`.
-    rate
-        Jobs/s released here on average (lambda_l); nan: as many as have been released so far.
-    """
-
-    def __init__(self, parameters: Any, rate: float = math.nan) -> None:
+    def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.rate = rate
         self.free = 0  # when all jobs in the queue of this node will have run
         self.released = self.scheduled = 0  # jobs released here, and jobs of other nodes scheduled here
         # of jobs for which this node looks for a node: where its walk is, steps left and made, numbers drawn,
@@ -101,7 +89,8 @@ class RjssNode(NodeProgram):
 
     def dispatch(self, view: View, job: int, ran: bool) -> None:
         """Look for a node for `job`, or send its result, once the dispatcher is free."""
-        if self.parameters.queued and self.searches:
+        is_queue = self.parameters.dispatcher == "queue" and view.environment.probe_time > 0
+        if is_queue and self.searches:
             self.line.append((job, ran))
         elif not ran:
             self.search(view, job)
@@ -112,7 +101,9 @@ class RjssNode(NodeProgram):
 
     def search(self, view: View, job: int, drawn: int = 0) -> None:
         """Begin to look for a node for `job`, for which `drawn` numbers have been drawn before."""
-        steps = self.parameters.probes if view.machines > 1 else 0
+        others, steps = view.machines - 1, math.ceil(self.parameters.k * view.machines)
+        if self.parameters.overlay is None or not others:
+            steps = min(steps, others)  # each is asked at most once
         self.searches[job] = SimpleNamespace(
             at=view.node, left=steps, made=0, drawn=drawn, asked={view.node}, best=None
         )
@@ -126,7 +117,7 @@ class RjssNode(NodeProgram):
             return
         search.left -= 1
         search.made += 1
-        if self.parameters.overlay:
+        if self.parameters.overlay is not None:
             step = search.made - 1
             view.send(search.at, "walk", application=job, home=view.node, step=step)
             return
@@ -146,7 +137,7 @@ class RjssNode(NodeProgram):
     def draw(self, view: View, job: int) -> int:
         """Draw any other node."""
         search = self.searches[job]
-        node = drawn(self.parameters.seed, job, search.drawn, view.machines - 1)
+        node: int = view.environment.draw(job, search.drawn, view.machines - 1)
         search.drawn += 1
         return node + (node >= view.node)
 
@@ -159,8 +150,7 @@ class RjssNode(NodeProgram):
         else:
             better = best is not None and self.remote(view, job, best, now) < self.local(view, job)
         node, free = best[:2] if better else (-1, -1)
-        if self.parameters.log:
-            view.note("decided", application=job, node=node, free=free, home_free=self.free)
+        view.environment.log_choice(job, node, free)
         if better:
             self.placed[job] = search.made, max(0, free - (now + self.way(view, job)))
             view.send(node, "scheduled", application=job)
@@ -184,22 +174,20 @@ class RjssNode(NodeProgram):
 
     def on_walk(self, view: View, message: Any) -> None:
         """Let a walk go on to a neighbour."""
-        job, neighbours = message.application, view.neighbours
-        to = neighbours[drawn(self.parameters.seed, job, message.step, len(neighbours))]
+        job, neighbours = message.application, view.environment.neighbours
+        to = neighbours[view.environment.draw(job, message.step, len(neighbours))]
         view.send(to, "probe", application=job, home=message.home)
 
     def on_probe(self, view: View, message: Any) -> None:
         """Answer when this node will be free, unless a walk comes here again."""
         job, home = message.application, message.home
-        if self.parameters.overlay:
+        if self.parameters.overlay is not None:
             if home == view.node or job in self.seen:
                 view.send(home, "passed", application=job)
                 return
             self.seen.add(job)
         verdict = self.judge(view, self.way(view, job))
-        if self.parameters.log:
-            count = {OWN_JOBS: self.released, OTHER_JOBS: self.scheduled}.get(verdict, 0)
-            view.note("asked", application=job, verdict=verdict, free=self.free, count=count)
+        view.environment.log_question(job, verdict)
         fits = int(verdict == FITS)
         view.send(home, "load", application=job, free=self.free, speed=view.speed, fits=fits)
 
@@ -207,8 +195,7 @@ class RjssNode(NodeProgram):
         """Compare the node that answers with the best one so far."""
         job, search = message.application, self.searches[message.application]
         search.at, seen = message.sender, (message.sender, message.free, message.speed)
-        if self.parameters.log:
-            view.note("heard", application=job, home_free=self.free)
+        view.environment.log_answer(job)
         if message.fits and self.is_better(view, job, seen, search.best):
             search.best = seen
         self.go_on(view, job)
@@ -226,14 +213,14 @@ class RjssNode(NodeProgram):
 
     def judge(self, view: View, way: int) -> int:
         """Return whether few enough jobs are expected here while one is on its way for `way`, or why not."""
-        seconds, elapsed, rule = way / NS, view.now, self.parameters.rule
-        if view.speed < self.parameters.min_speed:
+        seconds, elapsed, rule, rate = way / NS, view.now, self.parameters.rule, view.environment.rate
+        if view.speed < self.parameters.least_speed:
             return SLOW
         if rule == "none":
             return FITS
         expected = 0.0  # lambda_l L
-        if seconds > 0 and not math.isnan(self.rate):
-            expected = self.rate * seconds
+        if seconds > 0 and not math.isnan(rate):
+            expected = rate * seconds
         elif seconds > 0 and self.released:
             expected = math.inf if elapsed == 0 else self.released / elapsed * seconds
         if rule == "at-least-one":
@@ -256,25 +243,26 @@ class RjssNode(NodeProgram):
             return True
         if pick == "fastest":
             return bool(seen[2] > best[2])
-        leaves = now + self.searches[job].left * self.parameters.probe_time  # when all have answered
+        leaves = now + self.searches[job].left * view.environment.probe_time  # when all have answered
         return self.remote(view, job, seen, leaves) < self.remote(view, job, best, leaves)
 
     def remote(self, view: View, job: int, node: tuple[int, int, float], leaves: int) -> int:
         """Return T_remote of `job` on a node (number, when free, speed) for which it leaves at `leaves`."""
         way = self.way(view, job)
         waits = max(0, node[1] - (leaves + way))
-        return waits + way if self.parameters.printed else waits + self.lasts(view, job, node[2]) + 2 * way
+        if self.parameters.turnaround == "printed":
+            return waits + way
+        return waits + self.lasts(view, job, node[2]) + 2 * way
 
     def local(self, view: View, job: int) -> int:
         """Return T_local of `job`, on this node."""
         waits = max(0, self.free - view.now_ns)
-        return waits if self.parameters.printed else waits + self.lasts(view, job, view.speed)
+        return waits + (0 if self.parameters.turnaround == "printed" else self.lasts(view, job, view.speed))
 
     def way(self, view: View, job: int) -> int:
         """Return L, how long `job` is on its way to another node."""
-        return int(
-            self.parameters.latency + round(view.application(job).data / self.parameters.bandwidth * NS)
-        )
+        way: int = view.environment.travel_time(view.application(job).data)
+        return way
 
     def lasts(self, view: View, job: int, speed: float) -> int:
         """Return how long `job` runs at `speed`."""
@@ -291,19 +279,3 @@ class RjssNode(NodeProgram):
         self.homes[job] = home
         self.free = max(view.now_ns, self.free) + self.lasts(view, job, view.speed)
         view.enqueue(job, 1)
-
-
-_GOLDEN, _MOST = 0x9E3779B97F4A7C15, 2**64 - 1
-
-
-def _mixed(x: int) -> int:
-    """Return the output of SplitMix64 (Steele, Lea and Flood 2014) for state `x`."""
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MOST
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MOST
-    return x ^ (x >> 31)
-
-
-def drawn(seed: int, job: int, number: int, below: int) -> int:
-    """Return the draw `number`, from 0, of a job: a number below `below` (see `random_walk.searches`)."""
-    state = _mixed((seed + (job + 1) * _GOLDEN) & _MOST) + (number + 1) * _GOLDEN
-    return (_mixed(state & _MOST) >> 32) * below >> 32

@@ -1,61 +1,91 @@
 """RJSS and its rivals: a job that is released at a node may go to another one, found by random probes.
 
 After the paper on the "reliable node job scheduling strategy" (RJSS) for volunteer desktop grids, whose
-section 6.1 has the algorithm, and the two schedulers that RJSS is compared with there.  Their common policy
-is in `gridsim.schedulers.rjss.policy`.
+section 6.1 has the algorithm, and the two schedulers that RJSS is compared with there.  What a node does is
+in `gridsim.schedulers.rjss.node`, and in `gridsim.schedulers.rjss.volunteer` where owners come and go.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
 from gridcore.random_walk.state import MOST_BYTES
-from gridsim.errors import ScenarioError
+from gridsim.errors import CompileError, ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.results.decisions import DecisionTexts
+from gridsim.schedulers.rjss.compiled import CompiledWalks
 from gridsim.schedulers.rjss.decisions import STAY, VOLUNTEER_WORDS, WORDS
-from gridsim.schedulers.rjss.policy import Jobs, ProbeLatency, Walking
-from gridsim.scheduling.contract import Foreseen, NodeForm, Policy, Run, Scheduler
+from gridsim.schedulers.rjss.environment import RjssEnvironment, probe_time
+from gridsim.schedulers.rjss.node import TABLES, RjssNode, messages
+from gridsim.schedulers.rjss.volunteer import TABLES as VOLUNTEER_TABLES
+from gridsim.schedulers.rjss.volunteer import VolunteerNode, volunteer_messages
+from gridsim.schedulers.rjss.volunteers import VolunteerEnvironment, true_stay
+from gridsim.scheduling.contract import Foreseen, NodeForm, Policy, Run
+from gridsim.scheduling.nodes.adapter import Adapter, ProgramScheduler
+from gridsim.scheduling.nodes.ground_truth import TruthOf
+from gridsim.scheduling.nodes.program import Message, NodeProgram
 from gridsim.support.arguments import normalise, real
 from gridsim.support.arrays import Floats
-from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 
+#: s to ask a node and hear from it; "network": as long as the network takes for that.
+ProbeLatency = float | Literal["network"]
 _Threshold = Annotated[float, Limits(low=0, finite=False)]
 
 
-class _Walker(Scheduler, frozen=True, kw_only=True):
+class _Walker(ProgramScheduler, frozen=True, kw_only=True):
     """Base class of RJSS and its rivals."""
 
-    decentralized: ClassVar[bool] = True
     unequal: ClassVar[bool] = True
     failures: ClassVar[bool] = False
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
+    policy: ClassVar[type[NodeProgram]] = RjssNode
+    messages: ClassVar[Mapping[str, Message]] = {**messages(0, 0), **volunteer_messages(0, 0)}
+    environment_timers = ("owner-back", "owner-gone")
+    single_tasks = True
+    local_order = "fifo"
+    at_once = True
+    to_the_end = True
+    tables: ClassVar[Mapping[str, Mapping[str, type]]] = {**TABLES, **VOLUNTEER_TABLES}
     decision_words: ClassVar[DecisionTexts] = {**WORDS, **VOLUNTEER_WORDS}
+    truths: ClassVar[Mapping[str, TruthOf]] = {"sent": true_stay, "kept": true_stay}
+
+    # what nodes do that ask no others, and that compare nodes without the conditions of RJSS
+    k = 0.0
+    dispatcher = "queue"
+    load_packet = 0
+    rule = "none"
+    turnaround = "complete"
+    local_threshold = 0.5
+    remote_threshold = 1.0
 
     @property
-    def order(self) -> Literal["fcfs"]:
-        """See `gridsim.scheduling.contract.Scheduler`."""
-        return "fcfs"
+    def least_speed(self) -> float:
+        """The speed below which nodes are passed over, Mflop/s."""
+        return 0.0
 
-    def _policy(self, jobs: Jobs) -> Policy:
-        """Make the policy that runs the nodes in the way that the run asks for."""
-        if jobs.run.faults:
-            from gridsim.schedulers.rjss.volunteers import Volunteers
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        scheduler = self.explicit(run.speeds, run.applications)
+        if run.nodes in (None, "compiled") and not run.faults:
+            return CompiledWalks(scheduler, run)
+        return Adapter(scheduler, run)
 
-            return Volunteers(jobs, self._among_volunteers())
-        if jobs.run.nodes == "interpreted":
-            from gridsim.schedulers.rjss.program import Programs
+    def program_of(self, run: Run, node: int) -> NodeProgram:
+        """Make the program of a node; owners come and go where there are faults."""
+        return (VolunteerNode if run.faults else RjssNode)(self)
 
-            return Programs(jobs)
-        return Walking(jobs)
+    def messages_of(self, run: Run) -> Mapping[str, Message]:
+        """Return the kinds of messages, with their sizes and delays."""
+        return (volunteer_messages if run.faults else messages)(self.load_packet, probe_time(self, run))
 
-    def _among_volunteers(self) -> dict[str, Any]:
-        """Return the parameters that matter where owners come and go: none, unless nodes ask other nodes."""
-        return {}
+    def make_environment(self, run: Run) -> RjssEnvironment:
+        """Make what the model does from outside the nodes."""
+        return (VolunteerEnvironment if run.faults else RjssEnvironment)(self, run)
 
 
 class NoMigration(_Walker, frozen=True, kw_only=True):
@@ -66,9 +96,9 @@ class NoMigration(_Walker, frozen=True, kw_only=True):
     name: ClassVar[str] = "no-migration"
     decision_words: ClassVar[DecisionTexts] = STAY
 
-    def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return self._policy(Jobs(run, self.name, probes=0))
+    probe_latency = 0.0
+    overlay = None
+    pick = "first"
 
 
 class _Prober(_Walker, frozen=True, kw_only=True):
@@ -105,6 +135,23 @@ class _Prober(_Walker, frozen=True, kw_only=True):
             seconds = real(f"{self.name}.probe_latency", self.probe_latency, low=0, unit="s")
             normalise(self, probe_latency=seconds)
 
+    def start(self, run: Run) -> Policy:
+        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        if run.faults:
+            self._check_volunteers(run)
+        return super().start(run)
+
+    def _check_volunteers(self, run: Run) -> None:
+        """Raise an error if these parameters do not support owners that come and go."""
+        if self.turnaround == "printed":
+            raise ScenarioError("rjss.turnaround must be 'complete' where owners come and go, got 'printed'")
+        if self.overlay is not None:
+            raise ScenarioError("overlay must be None where owners come and go, got a degree")
+        if self.k == 0:
+            raise ScenarioError("k must be above 0 where owners come and go, so that jobs can leave")
+        if run.nodes == "compiled":
+            raise CompileError("nodes whose owners come and go run interpreted only")
+
     @property
     def informed_by_messages(self) -> bool:
         """Return whether probes take as long as messages, and nodes foresee nothing; see `Scheduler`."""
@@ -114,19 +161,6 @@ class _Prober(_Walker, frozen=True, kw_only=True):
     def foresees(self) -> tuple[Foreseen, ...]:
         """See `gridsim.scheduling.contract.Scheduler`: returns of owners, by exact predictions."""
         return ("failures",) if self.predictor == "exact" else ()
-
-    def _among_volunteers(self) -> dict[str, Any]:
-        """See `_Walker`."""
-        return {
-            "on_return": self.on_return,
-            "predictor": self.predictor,
-            "prefer": self.prefer,
-            "state": self.state,
-            "retry": nanoseconds(self.retry),
-        }
-
-    def _probes(self, run: Run) -> int:
-        return math.ceil(self.k * len(run.speeds))
 
 
 class Rjss(_Prober, frozen=True, kw_only=True):
@@ -202,26 +236,6 @@ class Rjss(_Prober, frozen=True, kw_only=True):
     pick: Literal["first", "best"] = "first"
     turnaround: Literal["complete", "printed"] = "complete"
 
-    def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        if run.faults and self.turnaround == "printed":
-            raise ScenarioError("rjss.turnaround must be 'complete' where owners come and go, got 'printed'")
-        jobs = Jobs(
-            run,
-            self.name,
-            probes=self._probes(run),
-            pick=self.pick,
-            rule=self.rule,
-            local_threshold=self.local_threshold,
-            remote_threshold=self.remote_threshold,
-            printed=self.turnaround == "printed",
-            probe_latency=self.probe_latency,
-            queued=self.dispatcher == "queue",
-            packet=self.load_packet,
-            degree=self.overlay,
-        )
-        return self._policy(jobs)
-
 
 class ResourceExclusion(_Prober, frozen=True, kw_only=True):
     """Resource exclusion (RE, after Kondo et al.): the best of the nodes asked that are not slow is chosen.
@@ -247,27 +261,19 @@ class ResourceExclusion(_Prober, frozen=True, kw_only=True):
     reading: Literal["completion", "fastest"] = "completion"
     min_speed: Annotated[float, Limits(low=0, unit="Mflop/s")] | None = None
 
+    @property
+    def pick(self) -> str:
+        """Which of the nodes asked is chosen."""
+        return "best" if self.reading == "completion" else "fastest"
+
+    @property
+    def least_speed(self) -> float:
+        """The speed below which nodes are passed over, Mflop/s."""
+        return 0.0 if self.reading == "fastest" or self.min_speed is None else self.min_speed
+
     def explicit(self, speeds: Floats, applications: Applications) -> ResourceExclusion:
         """Return this scheduler with `min_speed` filled in; see `gridsim.scheduling.contract.Scheduler`."""
         if self.min_speed is not None:
             return self
         mean = math.fsum(speeds.tolist()) / len(speeds)
         return msgspec.structs.replace(self, min_speed=mean)
-
-    def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        least = self.explicit(run.speeds, run.applications).min_speed
-        completion = self.reading == "completion"
-        jobs = Jobs(
-            run,
-            self.name,
-            probes=self._probes(run),
-            pick="best" if completion else "fastest",
-            rule="none",
-            min_speed=least if completion and least is not None else 0.0,
-            probe_latency=self.probe_latency,
-            queued=self.dispatcher == "queue",
-            packet=self.load_packet,
-            degree=self.overlay,
-        )
-        return self._policy(jobs)

@@ -23,11 +23,10 @@ from typing import Any
 from gridcore.common.state import LATEST
 from gridcore.random_walk.state import FITS
 from gridsim.model.applications import Application
-from gridsim.schedulers.rjss.node import RjssNode
-from gridsim.schedulers.rjss.node import messages as messages_of_all
+from gridsim.schedulers.rjss.node import RjssNode, messages
 from gridsim.scheduling.availability_prediction import add_up_time, predicted_end
 from gridsim.scheduling.nodes.program import Message, View
-from gridsim.support.clock import NEVER, NS
+from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.state import kept_in_checkpoints
 
 #: Rows for the result: of each time that a job ran on a node (`completed` is 0 if the owner came back), and
@@ -38,19 +37,19 @@ TABLES: dict[str, dict[str, type]] = {
         "begin": float,  # Mflop that were done before
         **dict.fromkeys(("arrived", "probes", "predicted"), int),
     },
-    "jobs": {"application": int, "returned": int},
+    "results": {"application": int, "returned": int},
 }
 #: A node that was asked: its number, when it is free, its speed, and until when its owner is likely away.
 Offer = tuple[int, int, float, int]
 
 
-def messages(packet: int, probe_time: int) -> dict[str, Message]:
+def volunteer_messages(packet: int, probe_time: int) -> dict[str, Message]:
     """Return the kinds of messages; arguments are those of `gridsim.schedulers.rjss.node.messages`."""
 
     def data(*, data: int, **_: int) -> int:
         return data
 
-    kinds = messages_of_all(packet, probe_time)
+    kinds = messages(packet, probe_time)
     there, back = (Fraction(kinds[name].delay or 0, NS) for name in ("probe", "load"))
     job: dict[str, Any] = dict(application=int, home=int, done=float, probes=int, drawn=int, data=int)
     return {
@@ -94,21 +93,11 @@ class Job:
 
 
 class VolunteerNode(RjssNode):
-    """One node.
+    """One node; `View.environment` is a `gridsim.schedulers.rjss.volunteers.VolunteerView`."""
 
-    Parameters
-    ----------
-    parameters
-        What all nodes know, see `gridsim.schedulers.rjss.volunteers.VolunteerNodes`.
-    rate
-        See `RjssNode`.
-    owner
-        Whether the owner is there when the run begins.
-    """
-
-    def __init__(self, parameters: Any, rate: float, owner: bool) -> None:
-        super().__init__(parameters, rate)
-        self.owner = owner
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.owner = False  # whether the owner is there
         self.gone = 0  # when the owner left
         self.stays: list[int] = []  # how long the owner was away, the last times
         self.returns = 0
@@ -121,18 +110,11 @@ class VolunteerNode(RjssNode):
 
     # -- the owner ----------------------------------------------------------------------------------------
 
-    def on_timer(self, view: View, name: str, value: float = 0.0) -> None:
-        """The owner is back or gone, a job has run, or it is time to look for a node again."""
-        if name == "owner-back":
-            self.owner_back(view)
-        elif name == "owner-gone":
-            self.owner_gone(view)
-        elif name == "ran":
-            self.ran(view)
-        elif self.parked.get(int(value)) == view.now_ns:
-            self.look_again(view, int(value))
+    def on_start(self, view: View) -> None:
+        """See whether the owner is there when the run begins."""
+        self.owner = view.environment.has_owner
 
-    def owner_back(self, view: View) -> None:
+    def on_owner_back(self, view: View) -> None:
         """Let all jobs leave; the one that runs keeps what it has done unless it must begin anew."""
         if self.owner:
             return
@@ -150,7 +132,7 @@ class VolunteerNode(RjssNode):
         for job in leaving:
             self.evict(view, job)
 
-    def owner_gone(self, view: View) -> None:
+    def on_owner_gone(self, view: View) -> None:
         """Run jobs again, beginning with those that have no place."""
         self.owner, self.gone, self.free = False, view.now_ns, view.now_ns
         for job in list(self.parked):
@@ -174,7 +156,7 @@ class VolunteerNode(RjssNode):
             self.dispatch(view, number, False)
             return
         home = self.parameters.on_return == "home"
-        data = self.carried(view, number) if home else self.parameters.packet
+        data = self.carried(view, number) if home else self.parameters.load_packet
         self.send_job(view, job.home, "evicted", number, data)
 
     def on_evicted(self, view: View, message: Any) -> None:
@@ -187,7 +169,7 @@ class VolunteerNode(RjssNode):
         if self.parameters.predictor == "none":
             return NEVER
         if self.parameters.predictor == "exact":
-            return int(self.parameters.returns(view.node))
+            return int(view.environment.owner_returns)
         return predicted_end(self.parameters.predictor, view.now_ns, self.gone, self.stays)
 
     # -- the dispatcher -----------------------------------------------------------------------------------
@@ -239,9 +221,14 @@ class VolunteerNode(RjssNode):
         """Let a job wait that has no place; the next search excludes nobody."""
         view.decide("parked", job, machine=view.node, among=asked)
         self.jobs[job].anyone = True
-        self.parked[job] = again = view.now_ns + self.parameters.retry
+        self.parked[job] = again = view.now_ns + nanoseconds(self.parameters.retry)
         if again <= LATEST:
-            view.at(again, "retry", float(job))
+            view.at(again, "retry", job=job)
+
+    def on_retry(self, view: View, job: int) -> None:
+        """Look for a node for a job, unless that has happened since."""
+        if self.parked.get(job) == view.now_ns:
+            self.look_again(view, job)
 
     def look_again(self, view: View, job: int) -> None:
         """Look for a node for a job that has no place."""
@@ -250,7 +237,8 @@ class VolunteerNode(RjssNode):
 
     def back(self, view: View, job: int) -> None:
         """See `RjssNode`."""
-        view.note("jobs", application=job, returned=view.now_ns)
+        view.note("results", application=job, returned=view.now_ns)
+        view.environment.end_if_over()
 
     # -- questions and answers ----------------------------------------------------------------------------
 
@@ -267,7 +255,7 @@ class VolunteerNode(RjssNode):
         if message.fits:
             offer = message.sender, message.free, message.speed, message.until
             first = self.parameters.pick == "first"
-            leaves = view.now_ns + (0 if first else search.left * self.parameters.probe_time)
+            leaves = view.now_ns + (0 if first else search.left * view.environment.probe_time)
             rank = self.rank(view, job, offer, leaves)
             if (not first or rank < self.rank_here(view, job)) and (
                 search.best is None or rank < self.rank(view, job, search.best, leaves)
@@ -282,7 +270,7 @@ class VolunteerNode(RjssNode):
         node, free, speed, until = offer
         ends = max(free, leaves + self.way(view, job)) + self.lasts(view, job, speed)
         back = 0 if node == self.jobs[job].home else super().way(view, job)
-        return self._rank(ends, until, leaves, ends - leaves + back, speed)
+        return self._rank(view, ends, until, leaves, ends - leaves + back, speed)
 
     def rank_here(self, view: View, job: int) -> tuple[int, int, float]:
         """Return the same for this node, which comes last while its owner is there."""
@@ -290,9 +278,11 @@ class VolunteerNode(RjssNode):
             return 2, 0, 0.0
         now = view.now_ns
         ends = max(self.free, now) + self.lasts(view, job, view.speed)
-        return self._rank(ends, self.until(view), now, ends - now, view.speed)
+        return self._rank(view, ends, self.until(view), now, ends - now, view.speed)
 
-    def _rank(self, ends: int, until: int, leaves: int, back: int, speed: float) -> tuple[int, int, float]:
+    def _rank(
+        self, view: View, ends: int, until: int, leaves: int, back: int, speed: float
+    ) -> tuple[int, int, float]:
         """Compare a node on which a job ends at `ends` if the owner does not return before, at `until`.
 
         Parameters
@@ -307,16 +297,13 @@ class VolunteerNode(RjssNode):
         if late and self.parameters.on_return == "restart":
             interruption = max(0, until - leaves)  # what it does until then is in vain
         elif late:
-            interruption = self.parameters.latency + self.travels(self.parameters.state)
+            interruption = view.environment.travel_time(self.parameters.state)
         return 0, 0, -speed if fastest else back + interruption
-
-    def travels(self, data: int) -> int:
-        """Return how long `data` bytes take without the latency."""
-        return int(round(data / self.parameters.bandwidth * NS))
 
     def way(self, view: View, job: int) -> int:
         """Return how long `job` is on its way to another node, with its state once it has begun."""
-        return int(self.parameters.latency) + self.travels(self.carried(view, job))
+        way: int = view.environment.travel_time(self.carried(view, job))
+        return way
 
     def lasts(self, view: View, job: int, speed: float) -> int:
         """Return how long the rest of `job` runs at `speed`."""
@@ -367,7 +354,7 @@ class VolunteerNode(RjssNode):
         self.ends = self.began + self.lasts(view, self.running, view.speed)
         view.at(min(self.ends, LATEST), "ran")
 
-    def ran(self, view: View) -> None:
+    def on_ran(self, view: View) -> None:
         """Let the dispatcher send the result of the job that has run, and run the next one."""
         if view.now_ns < self.ends:
             raise OverflowError("a job ends after the last instant")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Annotated, Any, ClassVar, Literal, cast
@@ -28,7 +29,7 @@ from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.errors import CompileError, ScenarioError, SchedulerError
 from gridsim.model.applications import Application, Applications
-from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Order, Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.nodes.attributes import instance_attributes
 from gridsim.scheduling.nodes.compiled import CompiledPrograms, compile_programs
 from gridsim.scheduling.nodes.declarations import Declarations
@@ -58,6 +59,7 @@ from gridsim.scheduling.nodes.program import (
 )
 from gridsim.scheduling.nodes.progress_checks import ProgressChecks, event_text
 from gridsim.scheduling.nodes.roles import Role, nodes_of_roles, role_classes
+from gridsim.scheduling.nodes.single_tasks import SingleTasks
 from gridsim.scheduling.nodes.source import CorePolicy
 from gridsim.scheduling.nodes.timers import Timer, handler_name
 from gridsim.scheduling.overlays import random_neighbours
@@ -101,8 +103,10 @@ class ProgramScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
         return role_classes(self)[""](self)
 
     @property
-    def order(self) -> Literal["edf", "fifo"]:
-        """The order in which a machine runs its tasks, ``local_order``."""
+    def order(self) -> Order:
+        """The order in which a machine runs its tasks, ``local_order`` unless the nodes take single tasks."""
+        if self.single_tasks:
+            return "fcfs" if self.local_order == "fifo" else None
         return self.local_order
 
     def _check_classes(self) -> None:
@@ -135,12 +139,17 @@ class NodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
         that handles the events of machines.
     messages
         Name -> `Message`, in the order in which messages of one instant are handled.
+    environment_timers
+        Names of the timers that the `Environment` fires, and no node sets.  ``on_<name>(view)`` handles them.
     timers
         Names of the timers that `NodeProgram.on_timer` handles.  A timer with a method ``on_<name>`` of its
         own is not declared; its fields are the parameters of the method after ``view``, which are annotated
         with ``int`` or ``float``.
     ticks
         Name -> period in s of timers that fire on all nodes at each multiple of the period.
+    single_tasks
+        Whether each task is an application of its own to the nodes, which then know its true size.  They
+        number the tasks of all applications in turn; the result is about the applications as submitted.
     local_order
         Order in which a machine runs its tasks: ``"edf"`` (earliest deadline first) or ``"fifo"``.
     watch
@@ -218,8 +227,12 @@ class Adapter(CorePolicy):
     environment: Environment | None = None
 
     def __init__(self, parameters: Any, run: Run) -> None:
-        self.parameters, self.run = parameters, run
         self.environment = parameters.make_environment(run)
+        self.single_tasks, self.is_recorded = None, run.record
+        if parameters.single_tasks:
+            self.single_tasks = SingleTasks(run.applications)
+            run = replace(run, applications=self.single_tasks.applications, record=True)
+        self.parameters, self.run = parameters, run
         bags, engine, network = run.applications, run.engine, run.network
         self.compiled = self._compile()
         self.roles = nodes_of_roles(parameters, len(run.speeds))
@@ -328,6 +341,11 @@ class Adapter(CorePolicy):
             watcher.attach(self)
 
     @property
+    def takes_blocks(self) -> bool:  # type: ignore[override]
+        """Whether the environment carries out failures, see `Policy`."""
+        return self.environment is not None and self.environment.takes_blocks
+
+    @property
     def nodes(self) -> MutableSequence[NodeProgram]:
         """The program of each node.
 
@@ -387,6 +405,8 @@ class Adapter(CorePolicy):
             handlers: Handlers | None = parameters.hand_compiled(len(run.speeds), len(run.applications))
             if handlers is not None:
                 return handlers
+        if nodes is None and not isinstance(parameters, NodeScheduler):
+            return None  # the compiled form, if there is one, is a policy of its own
         if nodes is None and self._pays_to_compile():
             with suppress(CompileError):
                 return compile_programs(parameters)
@@ -401,8 +421,7 @@ class Adapter(CorePolicy):
         """Return whether to compile programs by default."""
         parameters, run = self.parameters, self.run
         return (
-            isinstance(parameters, NodeScheduler)
-            and "compiled" in parameters.node_forms
+            "compiled" in parameters.node_forms
             and int(run.applications.tasks.sum()) + len(run.speeds) >= COMPILED_FROM
             and run.core is None
             and run.observations is None
@@ -516,7 +535,7 @@ class Adapter(CorePolicy):
         if self.roles:
             role: Role = parameters.roles[self.role_of(node)]
             return role.new_program(parameters)
-        program: NodeProgram = parameters.program(node)
+        program: NodeProgram = parameters.program_of(self.run, node)
         return program
 
     def tick(self, name: str, _: list[int]) -> None:
@@ -576,7 +595,7 @@ class Adapter(CorePolicy):
 
         None means that the value itself is the number of the application.
         """
-        return None
+        return None if self.single_tasks is None else self.single_tasks.application
 
     def application(self, index: int) -> Application:
         """Return an application as nodes see it, with the sizes that its submitter estimates."""
@@ -678,7 +697,8 @@ class Adapter(CorePolicy):
         else:
             self._set_nodes(state.pop("nodes"))
         super().setstate(state)
-        self.up[:] = self.layout.of_nodes(self.run.up)
+        if not self.takes_blocks:
+            self.up[:] = self.layout.of_nodes(self.run.up)
 
     def _set_nodes(self, nodes: Any) -> None:
         self.nodes[:] = self.new_programs(range(self.layout.nodes))
@@ -737,6 +757,10 @@ class Adapter(CorePolicy):
             rows = outcome.arrivals["machine"] < machines
             outcome.arrivals = {name: column[rows] for name, column in outcome.arrivals.items()}
         outcome.tables = self.notes.tables()
+        if self.single_tasks is not None:
+            self.single_tasks.join(outcome, machines, record=self.is_recorded)
+        if self.environment is not None:
+            self.environment.complete(outcome)
         return outcome
 
 

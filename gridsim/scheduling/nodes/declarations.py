@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from gridsim.scheduling.contract import NodeForm, Run
 from gridsim.scheduling.nodes.environment import Environment
 from gridsim.scheduling.nodes.ground_truth import TruthOf
 from gridsim.scheduling.nodes.layout import Layout
-from gridsim.scheduling.nodes.program import Message
+from gridsim.scheduling.nodes.program import Message, NodeProgram
 from gridsim.scheduling.nodes.roles import Role, layout_of_roles
 from gridsim.support.random_streams import Streams
 
@@ -38,6 +38,8 @@ class Declarations:
     watch: ClassVar[Literal["idle", "completion"] | None] = None
     reports: ClassVar[bool] = False
     ticks: ClassVar[Mapping[str, float]] = {}
+    environment_timers: ClassVar[tuple[str, ...]] = ()
+    single_tasks: ClassVar[bool] = False
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = {}
     decision_words: ClassVar[DecisionTexts] = {}
     truths: ClassVar[Mapping[str, TruthOf]] = {}
@@ -50,6 +52,12 @@ class Declarations:
     def adapter_handlers(self) -> Mapping[str, tuple[str, ...]]:
         """Handlers that the adapter calls itself -> their parameters after ``self``."""
         return {}
+
+    def program_of(self, run: Run, node: int) -> NodeProgram:
+        """Make the program of `node` in a run, by default by ``program``; not called with roles."""
+        parameters: Any = self
+        program: NodeProgram = parameters.program(node)
+        return program
 
     def messages_of(self, run: Run) -> Mapping[str, Message]:
         """Return those of the messages that nodes may send in a run."""

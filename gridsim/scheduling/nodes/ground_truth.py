@@ -30,6 +30,8 @@ class DecidingPolicy(Protocol):
     core: NodeCore
     parameters: Any
     layout: Layout
+    environment: Any
+    single_tasks: Any
 
     def program_of(self, node: int) -> Any: ...
     @property
@@ -52,6 +54,11 @@ class Truth:
     def now(self) -> float:
         """The simulated time, s."""
         return self._policy.now / NS
+
+    @property
+    def environment(self) -> Any:
+        """What the model does from outside its nodes, an `Environment`; None if nothing."""
+        return self._policy.environment
 
     def up(self, machine: int) -> bool:
         """Return whether `machine` is up."""
@@ -163,6 +170,8 @@ class Decider:
                 columns["true"], columns["age"] = value_and_age
             else:
                 columns["true"] = value_and_age
+        if self.grid.single_tasks is not None:
+            application, columns["task"] = self.grid.single_tasks.place_of(application)
         decider = self.grid.core.machine_of(node)
         if decider >= self.truth.machines:  # the machine of a server has no number in the log
             decider = -1

@@ -126,7 +126,7 @@ def _own_timers(scheduler: Any, policy: Any) -> dict[str, Timer]:
     """Return name -> timer of those that have their own handler in a class of nodes."""
     names = map(handler_name, (*scheduler.messages, *scheduler.timers))
     others = frozenset({*_signatures(scheduler), *names})
-    return own_timers(policy, others, tuple(scheduler.ticks))
+    return own_timers(policy, others, (*scheduler.ticks, *scheduler.environment_timers))
 
 
 def _signatures(scheduler: Any) -> dict[str, tuple[str, ...]]:
@@ -219,7 +219,7 @@ def check_class_variables(scheduler: Any) -> None:
         raise ScenarioError(f"{path}.policy must be a subclass of NodeProgram, got {policy!r}{hint}")
     if not isinstance(scheduler.name, str) or not scheduler.name:
         raise ScenarioError(f"{path}.name must be a non-empty string, got {short_repr(scheduler.name)}")
-    for name in ("timers", "node_forms"):
+    for name in ("timers", "environment_timers", "node_forms"):
         value = getattr(scheduler, name)
         if not isinstance(value, (tuple, list)) or not all(isinstance(entry, str) for entry in value):
             hint = f"; write ({value!r},)" if isinstance(value, str) else ""

@@ -386,9 +386,6 @@ class RigidAdapter(Adapter):
         self.detection = nanoseconds(getattr(parameters, "detection", 0.0))
         super().__init__(parameters, run)
 
-    def _compile(self) -> None:
-        """Return None: what these programs call is Python."""
-
     def node_jobs(self, node: int) -> NodeJobs:
         """Return what `View.jobs` of a node is."""
         return NodeJobs(self, node)

@@ -1,4 +1,7 @@
-"""Walks of jobs: the kernel and its reference implementation, bit for bit, and their invariants."""
+"""Walks of jobs: invariants of the kernel, small examples, and continued states.
+
+`tests/schedulers/rjss/test_node.py` compares it with its reference, the node program.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +14,22 @@ from hypothesis import strategies as st
 
 from gridcore.common.state import NEVER
 from gridcore.network.links import Links
-from gridcore.random_walk import walk
 from gridcore.random_walk.state import LOOKS, VERDICTS
-from tests.reference import walk as reference
-from tests.reference.links import Links as ReferenceLinks
+from gridcore.random_walk.walk import JobWalks
 
 S = 10**9
 BOOKS = ("sent", "delivered", "traffic", "bytes_in", "bytes_out", "by_level")
 Case = dict[str, Any]
 
 
-def make(module: Any, links: Any, case: Case) -> tuple[Any, Any]:
+def make(case: Case) -> tuple[Links, JobWalks]:
     """Return the links and walks of a case."""
     nodes = len(case["speed"])
-    wires = links(np.arange(nodes), nodes, widths=[24] * 4, deferred=[False] * 4, **case["network"])
+    wires = Links(np.arange(nodes), nodes, widths=[24] * 4, deferred=[False] * 4, **case["network"])
     if case.get("log", 0) > 0:
         wires.log(2 * case["log"], [16] * 4)
     arguments = {name: value for name, value in case.items() if name not in ("network", "speed")}
-    return wires, module.JobWalks(wires, case["speed"], kinds=[0, 1, 2, 3], **arguments)
+    return wires, JobWalks(wires, case["speed"], kinds=[0, 1, 2, 3], **arguments)
 
 
 def plain(**changes: Any) -> Case:
@@ -47,13 +48,13 @@ def plain(**changes: Any) -> Case:
 
 
 def run(case: Case) -> tuple[Any, dict[str, list[Any]]]:
-    wires, walks = make(walk, Links, case)
+    wires, walks = make(case)
     assert walks.advance(NEVER) == NEVER
     walks.settle()
     return wires, {name: column.tolist() for name, column in walks.jobs().items()}
 
 
-# -- kernel and reference implementation ----------------------------------------------------------------
+# -- any cases ------------------------------------------------------------------------------------------
 
 
 @st.composite
@@ -98,59 +99,36 @@ def cases(draw: st.DrawFn) -> Case:
     }
 
 
-def equal(case: Case, stops: list[int]) -> None:
-    """Check that kernel and reference implementation are equal up to each of `stops`, and after them."""
-    wires, walks = make(walk, Links, case)
-    reference_wires, reference_walks = make(reference, ReferenceLinks, case)
-    for at in [*sorted(stops), NEVER]:
-        assert walks.advance(at) == reference_walks.advance(at) == NEVER
-        # from here on another kernel continues from the state of this one
-        other_wires, other = make(walk, Links, case)
-        other_wires.setstate(wires.getstate())
-        other.setstate(walks.getstate())
-        wires, walks = other_wires, other
-        walks.settle()
-        assert walks.unlogged == reference_walks.unlogged
-        for report in ("jobs", "totals", "looks"):
-            mine, expected = getattr(walks, report)(), getattr(reference_walks, report)()
-            assert list(mine) == list(expected)
-            for name, column in expected.items():
-                np.testing.assert_array_equal(mine[name], column, name, strict=True)
-        for name in BOOKS:
-            np.testing.assert_array_equal(getattr(wires, name), getattr(reference_wires, name), name)
-        mine, expected = wires.logged(), reference_wires.logged()
-        for name, column in expected.items():
-            np.testing.assert_array_equal(mine[name], column, name, strict=True)
-        assert wires.unlogged == reference_wires.unlogged
+def reports(wires: Links, walks: JobWalks) -> dict[str, Any]:
+    """Return all that links and walks report at the end."""
+    walks.settle()
+    columns = {name: getattr(walks, name)() for name in ("jobs", "totals", "looks")}
+    columns |= {"logged": wires.logged(), "books": {name: getattr(wires, name) for name in BOOKS}}
+    lists = {kind: {name: each.tolist() for name, each in part.items()} for kind, part in columns.items()}
+    return {**lists, "unlogged": (walks.unlogged, wires.unlogged)}
 
 
 @given(cases(), st.lists(st.integers(0, 8 * S), max_size=4))
-def test_kernel_and_reference_are_equal(case: Case, stops: list[int]) -> None:
-    equal(case, stops)
-
-
-@pytest.mark.parametrize("rule", ["none", "exactly-one", "at-least-one"])
-@pytest.mark.parametrize("pick", ["first", "best", "fastest"])
-def test_many_jobs_equal_reference(pick: str, rule: str) -> None:
-    """More nodes and jobs than in the examples, and answers after an odd time."""
-    random = np.random.default_rng(3)
-    case = {
-        "network": {"latency": S // 10, "bandwidth": 1e4, "fifo": False},
-        "speed": random.choice([50.0, 100.0, 150.0, 0.6], 12).tolist(),
-        "release": np.sort(random.integers(0, 20 * S, 60)).tolist(),
-        "node": random.integers(0, 12, 60).tolist(),
-        "work": random.uniform(50.0, 1500.0, 60).tolist(),
-        "data": random.integers(0, 3000, 60).tolist(),
-        "rate": random.choice([np.nan, 0.2, 1.0], 12).tolist(),
-        "probes": 4, "probe_time": S // 5 + 1, "pick": pick, "rule": rule, "log": 300,
-    }  # fmt: skip
-    equal(case, [5 * S])
+def test_another_kernel_continues_from_a_state(case: Case, stops: list[int]) -> None:
+    """The states are those at any instants, after the counters of the links were settled."""
+    wires, walks = make(case)
+    for at in sorted(stops):
+        assert walks.advance(at) == NEVER
+        walks.settle()
+        other_wires, other = make(case)
+        other_wires.setstate(wires.getstate())
+        other.setstate(walks.getstate())
+        wires, walks = other_wires, other
+    uninterrupted_wires, uninterrupted = make(case)
+    for each in (walks, uninterrupted):
+        assert each.advance(NEVER) == NEVER
+    assert reports(wires, walks) == reports(uninterrupted_wires, uninterrupted)
 
 
 @given(cases())
 def test_the_log_changes_no_result(case: Case) -> None:
     wires, jobs = run({**case, "log": 0})
-    logged, other = make(walk, Links, {**case, "log": 10**6})
+    logged, other = make({**case, "log": 10**6})
     other.advance(NEVER)
     other.settle()
     assert {name: column.tolist() for name, column in other.jobs().items()} == jobs
@@ -300,8 +278,7 @@ def test_probes_take_time_and_answers_are_old() -> None:
     assert (jobs["machine"], jobs["arrived"]) == ([0], [2 * S])
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_a_dispatcher_handles_one_job_at_a_time(module: Any, links: Any) -> None:
+def test_a_dispatcher_handles_one_job_at_a_time() -> None:
     """A probe takes 6 s; node 0 decides until 6, 12 and 18 s, and finds node 1 idle each time."""
     case = plain(
         release=[0, S, 8 * S], node=[0, 0, 0], work=[1.0, 1000.0, 1.0], data=[0] * 3, rule="none",
@@ -309,7 +286,7 @@ def test_a_dispatcher_handles_one_job_at_a_time(module: Any, links: Any) -> None
     )  # fmt: skip
 
     def went(**changes: Any) -> dict[str, Any]:
-        _, walks = make(module, links, {**case, **changes})
+        _, walks = make({**case, **changes})
         walks.advance(NEVER)
         return {name: column.tolist() for name, column in walks.jobs().items()}
 
@@ -327,15 +304,14 @@ def test_a_dispatcher_handles_one_job_at_a_time(module: Any, links: Any) -> None
     assert jobs["returned"] == [6 * S + ran, 14 * S, 14 * S + ran]
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_a_dispatcher_busy_beyond_the_last_instant_raises_an_error(module: Any, links: Any) -> None:
+def test_a_dispatcher_busy_beyond_the_last_instant_raises_an_error() -> None:
     """Each job leaves for the faster node, and none has arrived there when three are decided."""
     case = plain(
         release=[0] * 9, node=[0] * 9, work=[1.0] * 9, data=[0] * 9, pick="fastest", rule="none",
         probe_time=2**60 - 1,
     )  # fmt: skip
     case["network"]["latency"] = 2**61
-    _, walks = make(module, links, case)
+    _, walks = make(case)
     with pytest.raises(OverflowError, match=f"^node 0 must decide on its jobs by {2**61} ns$"):
         walks.advance(NEVER)
 
@@ -363,12 +339,11 @@ def test_a_walk_passes_through_visited_nodes() -> None:
     assert wires.bytes_in.tolist() == [300, 200, 200] and wires.bytes_out.tolist() == [200, 300, 200]
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_defaults_equal_the_documented_values(module: Any, links: Any) -> None:
+def test_defaults_equal_the_documented_values() -> None:
     """Each option changes the table of jobs."""
 
     def went(**changes: Any) -> tuple[Any, dict[str, list[int]]]:
-        wires, walks = make(module, links, plain(**changes))
+        wires, walks = make(plain(**changes))
         walks.advance(NEVER)
         walks.settle()
         assert walks.unlogged == 0 and not len(walks.looks()["job"])
@@ -394,23 +369,21 @@ def test_defaults_equal_the_documented_values(module: Any, links: Any) -> None:
     assert went(**case)[1] != went(**case, seed=1)[1]
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_probes_of_an_instant_precede_its_releases(module: Any, links: Any) -> None:
+def test_probes_of_an_instant_precede_its_releases() -> None:
     """A probe of 3 ns arrives after 1 ns, before the node's first job, because of which it would decline."""
     case = plain(
         release=[0, 1], node=[0, 1], work=[1000.0, 1.0], data=[0, 0], rate=[np.nan] * 2,
         rule="at-least-one", probe_time=3,
     )  # fmt: skip
-    _, walks = make(module, links, case)
+    _, walks = make(case)
     walks.advance(NEVER)
     assert walks.jobs()["machine"][0] == 1
-    _, walks = make(module, links, {**case, "release": [0, 0]})
+    _, walks = make({**case, "release": [0, 0]})
     walks.advance(NEVER)
     assert walks.jobs()["machine"][0] == 0
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_an_observed_rate_at_time_zero_is_infinite(module: Any, links: Any) -> None:
+def test_an_observed_rate_at_time_zero_is_infinite() -> None:
     """At 0 s the rate of node 1, which has received a job, is infinite if the job takes any time."""
 
     def went(latency: int = S, **changes: Any) -> int:
@@ -418,7 +391,7 @@ def test_an_observed_rate_at_time_zero_is_infinite(module: Any, links: Any) -> N
             release=[0, 0], node=[1, 0], work=[1.0, 1000.0], data=[0, 0], rate=[np.nan] * 2, **changes
         )
         case["network"]["latency"] = latency
-        _, walks = make(module, links, case)
+        _, walks = make(case)
         walks.advance(NEVER)
         return int(walks.jobs()["machine"][1])
 
@@ -428,33 +401,30 @@ def test_an_observed_rate_at_time_zero_is_infinite(module: Any, links: Any) -> N
     assert went(0, rule="at-least-one", local_threshold=0.0) == 0  # 0 is not below 0
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_observed_rates_count_jobs_of_other_nodes_exactly(module: Any, links: Any) -> None:
+def test_observed_rates_count_jobs_of_other_nodes_exactly() -> None:
     """One job sent in 3 s, and 1 s of latency: just below the threshold."""
     case = plain(release=[2 * S, 3 * S], node=[0, 0], work=[1000.0, 5000.0], data=[0, 0])
     for allowed, machine in ((1 / 3 + 1e-10, 1), (1 / 3 - 1e-10, 0)):
-        _, walks = make(module, links, {**case, "remote_threshold": allowed})
+        _, walks = make({**case, "remote_threshold": allowed})
         walks.advance(NEVER)
         assert walks.jobs()["machine"].tolist() == [1, machine]
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_the_best_node_is_best_after_all_answers(module: Any, links: Any) -> None:
+def test_the_best_node_is_best_after_all_answers() -> None:
     """Node 1 is the fastest and busy until 55 s; the third answer arrives at 60 s, from any node."""
     case = plain(
         speed=[100.0, 200.0, 190.0, 10.0], rate=[0.0] * 4, release=[0, 30 * S], node=[1, 0],
         work=[5000.0, 1000.0], data=[0, 0], pick="best", rule="none", probes=3, probe_time=10 * S,
     )  # fmt: skip
     for seed in range(8):
-        _, walks = make(module, links, {**case, "seed": seed})
+        _, walks = make({**case, "seed": seed})
         walks.advance(NEVER)
         assert walks.jobs()["end"][0] == 55 * S and walks.jobs()["machine"].tolist() == [1, 1]
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_a_difference_of_one_nanosecond_decides(module: Any, links: Any) -> None:
+def test_a_difference_of_one_nanosecond_decides() -> None:
     def went(**changes: Any) -> dict[str, Any]:
-        _, walks = make(module, links, plain(node=[0, 0], release=[0, 0], data=[0, 0], **changes))
+        _, walks = make(plain(node=[0, 0], release=[0, 0], data=[0, 0], **changes))
         walks.advance(NEVER)
         return {name: column.tolist() for name, column in walks.jobs().items()}
 
@@ -463,7 +433,7 @@ def test_a_difference_of_one_nanosecond_decides(module: Any, links: Any) -> None
     assert went(printed=True, work=[100.0, 1000.0])["machine"] == [0, 0]
     # 1000 s to send the data, and 1 s more: 999 s before node 1 is free
     case = plain(release=[0, 0], node=[1, 0], work=[400_000.0, 1e6], data=[0, 10**6], rule="none")
-    _, walks = make(module, links, case)
+    _, walks = make(case)
     walks.advance(NEVER)
     assert walks.jobs()["predicted"].tolist() == [-1, 999 * S]
 
@@ -476,7 +446,7 @@ def test_the_log_has_answers_and_true_values() -> None:
     case = plain(
         probe_time=2 * S, release=[0, S // 2], node=[1, 0], work=[4000.0, 1000.0], data=[0, 0], log=10
     )
-    _, walks = make(walk, Links, case)
+    _, walks = make(case)
     walks.advance(NEVER)
     looks = walks.looks()
     assert [VERDICTS[k] for k in looks["verdict"]] == ["fits", "fits", "stays", "moves"]
@@ -489,14 +459,13 @@ def test_the_log_has_answers_and_true_values() -> None:
         (1, 1, -1, 5 * S // 2, 0, 0, 22 * S),
     ]
     # room for the first three rows; one row was dropped
-    _, walks = make(walk, Links, {**case, "log": 3})
+    _, walks = make({**case, "log": 3})
     walks.advance(NEVER)
     assert walks.unlogged == 1 and all((walks.looks()[name] == looks[name][:3]).all() for name in LOOKS)
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_a_full_log_counts_the_dropped_rows(module: Any, links: Any) -> None:
-    _, walks = make(module, links, plain(log=1))
+def test_a_full_log_counts_the_dropped_rows() -> None:
+    _, walks = make(plain(log=1))
     walks.advance(NEVER)
     assert walks.looks()["verdict"].tolist() == [VERDICTS.index("fits")] and walks.unlogged == 1
 
@@ -508,7 +477,7 @@ def test_the_log_has_the_verdict_on_each_node() -> None:
         ({"remote_threshold": 0.33}, 1, "others", 1),
         ({"min_speed": 300.0}, 0, "slow", 0),
     ):
-        _, walks = make(walk, Links, plain(**two, **changes))
+        _, walks = make(plain(**two, **changes))
         walks.advance(NEVER)
         looks = walks.looks()
         (k,) = np.flatnonzero((looks["job"] == job) & (looks["asked"] >= 0))
@@ -547,38 +516,34 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("changes", "message"), BAD)
 def test_wrong_input_is_rejected(changes: dict[str, Any], message: str) -> None:
-    for module, links in ((walk, Links), (reference, ReferenceLinks)):
-        with pytest.raises(ValueError) as caught:
-            make(module, links, plain(**changes))
-        assert str(caught.value) == message
+    with pytest.raises(ValueError) as caught:
+        make(plain(**changes))
+    assert str(caught.value) == message
 
 
 def test_unsuitable_kinds_and_links_are_rejected() -> None:
-    for module, links in ((walk, Links), (reference, ReferenceLinks)):
-        wires, _ = make(module, links, plain())
-        arguments = {name: value for name, value in plain().items() if name not in ("network", "speed")}
-        with pytest.raises(ValueError, match=r"^kinds\[3\]"):
-            module.JobWalks(wires, [1.0, 1.0], kinds=[0, 1, 2, 4], **arguments)
-        more = {**arguments, "rate": [0.0] * 3}
-        with pytest.raises(ValueError, match="^links"):
-            module.JobWalks(wires, [1.0] * 3, kinds=[0, 1, 2, 3], **more)
+    wires, _ = make(plain())
+    arguments = {name: value for name, value in plain().items() if name not in ("network", "speed")}
+    with pytest.raises(ValueError, match=r"^kinds\[3\]"):
+        JobWalks(wires, [1.0, 1.0], kinds=[0, 1, 2, 4], **arguments)
+    more = {**arguments, "rate": [0.0] * 3}
+    with pytest.raises(ValueError, match="^links"):
+        JobWalks(wires, [1.0] * 3, kinds=[0, 1, 2, 3], **more)
 
 
 def test_a_job_beyond_the_last_instant_raises_an_error() -> None:
-    for module, links in ((walk, Links), (reference, ReferenceLinks)):
-        _, walks = make(module, links, plain(work=[1e300], probes=0))
+    _, walks = make(plain(work=[1e300], probes=0))
+    walks.advance(NEVER)
+    assert walks.jobs()["end"].tolist() == [2**61]  # the last instant at which a job may end
+    _, walks = make(plain(release=[S], work=[1e300], probes=0))
+    with pytest.raises(OverflowError, match="^jobs of node 0 must end by 2305843009213693952 ns$"):
         walks.advance(NEVER)
-        assert walks.jobs()["end"].tolist() == [2**61]  # the last instant at which a job may end
-        _, walks = make(module, links, plain(release=[S], work=[1e300], probes=0))
-        with pytest.raises(OverflowError, match="^jobs of node 0 must end by 2305843009213693952 ns$"):
-            walks.advance(NEVER)
 
 
-@pytest.mark.parametrize(("module", "links"), [(walk, Links), (reference, ReferenceLinks)])
-def test_a_job_too_long_to_queue_raises_in_each_call_of_advance(module: Any, links: Any) -> None:
+def test_a_job_too_long_to_queue_raises_in_each_call_of_advance() -> None:
     """A node can be probed repeatedly; otherwise no node would be left to probe."""
     case = plain(speed=[100.0] * 3, rate=[0.0] * 3, release=[S], work=[1e300], probes=2)
-    _, walks = make(module, links, case)
+    _, walks = make(case)
     for _ in range(3):
         with pytest.raises(OverflowError, match="^jobs of node 0 must end by 2305843009213693952 ns$"):
             walks.advance(NEVER)

@@ -1,0 +1,206 @@
+"""The environment of RJSS's nodes: the network, the rates of releases, and random numbers of jobs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcore.common.state import LATEST
+from gridsim.errors import ScenarioError
+from gridsim.results.table import frozen
+from gridsim.schedulers.rjss.decisions import SearchLog, note_walks
+from gridsim.scheduling.contract import Outcome, Run
+from gridsim.scheduling.nodes.environment import Environment
+from gridsim.scheduling.nodes.single_tasks import SingleTasks
+from gridsim.scheduling.overlays import random_neighbours
+from gridsim.support.arrays import Floats, Integers
+from gridsim.support.clock import NS, nanoseconds
+
+#: Longest time that a search may take, s; the clock holds 2**61 ns.
+LONGEST_SEARCH = 2e9
+
+
+class RjssEnvironment(Environment):
+    """What the model gives to the nodes of a run.
+
+    Attributes
+    ----------
+    tasks
+        The tasks of the workload, each of which is a job.
+    probes
+        Nodes that are asked about a job, at most.
+    probe_time
+        ns from a question to its answer.
+    latency, bandwidth
+        Of the network, ns and bytes/s.
+    rates
+        float64[nodes], jobs/s released at each node on average; nan if the workload does not state it.
+    neighbours
+        int32[nodes, degree], the overlay on which probes walk; None without an overlay.
+    seed
+        Of the random numbers of jobs.
+    """
+
+    because = (
+        "nodes know the network and the rates of releases from the beginning, and jobs draw the random "
+        "numbers that they draw in the compiled form"
+    )
+    STATE: ClassVar[tuple[str, ...]] = ("log",)
+
+    def __init__(self, parameters: Any, run: Run) -> None:
+        self.parameters, self.run = parameters, run
+        self.tasks = SingleTasks(run.applications)
+        self.probe_time = probe_time(parameters, run)
+        network, nodes = run.network.network, len(run.speeds)
+        self.probes = math.ceil(parameters.k * nodes)
+        self.latency, self.bandwidth = nanoseconds(network.latency), network.bandwidth
+        rates = run.applications.rates
+        self.rates: Floats = np.full(nodes, np.nan) if rates is None else rates
+        self.neighbours: NDArray[np.int32] | None = None
+        if parameters.overlay is not None:
+            drawn = random_neighbours(nodes, parameters.overlay, run.streams("walk overlay"))
+            self.neighbours = drawn.astype(np.int32)
+        self.seed = int(run.streams("walk").integers(2**63))
+        self.log = SearchLog(0 if run.decisions is None else min(run.decisions.limit, LATEST))
+
+    def attach(self, adapter: Any) -> None:
+        """See `Environment`."""
+        self.adapter = adapter
+
+    def of_node(self, node: int) -> RjssView:
+        """See `Environment`."""
+        return RjssView(self, node)
+
+    def draw(self, job: int, number: int, count: int) -> int:
+        """Return the draw `number`, from 0, of a job: one of 0..count - 1 (see `random_walk.searches`)."""
+        state = _splitmix((self.seed + (job + 1) * _GOLDEN) & _MASK) + (number + 1) * _GOLDEN
+        return (_splitmix(state & _MASK) >> 32) * count >> 32
+
+    def complete(self, outcome: Outcome) -> None:
+        """Add the table of jobs, and what waits on machines; all results are back."""
+        if self.run.decisions is not None:
+            note_walks(self.run.decisions, self, self.log.columns(), self.log.left_out)
+        queues = self.adapter.queues
+        rows, came, ran = outcome.tables["jobs"], queues.arrivals(), queues.schedule()
+        jobs = {name: np.zeros(len(rows["application"]), np.int64) for name in JOB_COLUMNS}
+        jobs["arrived"][came["application"]] = came["time"]
+        for name in ("start", "machine"):
+            jobs[name][ran["application"]] = ran[name]
+        for name in ("probes", "predicted", "returned"):
+            jobs[name][rows["application"]] = rows[name]
+        self.report(outcome, jobs)
+        del outcome.machines["interrupted"]
+        outcome.machines["peak_queue"] = most_waiting(jobs, len(self.run.speeds))
+        order = np.lexsort((came["application"], jobs["start"][came["application"]], came["time"]))
+        outcome.arrivals = {name: column[order] for name, column in outcome.arrivals.items()}
+
+    def report(self, outcome: Outcome, jobs: dict[str, NDArray[Any]]) -> None:
+        """Add the table of jobs to an outcome, from columns as those of `JobWalks.jobs`."""
+        home, release = (
+            self.tasks.of_each(column)
+            for column in (self.run.applications.submitter, self.run.applications.release_ns)
+        )
+        has_moved = jobs["machine"] != home
+        outcome.tables = {
+            "jobs": {
+                "application": frozen(self.tasks.numbers),
+                "machine": jobs["machine"].astype(np.int32),
+                "probes": jobs["probes"].astype(np.int32),
+                "predicted": frozen(np.where(has_moved, jobs["predicted"] / NS, np.nan)),
+                "waited": frozen((jobs["start"] - jobs["arrived"]) / NS),
+                "turnaround": frozen((jobs["returned"] - release) / NS),
+            }
+        }
+        outcome.facts["nodes_asked"] = min(self.probes, len(self.run.speeds) - 1)
+
+
+def probe_time(parameters: Any, run: Run) -> int:
+    """Return the ns from a question to its answer.
+
+    Raises ScenarioError if a search would take more than `LONGEST_SEARCH`.
+    """
+    probes, network = math.ceil(parameters.k * len(run.speeds)), run.network.network
+    latency: float = parameters.probe_latency
+    if parameters.probe_latency == "network":
+        latency = 2 * (network.latency + parameters.load_packet / network.bandwidth)
+    if max(1, probes) * latency > LONGEST_SEARCH:
+        raise ScenarioError(
+            f"{parameters.name}.probe_latency must let {probes} nodes be asked within {LONGEST_SEARCH:g} s, "
+            f"got {latency!r} s for each"
+        )
+    return nanoseconds(latency)
+
+
+#: Columns of jobs from which `RjssEnvironment.report` makes its table; times are ns.
+JOB_COLUMNS = ("machine", "arrived", "start", "returned", "probes", "predicted")
+_GOLDEN, _MASK = 0x9E3779B97F4A7C15, 2**64 - 1
+
+
+def _splitmix(x: int) -> int:
+    """Return the output of SplitMix64 (Steele, Lea and Flood 2014) for state `x`."""
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+    return x ^ (x >> 31)
+
+
+def most_waiting(jobs: dict[str, Integers], nodes: int) -> Integers:
+    """Return how many jobs waited on each node at most, as seen by those that had to wait when they came."""
+    peak = np.zeros(nodes, np.int64)
+    order = np.lexsort((jobs["start"], jobs["machine"]))
+    machine = jobs["machine"][order]
+    for rows in np.split(order, np.flatnonzero(np.diff(machine)) + 1):
+        start, arrived = jobs["start"][rows], jobs["arrived"][rows]
+        waiting = np.arange(1, len(rows) + 1) - np.searchsorted(start, arrived, side="right")
+        peak[jobs["machine"][rows[0]]] = waiting[start > arrived].max(initial=0)
+    return peak
+
+
+class RjssView:
+    """What the model gives to one node (`View.environment`).
+
+    Parameters
+    ----------
+    environment
+        The environment of the run.
+    node
+        The node.
+
+    Attributes
+    ----------
+    rate
+        Jobs/s released here on average (lambda_l); nan: as many as have been released so far.
+    neighbours
+        The neighbours of this node on the overlay; none without an overlay.
+    probe_time
+        ns from a question to its answer.
+    draw
+        Function that returns a random number of a job, see `RjssEnvironment.draw`.
+    """
+
+    def __init__(self, environment: RjssEnvironment, node: int) -> None:
+        self._environment, self._node = environment, node
+        self.rate, self.probe_time = float(environment.rates[node]), environment.probe_time
+        overlay = environment.neighbours
+        self.neighbours: list[int] = [] if overlay is None else overlay[node].tolist()
+        self.draw = environment.draw
+
+    def travel_time(self, data: int) -> int:
+        """Return how long a job of `data` bytes is on its way to another node, ns (L)."""
+        return int(self._environment.latency + round(data / self._environment.bandwidth * NS))
+
+    # -- the record of decisions, which changes nothing -----------------------------------------------------
+
+    def log_question(self, job: int, verdict: int) -> None:
+        """Record what this node says about `job`."""
+        self._environment.log.add_question(self._environment.adapter, self._node, job, verdict)
+
+    def log_answer(self, job: int) -> None:
+        """Record that the answer about `job` is here."""
+        self._environment.log.add_answer(self._environment.adapter, self._node, job)
+
+    def log_choice(self, job: int, node: int, free: int) -> None:
+        """Record to which node `job` moves, and when that is free as far as this node knows; -1: it stays."""
+        self._environment.log.add_choice(self._environment.adapter, self._node, job, node, free)
