@@ -468,15 +468,11 @@ class Simulation(Stateful):
         form, forms = self.options.nodes, self.scheduler.node_forms
         if form == "python":
             return "interpreted"
-        from gridsim.scheduling.nodes.declarations import Declarations
+        from gridsim.scheduling.nodes.adapter import NodeScheduler
 
         is_watched = self.observations is not None or self.recorder is not None
-        if (
-            form is None
-            and is_watched
-            and not isinstance(self.scheduler, Declarations)
-            and "interpreted" in forms
-        ):
+        only_interpreted = not isinstance(self.scheduler, NodeScheduler) and "interpreted" in forms
+        if form is None and is_watched and only_interpreted:
             return "interpreted"
         return form
 
