@@ -44,6 +44,8 @@ def check(part: Part) -> None:
         raise ScenarioError("kill needs a scenario with faults, which say when")
     if part.setup.kill and type(policy) is not Adapter:
         raise ScenarioError(f"kill must not be given for {name}, whose nodes share what one process keeps")
+    if part.setup.kill and any(program.stable_storage for program in policy.nodes):
+        raise ScenarioError(f"kill must not be given for {name}, whose nodes have stable_storage")
     if faults and isinstance(policy, TreeNodes):
         raise ScenarioError(f"faults must be absent to emulate {name}: its repair is not a node program")
     is_shared = faults or not isinstance(policy.environment, DgsEnvironment)

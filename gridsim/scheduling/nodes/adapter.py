@@ -19,6 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 
+from gridcore.common.state import LATEST
 from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet
 from gridcore.nodes.handlers import Handlers
 from gridcore.nodes.message_core import NodeCore
@@ -28,7 +29,7 @@ from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.errors import CompileError, ScenarioError, SchedulerError
 from gridsim.model.applications import Application, Applications
-from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.contract import FAULT_PRIORITY, NodeForm, Order, Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.nodes.attributes import instance_attributes
 from gridsim.scheduling.nodes.compiled import CompiledPrograms, compile_programs
 from gridsim.scheduling.nodes.declarations import Declarations
@@ -101,7 +102,7 @@ class ProgramScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
         return role_classes(self)[""](self)
 
     @property
-    def order(self) -> Literal["edf", "fifo"]:
+    def order(self) -> Order:
         """The order in which a machine runs its tasks, ``local_order``."""
         return self.local_order
 
@@ -135,6 +136,8 @@ class NodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
         that handles the events of machines.
     messages
         Name -> `Message`, in the order in which messages of one instant are handled.
+    environment_timers
+        Names of the timers that the `Environment` fires, and no node sets.  ``on_<name>(view)`` handles them.
     timers
         Names of the timers that `NodeProgram.on_timer` handles.  A timer with a method ``on_<name>`` of its
         own is not declared; its fields are the parameters of the method after ``view``, which are annotated
@@ -628,19 +631,35 @@ class Adapter(CorePolicy):
         programs.
         """
         now = self.run.engine.now
+        if now > LATEST:
+            raise OverflowError("machines fail or recover after the last instant of the message core")
         self.progress_checks.failure_count += len(failed)
         _, applications, tasks = self.queues.fail(failed, now)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
             self.task_lost(i, count)
-        self.up[:] = self.layout.of_nodes(self.run.up)
-        nodes = self.layout.on(failed)
-        for i, count in self.core.restart(nodes, self.new_programs(nodes.tolist()), now):
+        if self.environment is not None:
+            self.environment.on_faults(failed, recovered)
+        for i, count in self.restart(failed, recovered):
             self.task_lost(i, count)
-        begin = self.layout.on(np.union1d(failed, recovered))
-        self.core.begin(begin[self.up[begin]])
         if len(recovered) and any(due <= now for due in self.lost):
             self.run.engine.at(now, "resubmit")
         self.progress_checks.check()
+
+    def restart(self, failed: Integers, recovered: Integers) -> list[tuple[int, int]]:
+        """Start the nodes of machines that fail or recover anew, with what is in their stable storage.
+
+        Returns (application, tasks) pairs: the tasks that the nodes had not placed.
+        """
+        self.up[:] = self.layout.of_nodes(self.run.up)
+        nodes = self.layout.on(failed)
+        programs = self.new_programs(nodes.tolist())
+        for node, program in zip(nodes.tolist(), programs, strict=True):
+            for name in getattr(program, "stable_storage", ()):  # records of compiled nodes have none
+                setattr(program, name, getattr(self.nodes[node], name))
+        unplaced = self.core.restart(nodes, programs, self.run.engine.now)
+        begin = self.layout.on(np.union1d(failed, recovered))
+        self.core.begin(begin[self.up[begin]])
+        return unplaced
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
@@ -737,6 +756,8 @@ class Adapter(CorePolicy):
             rows = outcome.arrivals["machine"] < machines
             outcome.arrivals = {name: column[rows] for name, column in outcome.arrivals.items()}
         outcome.tables = self.notes.tables()
+        if self.environment is not None:
+            self.environment.complete(outcome)
         return outcome
 
 

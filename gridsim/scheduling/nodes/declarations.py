@@ -38,6 +38,7 @@ class Declarations:
     watch: ClassVar[Literal["idle", "completion"] | None] = None
     reports: ClassVar[bool] = False
     ticks: ClassVar[Mapping[str, float]] = {}
+    environment_timers: ClassVar[tuple[str, ...]] = ()
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = {}
     decision_words: ClassVar[DecisionTexts] = {}
     truths: ClassVar[Mapping[str, TruthOf]] = {}

@@ -30,6 +30,7 @@ class DecidingPolicy(Protocol):
     core: NodeCore
     parameters: Any
     layout: Layout
+    environment: Any
 
     def program_of(self, node: int) -> Any: ...
     @property
@@ -52,6 +53,11 @@ class Truth:
     def now(self) -> float:
         """The simulated time, s."""
         return self._policy.now / NS
+
+    @property
+    def environment(self) -> Any:
+        """What the model does from outside its nodes, an `Environment`; None if nothing."""
+        return self._policy.environment
 
     def up(self, machine: int) -> bool:
         """Return whether `machine` is up."""
