@@ -26,6 +26,7 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.nodes.adapter import Adapter
 from gridsim.scheduling.nodes.rigid_jobs import RigidAdapter
 from gridsim.scheduling.nodes.slots import MachineSlots
+from gridsim.support.clock import NEVER
 
 
 def check_scheduler(scheduler: Scheduler) -> None:
@@ -234,19 +235,18 @@ def _finish_work_queue(policy: Any) -> None:
     rows: list[Any] = policy.notes.rows["copies"]
     end, how = names.index("end"), names.index("how")
     of = names.index("application"), names.index("task")
-    first: dict[tuple[Any, ...], Any] = {}
-    for row in sorted((row for row in rows if row[how] == COMPLETED), key=lambda row: row[end]):
-        task = tuple(row[k] for k in of)
-        if task in first:
-            row[how] = KILLED
-        first.setdefault(task, row[end])
+    first: dict[tuple[Any, ...], tuple[int, int]] = {}  # task -> when it was completed, and in which row
+    ends = [(row[end], k) for k, row in enumerate(rows) if row[how] == COMPLETED]
+    for instant, k in sorted(ends):
+        if first.setdefault(tuple(rows[k][c] for c in of), (instant, k)) != (instant, k):
+            rows[k][how] = KILLED
     when = []
-    for row in rows:
-        task = tuple(row[k] for k in of)
-        if row[how] == FAILED and row[end] >= first[task]:
+    for k, row in enumerate(rows):
+        instant, place = first.get(tuple(row[c] for c in of), (NEVER, 0))
+        if row[how] == FAILED and row[end] >= instant:
             row[how] = KILLED
         failed = row[how] == FAILED
-        when.append((row[end] if failed else first[task], failed, *task, row[how] != COMPLETED))
+        when.append((row[end], True, k) if failed else (instant, False, place, row[how] != COMPLETED))
     rows[:] = [rows[k] for k in sorted(range(len(rows)), key=when.__getitem__)]
 
 
