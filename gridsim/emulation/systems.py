@@ -20,12 +20,13 @@ from gridsim.schedulers.fair_tree.members import TreeMembers
 from gridsim.schedulers.rjss.environment import RjssEnvironment
 from gridsim.schedulers.steady_state.scheduler import SteadyState
 from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED, TABLES
-from gridsim.schedulers.wqr.interpreted import Interpreted as WorkQueue
+from gridsim.schedulers.wqr.environment import WorkQueueEnvironment
 from gridsim.schedulers.wqr.node import Worker
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.nodes.adapter import Adapter
 from gridsim.scheduling.nodes.rigid_jobs import RigidAdapter
 from gridsim.scheduling.nodes.slots import MachineSlots
+from gridsim.support.clock import NEVER
 
 
 def check_scheduler(scheduler: Scheduler) -> None:
@@ -42,8 +43,10 @@ def check(part: Part) -> None:
     faults = part.scenario.faults is not None
     if part.setup.kill and not faults:
         raise ScenarioError("kill needs a scenario with faults, which say when")
-    if part.setup.kill and type(policy) is not Adapter:
+    if part.setup.kill and (type(policy) is not Adapter or policy.environment is not None):
         raise ScenarioError(f"kill must not be given for {name}, whose nodes share what one process keeps")
+    if part.setup.kill and any(program.stable_storage for program in policy.nodes):
+        raise ScenarioError(f"kill must not be given for {name}, whose nodes have stable_storage")
     if faults and isinstance(policy, TreeNodes):
         raise ScenarioError(f"faults must be absent to emulate {name}: its repair is not a node program")
     is_shared = faults or not isinstance(policy.environment, DgsEnvironment)
@@ -57,7 +60,7 @@ def check(part: Part) -> None:
     if isinstance(part.scheduler, SteadyState) and part.scheduler.branching:
         raise ScenarioError(f"{name}.branching must be 0 in an emulation, whose processes share no plan")
     _check_home_nodes(part)
-    own_queues = not isinstance(policy, (RigidAdapter, WorkQueue))
+    own_queues = not (isinstance(policy, RigidAdapter) or _is_work_queue(policy))
     if part.setup.spin and not own_queues:
         raise ScenarioError(f"work must be 'sleep' for {name}, whose nodes have no task queues")
 
@@ -80,8 +83,8 @@ def is_over(part: Part, told: dict[int, list[int]]) -> bool:
     policy: Any = part.policy
     if isinstance(policy.environment, RjssEnvironment):
         return bool(len(policy.notes.rows["jobs"]) == part.core.total)
-    if isinstance(policy, WorkQueue):
-        return bool(policy.left == 0)
+    if _is_work_queue(policy):
+        return bool(policy.environment.left == 0)
     if isinstance(policy, RigidAdapter):
         return bool(sum(map(sum, told.values())) == len(policy.records))
     return bool(policy.queues.tasks_done == part.core.total)
@@ -108,7 +111,7 @@ def begin(part: Part) -> None:
 def collect(part: Part) -> dict[str, Any]:
     """Return what the policy of a process keeps for the result, as plain values."""
     policy: Any = part.policy
-    if isinstance(policy, WorkQueue):
+    if _is_work_queue(policy):
         _end_copies(part)
     if part.is_alone or not isinstance(policy, RigidAdapter):
         return {}
@@ -141,7 +144,7 @@ _RUNS = ("first_start", "end", "done", "busy", "tasks", "interrupted")
 def prepare(part: Part) -> None:
     """Prepare the policy of the coordinator."""
     policy: Any = part.policy
-    if isinstance(policy, WorkQueue):
+    if _is_work_queue(policy):
         _prepare_work_queue(policy)
 
 
@@ -159,7 +162,7 @@ def finish(part: Part, noted: dict[str, list[tuple[int, int]]]) -> None:
             break
         rows = policy.notes.rows[table]
         rows[:] = [rows[k] for k in sorted(range(len(rows)), key=when.__getitem__)]
-    if isinstance(policy, WorkQueue):
+    if _is_work_queue(policy):
         _finish_work_queue(policy)
 
 
@@ -196,18 +199,21 @@ def merge(part: Part, found: dict[str, Any]) -> None:
 # -- WQR-FT: copies that complete a task while the server hears of another one ------------------------------
 
 
-def _prepare_work_queue(policy: WorkQueue) -> None:
-    done, note = set[tuple[int, int]](), Adapter.note
+def _is_work_queue(policy: Any) -> bool:
+    return isinstance(policy.environment, WorkQueueEnvironment)
+
+
+def _prepare_work_queue(policy: Any) -> None:
+    done, note = set[tuple[int, int]](), policy.note
 
     def noted(node: int, table: str, values: Any) -> None:
-        note(policy, node, table, values)
+        note(node, table, values)
         task = values["application"], values["task"]
-        policy.left -= values["how"] == COMPLETED and task not in done
-        done.add(task) if values["how"] == COMPLETED else None
-        if not policy.left:
-            policy.core.stop()
+        if values["how"] == COMPLETED and task not in done:
+            done.add(task)
+            policy.environment.complete_task()
 
-    policy.note = noted  # type: ignore[method-assign]
+    policy.note = noted
 
 
 def _end_copies(part: Part) -> None:
@@ -219,7 +225,7 @@ def _end_copies(part: Part) -> None:
             program.end(core.view(node), KILLED)  # type: ignore[arg-type]
 
 
-def _finish_work_queue(policy: WorkQueue) -> None:
+def _finish_work_queue(policy: Any) -> None:
     """Let the copy that ended first be the one that completed a task; bring copies into their order.
 
     All copies of it that end later were in vain, also those that a failure ended before their machine heard.
@@ -229,19 +235,18 @@ def _finish_work_queue(policy: WorkQueue) -> None:
     rows: list[Any] = policy.notes.rows["copies"]
     end, how = names.index("end"), names.index("how")
     of = names.index("application"), names.index("task")
-    first: dict[tuple[Any, ...], Any] = {}
-    for row in sorted((row for row in rows if row[how] == COMPLETED), key=lambda row: row[end]):
-        task = tuple(row[k] for k in of)
-        if task in first:
-            row[how] = KILLED
-        first.setdefault(task, row[end])
+    first: dict[tuple[Any, ...], tuple[int, int]] = {}  # task -> when it was completed, and in which row
+    ends = [(row[end], k) for k, row in enumerate(rows) if row[how] == COMPLETED]
+    for instant, k in sorted(ends):
+        if first.setdefault(tuple(rows[k][c] for c in of), (instant, k)) != (instant, k):
+            rows[k][how] = KILLED
     when = []
-    for row in rows:
-        task = tuple(row[k] for k in of)
-        if row[how] == FAILED and row[end] >= first[task]:
+    for k, row in enumerate(rows):
+        instant, place = first.get(tuple(row[c] for c in of), (NEVER, 0))
+        if row[how] == FAILED and row[end] >= instant:
             row[how] = KILLED
         failed = row[how] == FAILED
-        when.append((row[end] if failed else first[task], failed, *task, row[how] != COMPLETED))
+        when.append((row[end], True, k) if failed else (instant, False, place, row[how] != COMPLETED))
     rows[:] = [rows[k] for k in sorted(range(len(rows)), key=when.__getitem__)]
 
 

@@ -60,21 +60,25 @@ CYCLES = ("useful", "redundant", "lost", "overhead", "slowed")
 
 
 class FailureFeed(Protocol):
-    """The failures and recoveries of machines in blocks, for a policy with `Policy.takes_blocks`.
+    """The failures and recoveries of machines, for a policy that has to know when they fail next.
 
-    The policy must apply each change when `on_faults` would have been called: after everything else at that
-    instant except the starts of tasks.  It must also call ``run.engine.stop()`` when no machine is up and
-    there are no more blocks.  Changes at the instant at which the policy stops the run count only if it calls
-    `take` after them.
+    A policy with `Policy.takes_blocks` takes them in blocks.  It must apply each change when `on_faults`
+    would have been called: after everything else at that instant except the starts of tasks.  It must also
+    call ``run.engine.stop()`` when no machine is up and there are no more blocks.  Changes at the instant at
+    which the policy stops the run count only if it calls `take` after them.  Other policies read `changes`
+    when `on_faults` is called.
 
     Attributes
     ----------
     first
         int64[machines], the time of each machine's first failure, ns: 0 if it is down from the beginning,
         NEVER if it never fails.
+    changes
+        The changes with which `Policy.on_faults` was called last, in their order.
     """
 
     first: Integers
+    changes: Events
 
     @property
     def mean_up_time(self) -> float:
@@ -154,7 +158,7 @@ class Run:
         How to run the nodes, one of `Scheduler.node_forms`; None for the first of them.  The result does not
         depend on it.
     feed
-        The failures in blocks for a policy that takes blocks; None if machines do not fail.
+        The failures, for a policy that takes blocks or foresees them; None if machines do not fail.
     load_profile
         The share of its speed that each machine has at each time; None if all run at full speed.
     zones
@@ -407,7 +411,8 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
     #: Whether several processes can share a run (`Run.share`).
     shares: ClassVar[bool] = False
     #: Whether it supports machines that remain reachable while their owners use them (`Faults` with
-    #: ``reachable``).  Its policy must then take blocks (`Policy.takes_blocks`).
+    #: ``reachable``).  Its policy must then take blocks (`Policy.takes_blocks`), or send no messages to
+    #: machines that are down.
     owners: ClassVar[bool] = False
     #: The ways in which `start` can run its nodes (`Run.nodes`), the default first; the result is the same.
     #: ``"interpreted"``: as a node program, with a Python method for each event of a node.

@@ -37,6 +37,8 @@ class Outages:
     first
         int64[machines], the time of each machine's first failure, ns; 0 if it is down from the beginning,
         NEVER if it never fails.
+    changes
+        The changes that happened last, in order, unless the policy takes them in blocks.
     """
 
     def __init__(self, faults: Faults | None, machines: int, engine: Engine, network: Transport) -> None:
@@ -55,6 +57,7 @@ class Outages:
         self._block_count = 0
         # `_position` is the number of changes of the current block that have happened.
         self._block, self._position = Events.empty(), 0
+        self.changes = self._block
 
     @property
     def now(self) -> int:
@@ -153,7 +156,7 @@ class Outages:
             self._engine.at(due, "fault")
 
     def _handle_changes(self, _: list[int]) -> None:
-        rows = self._apply(int(np.searchsorted(self._block.time, self.now, side="right")))
+        rows = self.changes = self._apply(int(np.searchsorted(self._block.time, self.now, side="right")))
         failed, recovered = rows.machine[~rows.up], rows.machine[rows.up]
         # Marking machines in a buffer is faster than sorting: calls are many, with one or two machines each.
         self._is_recovered[recovered] = True

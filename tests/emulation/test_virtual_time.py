@@ -128,7 +128,7 @@ def test_emulations_in_virtual_time_have_the_digests_of_simulations(name: str) -
     assert emulated.digest == gs.simulate(scenario, scheduler, nodes="interpreted").digest
 
 
-@pytest.mark.parametrize("name", ["sparrow", "eagle", "work-stealing", "join-shortest-queue"])
+@pytest.mark.parametrize("name", ["sparrow", "eagle", "work-stealing", "join-shortest-queue", "WQR-FT"])
 def test_emulations_in_virtual_time_have_the_digests_of_simulations_with_failures(name: str) -> None:
     scenario, scheduler = bags(faults=FAULTS), make_scheduler(name, OWN.get(name))
     emulated = in_virtual_time(scenario, scheduler)
@@ -142,6 +142,13 @@ def test_rigid_jobs_in_virtual_time_survive_failures_as_in_a_simulation(name: st
     emulated = in_virtual_time(scenario, scheduler)
     simulated = gs.simulate(scenario, scheduler, nodes="interpreted")
     assert emulated.digest == simulated.digest and emulated.applications["resubmitted"].sum() > 0
+
+
+def test_an_emulation_ends_if_the_last_machine_fails_for_good() -> None:
+    faults = gs.Faults.of(range(30), [60.0] * 30, [math.inf] * 30)
+    for run in (gs.simulate, in_virtual_time):
+        with pytest.raises(gs.ScenarioError, match="the last machine failed for good, with 284 tasks"):
+            run(bags(faults=faults), gs.WqrFt())
 
 
 def test_a_release_while_no_machine_is_up_is_lost_and_submitted_again() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from gridsim.model.background_load import LoadProfile
 from gridsim.schedulers.wqr.rules import LONGEST, Rules
-from gridsim.support.arrays import Floats
 from gridsim.support.clock import NEVER
 
 #: How a task copy ends: another one has completed the task (KILLED), or its machine has failed.
@@ -34,58 +33,64 @@ _NAMES = list(TABLES["copies"])
 
 
 class Cycles:
-    """How fast machines compute: at full speed, or slowed by background load."""
+    """How fast a machine computes: at full speed, or slowed by background load.
 
-    def __init__(self, speeds: Floats, pace: LoadProfile | None) -> None:
-        self.speeds, self.pace = speeds.tolist(), pace
+    Parameters
+    ----------
+    machine
+        The machine.
+    speed
+        Mflop/s.
+    load
+        The background load of all machines; None for none.
+    """
 
-    def time_for(self, machine: int, work: float) -> float:
+    def __init__(self, machine: int, speed: float, load: LoadProfile | None) -> None:
+        self.speed, self.load = speed, load
+        if load is not None:
+            self.factors, self.first = load.factors[load.series[machine]].tolist(), int(load.first[machine])
+
+    def time_for(self, work: float) -> float:
         """Return how long `work` (Mflop) takes at full speed, ns: a whole number without background load."""
-        needed: float = work / self.speeds[machine] * 1e9
-        if not needed < LONGEST:
-            raise OverflowError("a task ends after the last instant")
-        return max(1, round(needed)) if self.pace is None else needed
+        needed = work / self.speed * 1e9
+        return max(1, round(needed)) if self.load is None else needed
 
-    def _factor(self, machine: int, step: int) -> float:
-        pace = self.pace
-        assert pace is not None
-        steps = pace.factors.shape[1]
-        return float(pace.factors[pace.series[machine], (pace.first[machine] + step) % steps])
+    def _factor(self, step: int) -> float:
+        factor: float = self.factors[(self.first + step) % len(self.factors)]
+        return factor
 
-    def done(self, machine: int, begin: int, time: int) -> float:
-        """Return what `machine` does from `begin` on in so much time, in ns at full speed."""
-        if self.pace is None:
+    def done(self, begin: int, time: int) -> float:
+        """Return what is done from `begin` on in so much time, in ns at full speed."""
+        if self.load is None:
             return time
-        period, phase, done, end = self.pace.period, self.pace.phase, 0.0, begin + time
+        period, phase, done, end = self.load.period, self.load.phase, 0.0, begin + time
         while begin < end:
             step = (begin + phase) // period
             edge = min((step + 1) * period - phase, end)
-            done += self._factor(machine, step) * float(edge - begin)
+            done += self._factor(step) * float(edge - begin)
             begin = edge
         return done
 
-    def time_until_done(self, machine: int, begin: int, left: float, limit: int) -> int | None:
-        """Return how long `machine` needs from `begin` on for `left` ns at full speed.
+    def time_until_done(self, begin: int, left: float, limit: int) -> int | None:
+        """Return how long it takes from `begin` on to do `left` ns at full speed.
 
-        The result is in ns; None for more than `limit` ns.
+        The result is in ns; None for more than `limit` ns, and NEVER for an end after the last instant.
         """
-        if self.pace is None:
+        if self.load is None:
             return int(left) if left <= limit else None
-        period, phase, at, last = self.pace.period, self.pace.phase, begin, min(begin + limit, LONGEST)
+        period, phase, at, last = self.load.period, self.load.phase, begin, min(begin + limit, LONGEST)
         while at < last:
             step = (at + phase) // period
-            edge, factor = min((step + 1) * period - phase, last), self._factor(machine, step)
+            edge, factor = min((step + 1) * period - phase, last), self._factor(step)
             room = factor * float(edge - at)
             if left <= room + 0.5 * factor:  # half a ns more, for rounding
                 return min(at + max(1, round(left / factor)), last) - begin
             left -= room
             at = edge
-        if last == LONGEST:
-            raise OverflowError("a task ends after the last instant")
-        return None
+        return NEVER if last == LONGEST else None
 
     def spent(self, rules: Rules, copy: Any) -> tuple[float, float, float, float]:
-        """Return how a copy has spent the cycles of its machine, Mflop at full speed.
+        """Return how a copy has spent the cycles of this machine, Mflop at full speed.
 
         The four values are: computed for its task; the part of this after its newest checkpoint; overhead of
         checkpoints; taken by background load.
@@ -94,20 +99,20 @@ class Cycles:
         start = copy.start + min(ran, rules.restore if copy.begin > 0.0 else 0)
         windows = [start + k * (interval + rules.checkpoint) for k in range(copy.checkpoints + 1)]
         fresh_time = min(copy.end - windows[-1], interval or NEVER)
-        done = fresh = float(self.done(copy.machine, windows[-1], fresh_time))
+        done = fresh = float(self.done(windows[-1], fresh_time))
         for window in windows[:-1]:
-            done += self.done(copy.machine, window, interval)
+            done += self.done(window, interval)
         computing = fresh_time + copy.checkpoints * interval
         shares = done, fresh, float(ran - computing), float(computing) - done
-        computed, after, overhead, slowed = (share / 1e9 * self.speeds[copy.machine] for share in shares)
+        computed, after, overhead, slowed = (share / 1e9 * self.speed for share in shares)
         return computed, after, overhead, slowed
 
 
 def totals(
-    copies: Mapping[str, NDArray[Any]], bags: int, cycles: Cycles, rules: Rules
+    copies: Mapping[str, NDArray[Any]], bags: int, cycles: Sequence[Cycles], rules: Rules
 ) -> dict[str, NDArray[Any]]:
     """Return the totals of bags and machines, named as by `gridcore.work_queue.dispatch.WorkQueue`."""
-    machines, bag, machine = len(cycles.speeds), copies["application"], copies["machine"]
+    machines, bag, machine = len(cycles), copies["application"], copies["machine"]
     completed, killed, failed = (copies["how"] == how for how in (COMPLETED, KILLED, FAILED))
 
     def count(of: NDArray[Any], length: int) -> NDArray[Any]:
@@ -156,7 +161,9 @@ def _count_starts(total: dict[str, NDArray[Any]], rows: list[Any]) -> None:
         total["disturbed"][application] += 1
 
 
-def _add_cycles(total: dict[str, NDArray[Any]], rows: list[Any], cycles: Cycles, rules: Rules) -> None:
+def _add_cycles(
+    total: dict[str, NDArray[Any]], rows: list[Any], cycles: Sequence[Cycles], rules: Rules
+) -> None:
     """Add up how cycles were spent, in the order in which copies ended.
 
     Of the copies of a task that is completed, the one that began last comes first.
@@ -165,7 +172,7 @@ def _add_cycles(total: dict[str, NDArray[Any]], rows: list[Any], cycles: Cycles,
     for (failed, bag, task), group in groupby(rows, key=lambda c: (c.how == FAILED, c.application, c.task)):
         among = list(group)
         for copy in among if failed else sorted(among, key=lambda copy: -copy.copy):
-            computed, fresh, overhead, slowed = cycles.spent(rules, copy)
+            computed, fresh, overhead, slowed = cycles[copy.machine].spent(rules, copy)
             total["overhead"][bag] += overhead
             total["slowed"][bag] += slowed
             if failed:

@@ -5,13 +5,13 @@ J. Arora et al. (information-aware selections); Anglano and Canonico, PCGrid 200
 
 The `Server` has the bags of tasks and the newest checkpoint of each task.  It chooses which bag and which
 task of it is next, and on which machine a copy of it runs.  A `Worker` is one machine: it runs one task copy
-at a time and writes its checkpoints.  They tell each other by `SIGNALS`, which take no time.
+at a time and writes its checkpoints.  They send each other `SIGNALS`, which take no time.
 Where they do take time, as in an emulation, a signal of a copy that has been ended meanwhile is ignored, and
 so is a copy for a machine that has failed meanwhile.
-`gridsim.schedulers.wqr.interpreted` runs them on the message core.
 
-At one instant tasks end first, then machines fail and recover, and then free machines get tasks.  All times
-are whole ns.
+Through their environment (`gridsim.schedulers.wqr.environment`) the server knows at once which machines have
+failed.  At one instant tasks end first, then machines fail and recover, and then the server assigns tasks to
+free machines.  All times are whole ns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 from gridcore.common.state import LATEST
 from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED
 from gridsim.schedulers.wqr.decisions import seconds
-from gridsim.schedulers.wqr.rules import uniform
+from gridsim.schedulers.wqr.rules import too_long
 from gridsim.schedulers.wqr.selections import asked_machine, asked_task, sequence
 from gridsim.scheduling.availability_prediction import add_up_time, predicted_end
 from gridsim.scheduling.nodes.program import Message, NodeProgram, View
@@ -33,19 +33,16 @@ from gridsim.support.state import kept_in_checkpoints
 
 
 def _signal(**fields: Any) -> Message:
-    """What the server and a worker are assumed to know at once: no message tells them."""
+    """Return a kind of message for what the server and a worker are assumed to know at once."""
     return Message(0, delay=0.0, counted=False, **fields)
 
 
 SIGNALS = {
     # to the server
-    # since when; and when it fails again, as far as that is known
-    "up": _signal(speed=float, since=int, until=int),
-    "checkpoint": _signal(copy=int, saved=float),  # Mflop of the task that it runs
+    "up": _signal(since=int),
+    "checkpoint": _signal(copy=int, saved=float),  # Mflop of the task that are done
     "completed": _signal(copy=int),
-    "failed": _signal(),
-    # to a worker
-    # since: the life of the machine for which it is meant
+    # to a worker; since: when the machine came up that is to run the copy
     "assign": _signal(copy=int, application=int, task=int, size=float, saved=float, since=int),
     "kill": _signal(copy=int),
 }
@@ -86,65 +83,64 @@ class Bag:
 class Machine:
     """A machine, as the server knows it."""
 
-    speed: float  # Mflop/s
     since: int = 0  # when it came up
-    until: int = NEVER  # when it is predicted to fail again
+    failed_at: int = -1  # when it failed last
     up_times: list[int] = field(default_factory=list)  # the last of them
     failures: int = 0
 
 
 class Server(NodeProgram):
-    """The work queue: it has all tasks, and gives copies of them to free machines.
+    """The work queue: it has all tasks, and gives copies of them to free machines."""
 
-    parameters : see `gridsim.schedulers.wqr.interpreted.Grid`.  chance : generator of the order in which
-    tasks start first, and of task orders that draw.
-    """
-
-    def __init__(self, parameters: Any, chance: Any) -> None:
+    def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.chance = chance
         self.bags: dict[int, Bag] = {}  # with tasks left, in order of release
         self.machines: dict[int, Machine] = {}
         self.free: dict[int, int] = {}  # machine that is up and runs nothing -> predicted to fail at
         self.running: dict[int, tuple[int, int, int]] = {}  # machine -> bag and task of the copy, its number
-        self.assigned = self.drawn = 0  # copies, and random numbers for choosing tasks to replicate
+        self.copies = 0  # that it has assigned
         self.turn = 0  # the bag after the one that had the last turn
 
-    # -- what it hears of ----------------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------------------
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
-        """Put a bag of tasks of these sizes (Mflop) into the queue."""
-        number, sizes = application.number, application.sizes
-        first = deque(sequence(self.parameters.order, sizes, self.chance).tolist())
+        """Put a bag of tasks into the queue."""
+        number, environment = application.number, view.environment
+        sizes = environment.sizes_of(number)
+        first = deque(sequence(environment.rules.order, sizes, environment.order_stream).tolist())
         copies: list[list[int]] = [[] for _ in sizes]
         self.bags[number] = Bag(number, view.now_ns, tasks, sizes.tolist(), [0.0] * tasks, copies, first)
         if self.parameters.predictor != "exact":
             self.free = {u: self.predicted(view, u) for u in self.free}
-        self.parameters.assign_soon()
+        environment.dispatch_last()
 
     def on_up(self, view: View, message: Any) -> None:
         """A machine is up, at the beginning or after a failure."""
-        machine = self.machines.setdefault(message.sender, Machine(message.speed))
-        machine.since, machine.until = message.since, message.until
-        self.become_free(view, message.sender)
+        machine = self.machines.setdefault(message.sender, Machine())
+        if message.since >= machine.failed_at:
+            machine.since = message.since
+            self.become_free(view, message.sender)
 
-    def on_failed(self, view: View, message: Any) -> None:
-        """A machine has failed: its task is resubmitted automatically unless other copies of it run."""
-        machine = self.machines[message.sender]
-        if view.now_ns > machine.since:
-            add_up_time(machine.up_times, machine.failures, view.now_ns - machine.since)
-            machine.failures += 1
-        self.free.pop(message.sender, None)
-        if message.sender in self.running:
-            bag, task = self.run_by(message.sender)
-            del self.running[message.sender]
-            self.leave_group(bag, task)
-            bag.copies[task].remove(message.sender)
-            self.join_group(bag, task)
-            if not bag.copies[task]:
-                bag.failed.append(task)
-                bag.lost.append(view.now_ns)
-        self.parameters.assign_soon()
+    def on_failure(self, view: View) -> None:
+        """Machines have failed: a task is resubmitted automatically unless other copies of it run."""
+        now = view.now_ns
+        for u in view.environment.failed:
+            machine = self.machines.setdefault(u, Machine())
+            if machine.failed_at <= machine.since < now:
+                add_up_time(machine.up_times, machine.failures, now - machine.since)
+                machine.failures += 1
+            machine.failed_at = now
+            self.free.pop(u, None)
+            if u in self.running:
+                bag, task = self.run_by(u)
+                del self.running[u]
+                self.leave_group(bag, task)
+                bag.copies[task].remove(u)
+                self.join_group(bag, task)
+                if not bag.copies[task]:
+                    bag.failed.append(task)
+                    bag.lost.append(now)
+        view.environment.dispatch_last()
 
     def on_checkpoint(self, view: View, message: Any) -> None:
         """A copy has written a checkpoint: the newest one of its task is kept."""
@@ -168,6 +164,7 @@ class Server(NodeProgram):
         bag.left -= 1
         if not bag.left:
             del self.bags[bag.number]
+        view.environment.complete_task()
 
     def runs(self, message: Any) -> bool:
         """Return whether the copy that a signal is about has not been ended."""
@@ -180,13 +177,13 @@ class Server(NodeProgram):
 
     def become_free(self, view: View, machine: int) -> None:
         """Let a machine have a task, unless it is too slow, once everything at this instant has happened."""
-        if self.machines[machine].speed >= self.parameters.min_speed:
+        if view.environment.speeds[machine] >= view.environment.rules.min_speed:
             self.free[machine] = self.predicted(view, machine)
-        self.parameters.assign_soon()
+        view.environment.dispatch_last()
 
     # -- assigning tasks to machines ----------------------------------------------------------------------
 
-    def on_timer(self, view: View, name: str) -> None:
+    def on_dispatch(self, view: View) -> None:
         """Assign tasks to free machines as long as there are both."""
         while self.free and (bag := self.next_bag()):
             task = self.choose_task(view, bag)
@@ -225,28 +222,29 @@ class Server(NodeProgram):
 
     def choose_task(self, view: View, bag: Bag) -> int:
         """Choose one of the candidates by the task order; of failed ones the oldest is next."""
-        order, tasks = self.parameters.order, self.candidates(bag)
+        environment, tasks = view.environment, self.candidates(bag)
+        order = environment.rules.order
         if callable(order):
             among = sorted([bag.failed[0]] if bag.failed else tasks)
-            return asked_task(order, among, [*map(bag.residual, among)], bag.number, view.now_ns, self.chance)
+            residual = [*map(bag.residual, among)]
+            return asked_task(order, among, residual, bag.number, view.now_ns, environment.order_stream)
         if bag.failed or bag.unstarted:
             return tasks[0]
         if order == "random":
-            self.drawn += 1
-            return tasks[int(uniform(self.parameters.seed, self.drawn) * len(tasks))]
+            return tasks[int(environment.uniform() * len(tasks))]
         sign = 1 if order == "small" else -1  # SmallET, GreatET; ties: the lowest number
         return min(tasks, key=lambda k: (sign * bag.residual(k), k))
 
     def choose_machine(self, view: View, bag: Bag, task: int) -> int | None:
         """Choose a free machine for a task; None: as printed, it waits for machine 0, which is not free."""
-        choice, as_printed, now = self.parameters.choice, self.parameters.as_printed, view.now_ns
-        free, machines = self.free, self.machines
+        choice, as_printed, now = view.environment.rules.choice, self.parameters.as_printed, view.now_ns
+        free, speeds = self.free, view.environment.speeds
         if callable(choice):
-            rows = [(u, machines[u].speed, free[u], self.lasts(bag, task, u)) for u in sorted(free)]
+            rows = [(u, speeds[u], free[u], self.lasts(view, bag, task, u)) for u in sorted(free)]
             return asked_machine(choice, now, *zip(*rows, strict=True))
 
         def fastest(among: Iterable[int]) -> int:
-            return min(among, key=lambda u: (-machines[u].speed, u))
+            return min(among, key=lambda u: (-speeds[u], u))
 
         if choice == "none":
             return min(free)
@@ -256,7 +254,7 @@ class Server(NodeProgram):
             best = min(free, key=lambda u: (-free[u], u))
         else:
             more = now + as_printed  # Figure 4 wants it to be up 1 ns longer
-            stay_up = [u for u in free if free[u] >= min(more + self.lasts(bag, task, u), NEVER)]
+            stay_up = [u for u in free if free[u] >= min(more + self.lasts(view, bag, task, u), NEVER)]
             best = fastest(stay_up or ([0] if as_printed else free))
         if not as_printed:
             return best
@@ -265,19 +263,19 @@ class Server(NodeProgram):
             up = 0 in free or 0 in self.running
             better = free[best] > (self.predicted(view, 0) if up else now)
         else:
-            better = machines[best].speed > machines[0].speed
+            better = speeds[best] > speeds[0]
         return best if better else 0 if 0 in free else None
 
     def assign(self, view: View, bag: Bag, task: int, machine: int) -> None:
         """Start a copy of a task on a free machine, from the newest checkpoint."""
         action = "replicated" if bag.copies[task] else "restarted" if bag.failed else "started"
-        lasts, now = self.lasts(bag, task, machine), view.now_ns
+        lasts, now = self.lasts(view, bag, task, machine), view.now_ns
         if lasts >= NEVER - now:
-            raise OverflowError("a task ends after the last instant")
-        about = {"application": bag.number, "task": task}
+            raise too_long(self.parameters, view.environment.rules)
+        subject = {"application": bag.number, "task": task}
         among = {"tasks": len(self.candidates(bag)), "among": len(self.free)}
         saw, limit = seconds(self.free[machine], now), seconds(lasts, 0)
-        view.decide(action, **about, **among, machine=machine, saw=saw, limit=limit)
+        view.decide(action, **subject, **among, machine=machine, saw=saw, limit=limit)
         if action == "replicated":
             self.leave_group(bag, task)
         else:
@@ -287,11 +285,11 @@ class Server(NodeProgram):
         bag.copies[task].append(machine)
         self.join_group(bag, task)
         del self.free[machine]
-        self.assigned += 1
+        self.copies += 1
         self.turn = bag.number + 1
-        self.running[machine] = bag.number, task, self.assigned
-        sent = {"copy": self.assigned, "size": bag.size[task], "saved": bag.saved[task]}
-        view.send(machine, "assign", **about, **sent, since=self.machines[machine].since)
+        self.running[machine] = bag.number, task, self.copies
+        sent = {"copy": self.copies, "size": bag.size[task], "saved": bag.saved[task]}
+        view.send(machine, "assign", **subject, **sent, since=self.machines[machine].since)
 
     def join_group(self, bag: Bag, task: int) -> None:
         """Add a task to those with as many copies, if it may get a further one."""
@@ -305,117 +303,136 @@ class Server(NodeProgram):
 
     # -- information --------------------------------------------------------------------------------------
 
-    def lasts(self, bag: Bag, task: int, machine: int) -> int:
+    def lasts(self, view: View, bag: Bag, task: int, machine: int) -> int:
         """Return how long the rest of a task takes on a machine at full speed, with its checkpoints, ns."""
-        return int(self.parameters.lasts(bag.saved[task], bag.size[task], self.machines[machine].speed))
+        environment = view.environment
+        return int(environment.rules.lasts(bag.saved[task], bag.size[task], environment.speeds[machine]))
 
     def predicted(self, view: View, machine: int) -> int:
         """Return when a machine that is up is predicted to fail, ns."""
-        known = self.machines[machine]
-        if self.parameters.predictor == "exact":
-            return known.until
-        return predicted_end(self.parameters.predictor, view.now_ns, known.since, known.up_times)
+        predictor, known = self.parameters.predictor, self.machines[machine]
+        if predictor == "exact":
+            return int(view.environment.predicted(machine))
+        return predicted_end(predictor, view.now_ns, known.since, known.up_times)
 
 
 # -- a worker ---------------------------------------------------------------------------------------------
 
 
 class Worker(NodeProgram):
-    """A machine.  It runs one task copy at a time; when it fails, it loses that and all that it knows.
+    """A machine, which runs one task copy at a time.
 
-    parameters : as of the server.  disk : what a failure leaves: local checkpoints, as (application, task,
-    Mflop done), of the task that it is ``"running"``, and of the last one that it ``"lost"``.
+    Attributes
+    ----------
+    checkpoint, lost
+        The local checkpoints of the copy that runs, and of the last one that a failure ended: (application,
+        task, Mflop done); None for none.
     """
 
-    def __init__(self, parameters: Any, disk: dict[str, tuple[int, int, float]]) -> None:
+    stable_storage = ("checkpoint", "lost")
+
+    def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.disk = disk
+        self.checkpoint: tuple[int, int, float] | None = None
+        self.lost: tuple[int, int, float] | None = None
+        self.local = parameters.checkpoint_store == "local"
         self.copy: Any = None  # the signal that assigned it
         self.up_since = 0
         self.start = self.since = 0  # when the copy began, and when it began to compute after a checkpoint
         self.begin = 0.0  # Mflop that were done before
-        self.left = self.computed = 0.0  # ns at full speed: to its end, and in its checkpoints
+        self.left = self.progress = 0.0  # ns at full speed: to its end, and in its checkpoints
         self.checkpoints = 0  # how many it has written
-        self.until, self.then = 0, ""  # when what it does now is over, and what has then happened
+        self.until, self.event = 0, ""  # the timer that ends what it does now
 
     def on_start(self, view: View) -> None:
         """The machine is up, at the beginning or after a failure."""
-        if "running" in self.disk:
-            self.disk["lost"] = self.disk.pop("running")
-        self.up_since, until = view.now_ns, self.parameters.predicted(view.node)
-        view.send(self.parameters.server, "up", speed=view.speed, since=self.up_since, until=until)
+        if self.checkpoint is not None:
+            self.lost, self.checkpoint = self.checkpoint, None
+        self.up_since = view.now_ns
+        view.send(view.role("server")[0], "up", since=self.up_since)
+
+    def on_failure(self, view: View) -> None:
+        """The machine fails: it loses the copy, and all that it knows but local checkpoints."""
+        if self.copy is not None:
+            self.end(view, FAILED)
 
     def on_assign(self, view: View, message: Any) -> None:
         """Run a copy of a task, from its newest checkpoint."""
-        if message.since != self.up_since:  # the server will hear that the machine had failed before
+        if message.since != self.up_since:  # the server learns later that the machine had failed before
             return
         self.copy, self.start, self.begin = message, view.now_ns, message.saved
-        if self.parameters.local:
-            *lost, saved = self.disk.get("lost", (-1, -1, 0.0))
+        if self.local:
+            *lost, saved = self.lost or (-1, -1, 0.0)
             self.begin = saved if lost == [message.application, message.task] else 0.0
             self.keep(view, self.begin)
-        self.left = self.parameters.cycles.time_for(view.node, message.size - self.begin)
-        self.computed = self.checkpoints = 0
+        self.left = view.environment.cycles.time_for(message.size - self.begin)
+        self.progress = self.checkpoints = 0
         if self.begin > 0.0:
-            self.go_on(view, self.parameters.restore, "restored")
+            self.go_on(view, view.environment.rules.restore, "restored")
         else:
             self.compute(view)
 
     def compute(self, view: View) -> None:
         """Compute until the task is done, or for one interval, after which a checkpoint is written."""
-        self.since, limit = view.now_ns, self.parameters.interval or NEVER
-        last = self.parameters.cycles.time_until_done(view.node, self.since, self.left, limit)
+        rules = view.environment.rules
+        self.since, limit = view.now_ns, rules.interval or NEVER
+        last = view.environment.cycles.time_until_done(self.since, self.left, limit)
         if last is None:
-            self.go_on(view, limit + self.parameters.checkpoint, "written")
+            self.go_on(view, limit + rules.checkpoint, "written")
+        elif last == NEVER:
+            raise too_long(self.parameters, rules)
         else:
-            self.go_on(view, last, "completed")
+            self.go_on(view, last, "computed")
 
-    def go_on(self, view: View, after: int, then: str) -> None:
+    def go_on(self, view: View, duration: int, event: str) -> None:
         """Do what takes so many ns.  What ends after the last instant is an error if it comes to that."""
-        self.until, self.then = view.now_ns + after, then
-        view.at(min(self.until, LATEST), then)
+        self.until = view.now_ns + duration
+        self.event = event if self.until <= LATEST else "overflow"
+        view.at(min(self.until, LATEST), self.event)
 
-    def on_timer(self, view: View, name: str) -> None:
-        """A checkpoint has been restored or written, the task is completed, or the machine fails."""
-        if name == "fails":
-            if self.copy is not None:
-                self.end(view, FAILED)
-            view.send(self.parameters.server, "failed")
-        elif view.now_ns < self.until:
-            raise OverflowError("a task ends after the last instant")
-        elif name == "completed":
-            copy = self.copy.copy
-            self.end(view, COMPLETED)
-            view.send(self.parameters.server, "completed", copy=copy)
-        else:
-            if name == "written":
-                done = self.parameters.cycles.done(view.node, self.since, self.parameters.interval)
-                self.left -= done
-                self.computed += done
-                self.checkpoints += 1
-                self.keep(view, self.begin + float(self.computed) / NS * view.speed)
-            self.compute(view)
+    def on_restored(self, view: View) -> None:
+        """The copy goes on from a checkpoint."""
+        self.compute(view)
+
+    def on_written(self, view: View) -> None:
+        """A checkpoint is written."""
+        done = view.environment.cycles.done(self.since, view.environment.rules.interval)
+        self.left -= done
+        self.progress += done
+        self.checkpoints += 1
+        self.keep(view, self.begin + float(self.progress) / NS * view.speed)
+        self.compute(view)
+
+    def on_computed(self, view: View) -> None:
+        """The task is completed."""
+        copy = self.copy.copy
+        self.end(view, COMPLETED)
+        view.send(view.role("server")[0], "completed", copy=copy)
+
+    def on_overflow(self, view: View) -> None:
+        """Raise ScenarioError: the copy would go on after the last instant."""
+        raise too_long(self.parameters, view.environment.rules)
 
     def keep(self, view: View, saved: float) -> None:
         """Keep a checkpoint, in which `saved` Mflop of the task are done, on the disk or the server."""
-        if self.parameters.local:
-            self.disk["running"] = self.copy.application, self.copy.task, saved
+        if self.local:
+            self.checkpoint = self.copy.application, self.copy.task, saved
         else:
-            view.send(self.parameters.server, "checkpoint", copy=self.copy.copy, saved=saved)
+            view.send(view.role("server")[0], "checkpoint", copy=self.copy.copy, saved=saved)
 
     def on_kill(self, view: View, message: Any) -> None:
         """Another copy has completed the task."""
         if self.copy is None or self.copy.copy != message.copy:
             return
-        self.checkpoints += self.then == "written" and self.until <= view.now_ns  # at this very instant
-        view.cancel(self.then)
+        self.checkpoints += self.event == "written" and self.until <= view.now_ns  # at this very instant
+        view.cancel(self.event)
         self.end(view, KILLED)
 
     def end(self, view: View, how: int) -> None:
-        """End the copy, and record it for the result; only a failure leaves a checkpoint on the disk."""
-        about = {name: getattr(self.copy, name) for name in ("copy", "application", "task")}
-        about |= {name: getattr(self, name) for name in ("start", "begin", "checkpoints")}
-        view.note("copies", **about, machine=view.node, end=view.now_ns, how=how)
+        """End the copy, and record it for the result; only a failure leaves its checkpoint on the disk."""
+        columns = {name: getattr(self.copy, name) for name in ("copy", "application", "task")}
+        columns |= {name: getattr(self, name) for name in ("start", "begin", "checkpoints")}
+        view.note("copies", **columns, machine=view.node, end=view.now_ns, how=how)
         self.copy = None
         if how != FAILED:
-            self.disk.pop("running", None)
+            self.checkpoint = None

@@ -12,7 +12,7 @@ from gridsim.schedulers.wqr.rules import Rules
 from gridsim.scheduling.contract import Outcome, Run
 
 
-def outcome(
+def outcome_of(
     run: Run, rules: Rules, totals: dict[str, NDArray[Any]], rows: dict[str, NDArray[Any]]
 ) -> Outcome:
     """Return the outcome from what `gridcore.work_queue.dispatch.WorkQueue` counted.
@@ -51,19 +51,20 @@ def outcome(
     )
 
 
-def check_waiting(name: str, run: Run, rules: Rules, left: int) -> None:
+def check_waiting(parameters: Any, run: Run, rules: Rules, left: int) -> None:
     """Raise ScenarioError if the `left` tasks wait for ever while machines are up.
 
     By ``as_printed`` they wait for machine 0, and by ``exclude`` for machines that are fast enough.
     """
     if not left or not run.up.any():
         return
+    name = parameters.name
     if rules.min_speed > run.speeds[run.up].max():
         raise ScenarioError(
             f"{name}.exclude must leave a machine up until all is done; {left} tasks are left, and none of "
             f"at least {rules.min_speed:g} Mflop/s is ever up again"
         )
-    if rules.as_printed:
+    if parameters.as_printed:
         raise ScenarioError(
             f"{name}.as_printed: {left} tasks wait for machine 0 and for nobody else, and it is never free "
             "again"

@@ -14,28 +14,24 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
-
-from gridcore.work_queue.dispatch import WorkQueue
 from gridcore.work_queue.state import MOST_REPLICAS
-from gridsim.engine.engine import Engine
 from gridsim.errors import ScenarioError
 from gridsim.results.decisions import DecisionTexts
-from gridsim.schedulers.wqr.decisions import WORDS, QueueNotes
-from gridsim.schedulers.wqr.interpreted import Interpreted
-from gridsim.schedulers.wqr.outcome import check_waiting, outcome
+from gridsim.schedulers.wqr.compiled import CompiledWorkQueue
+from gridsim.schedulers.wqr.cycles import TABLES
+from gridsim.schedulers.wqr.decisions import WORDS
+from gridsim.schedulers.wqr.environment import WorkQueueEnvironment
+from gridsim.schedulers.wqr.node import SIGNALS, Server, Worker
 from gridsim.schedulers.wqr.policies import CHOICES, ORDERS
-from gridsim.schedulers.wqr.rules import Predictions, Rules, too_long
-from gridsim.schedulers.wqr.selections import (
-    asked_machine,
-    asked_task,
-    function_named,
-    sequence,
-)
-from gridsim.scheduling.contract import DecisionVerb, Foreseen, NodeForm, Outcome, Policy, Run, Scheduler
+from gridsim.schedulers.wqr.selections import function_named
+from gridsim.scheduling.contract import DecisionVerb, Foreseen, NodeForm, Policy, Run
+from gridsim.scheduling.nodes.adapter import Adapter, ProgramScheduler
+from gridsim.scheduling.nodes.ground_truth import Truth, TruthOf
+from gridsim.scheduling.nodes.program import Message
+from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.arguments import normalise, real
 from gridsim.support.arrays import Floats
-from gridsim.support.clock import NEVER, nanoseconds
+from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 
 #: Longest checkpoint interval and longest costs, s; with a longer interval there are no checkpoints.
@@ -44,7 +40,12 @@ LONGEST = 1e9
 MOST_ERROR = 100.0
 
 
-class WqrFt(Scheduler, frozen=True, kw_only=True):
+def _true_up_time(truth: Truth, node: int, machine: int) -> tuple[float, float]:
+    """Return the time until a machine fails, s, and the age of what the server knows of it."""
+    return truth.environment.time_until_failure(machine), 0.0
+
+
+class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
     """WQR-FT (Anglano and Canonico 2005): a central work queue with replication and checkpoints.
 
     The next task comes from the application that `bag_order` chooses.  Of its tasks that failed and have no
@@ -114,6 +115,17 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
         "restarted": "mentions",
         "replicated": "mentions",
     }
+    truths: ClassVar[Mapping[str, TruthOf]] = dict.fromkeys(decision_verbs, _true_up_time)
+    roles: ClassVar[Mapping[str, Role]] = {
+        "worker": Role(Worker),
+        "server": Role(Server, count=1, server=True, releases=True),
+    }
+    messages: ClassVar[Mapping[str, Message]] = SIGNALS
+    environment = WorkQueueEnvironment
+    environment_timers: ClassVar[tuple[str, ...]] = ("failure", "dispatch")
+    local_order = "fifo"
+    tables: ClassVar[Mapping[str, Mapping[str, type]]] = TABLES
+    to_the_end: ClassVar[bool] = True  # or until the server has all results
 
     bag_order: Literal["fcfs-share", "fcfs-excl", "rr", "rr-nrf", "longidle"] = "fcfs-share"
     task_order: Any = "random"  # str | TaskOrder; a function is replaced by its name
@@ -171,7 +183,7 @@ class WqrFt(Scheduler, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
-        return Interpreted(self, run) if run.nodes == "interpreted" else Compiled(self, run)
+        return Adapter(self, run) if run.nodes == "interpreted" else CompiledWorkQueue(self, run)
 
     def min_speed(self, speeds: Floats) -> float:
         """Return the speed (Mflop/s) below which machines get no task; the fastest of `speeds` always do."""
@@ -219,128 +231,3 @@ def _named(path: str, value: Any, known: tuple[str, ...]) -> str:
             f"repeated, got {name}"
         )
     raise ScenarioError(f"{path} must be one of {known}, a function or module:function, got {value!r}")
-
-
-class Compiled(Policy):
-    """Runs `WqrFt` in a compiled kernel, a source of the engine, which runs between releases."""
-
-    takes_blocks: ClassVar[bool] = True
-    STATE: ClassVar[tuple[str, ...]] = ("queue", "order_chance", "predictions", "notes")
-
-    def __init__(self, parameters: WqrFt, run: Run) -> None:
-        self.run, self.parameters = run, parameters
-        applications, feed = run.applications, run.feed
-        self.offsets, self.sizes = applications.offsets, applications.sizes()
-        self.order_chance = run.streams("wqr.order")
-        self.predictions = Predictions(parameters.prediction_error, run.streams("wqr.prediction"))
-        mean_up_time = math.inf if feed is None else feed.mean_up_time
-        self.rules = rules = Rules.of(parameters, run.speeds, mean_up_time)
-        machines, pace = len(run.speeds), {}
-        if run.load_profile is not None:
-            pace = {
-                name: getattr(run.load_profile, name)
-                for name in ("period", "phase", "factors", "series", "first")
-            }
-        never = np.full(machines, NEVER, np.int64)
-        self.notes: QueueNotes | None = None
-        if run.decisions is not None:
-            self.notes = QueueNotes(run.decisions, never if feed is None else feed.first)
-        first = never if feed is None else self.predictions.of(0, feed.first)
-        self.queue = WorkQueue(
-            run.speeds,
-            applications.tasks,
-            self.sizes,
-            first,
-            bag_order=rules.bag_order,
-            order="ask" if callable(rules.order) else rules.order,
-            choice="ask" if callable(rules.choice) else rules.choice,
-            max_replicas=rules.max_replicas,
-            min_speed=rules.min_speed,
-            interval=rules.interval,
-            checkpoint=rules.checkpoint,
-            restore=rules.restore,
-            local=rules.local,
-            printed=rules.as_printed,
-            prediction={"exact": "told"}.get(rules.predictor, rules.predictor),
-            faults=feed is not None,
-            seed=int(run.streams("wqr.replicas").integers(2**63)),
-            log=run.record,
-            step=self.notes is not None,
-            **pace,
-        )
-        run.engine.add_source(self)
-
-    # -- events -----------------------------------------------------------------------------------------
-
-    def on_release(self, applications: list[int]) -> None:
-        """Run everything due before now, then submit the tasks of `applications`."""
-        self._advance(self.run.engine.now)
-        for i in applications:
-            sizes = self.sizes[self.offsets[i] : self.offsets[i + 1]]
-            self.queue.submit(i, sequence(self.rules.order, sizes, self.order_chance))
-
-    def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`: the run ends with the last task, or if no machine is ever up again."""
-        return self.queue.now if self._advance(limit) in ("done", "over") else NEVER
-
-    def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
-        engine.stop()
-
-    def _advance(self, until: int) -> str:
-        """Run what is due before `until` ns; return why the kernel stopped: "reached", "done" or "over"."""
-        while True:
-            try:
-                why = self.queue.run(until)
-            except OverflowError as error:
-                raise too_long(self.parameters, self.rules) from error
-            if why == "blocks":
-                self._feed()
-            elif why == "decide":
-                self._decide()
-            else:
-                return why
-
-    def _feed(self) -> None:
-        feed = self.run.feed
-        assert feed is not None
-        block = feed.take()
-        if block is None:
-            none = np.zeros(0, np.int64)
-            self.queue.feed(none, none, none.astype(np.bool_), none)
-        else:
-            if self.notes is not None:
-                self.notes.feed(block)
-            self.queue.feed(block.time, block.machine, block.up, self.predictions.of(block.time, block.until))
-
-    # -- decisions one by one, for functions of the user or to record them --------------------------------
-
-    def _decide(self) -> None:
-        queue, now, order, choice = self.queue, self.queue.now, self.rules.order, self.rules.choice
-        if not callable(order):
-            application, task = queue.pick_task()
-        else:
-            application, numbers, residual = queue.candidates()
-            task = asked_task(order, numbers, residual, application, now, self.order_chance)
-        if not callable(choice):
-            machine = queue.pick_machine(application, task)
-        else:
-            free, until = queue.idle_machines()
-            lasts = queue.lasts(application, task, free)
-            machine = asked_machine(choice, now, free, self.run.speeds[free], until, lasts)
-        if self.notes is not None:
-            self.notes.decided(queue, application, task, machine)
-        if machine < 0:
-            queue.wait()
-            return
-        try:
-            queue.assign(application, task, machine)
-        except OverflowError as error:
-            raise too_long(self.parameters, self.rules) from error
-
-    # -- the end ----------------------------------------------------------------------------------------
-
-    def finish(self) -> Outcome:
-        """Return the outcome; raise ScenarioError if with `as_printed` tasks wait for machine 0 for ever."""
-        check_waiting(self.parameters.name, self.run, self.rules, self.queue.left)
-        return outcome(self.run, self.rules, self.queue.totals(), self.queue.copies())

@@ -20,6 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 
+from gridcore.common.state import LATEST
 from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet
 from gridcore.nodes.handlers import Handlers
 from gridcore.nodes.message_core import NodeCore
@@ -647,19 +648,35 @@ class Adapter(CorePolicy):
         programs.
         """
         now = self.run.engine.now
+        if now > LATEST:
+            raise OverflowError("machines fail or recover after the last instant of the message core")
         self.progress_checks.failure_count += len(failed)
         _, applications, tasks = self.queues.fail(failed, now)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
             self.task_lost(i, count)
-        self.up[:] = self.layout.of_nodes(self.run.up)
-        nodes = self.layout.on(failed)
-        for i, count in self.core.restart(nodes, self.new_programs(nodes.tolist()), now):
+        if self.environment is not None:
+            self.environment.on_faults(failed, recovered)
+        for i, count in self.restart(failed, recovered):
             self.task_lost(i, count)
-        begin = self.layout.on(np.union1d(failed, recovered))
-        self.core.begin(begin[self.up[begin]])
         if len(recovered) and any(due <= now for due in self.lost):
             self.run.engine.at(now, "resubmit")
         self.progress_checks.check()
+
+    def restart(self, failed: Integers, recovered: Integers) -> list[tuple[int, int]]:
+        """Start the nodes of machines that fail or recover anew, with what is in their stable storage.
+
+        Returns (application, tasks) pairs: the tasks that the nodes had not placed.
+        """
+        self.up[:] = self.layout.of_nodes(self.run.up)
+        nodes = self.layout.on(failed)
+        programs = self.new_programs(nodes.tolist())
+        for node, program in zip(nodes.tolist(), programs, strict=True):
+            for name in getattr(program, "stable_storage", ()):  # records of compiled nodes have none
+                setattr(program, name, getattr(self.nodes[node], name))
+        unplaced = self.core.restart(nodes, programs, self.run.engine.now)
+        begin = self.layout.on(np.union1d(failed, recovered))
+        self.core.begin(begin[self.up[begin]])
+        return unplaced
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 

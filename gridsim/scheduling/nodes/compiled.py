@@ -222,12 +222,16 @@ def _compile_role(
 
 
 def _timer_names(scheduler: Any) -> tuple[str, ...]:
-    """Return the names that `NodeProgram.on_timer` gets: those of timers, then those of ticks."""
-    return tuple(dict.fromkeys((*scheduler.timers, *scheduler.ticks)))
+    """Return the names that `NodeProgram.on_timer` gets: those of timers, then those fired without fields."""
+    return tuple(dict.fromkeys((*scheduler.timers, *scheduler.ticks, *scheduler.environment_timers)))
 
 
 def _check_supported(scheduler: Any, policy: type[NodeProgram], messages: dict[str, Message]) -> None:
     """Raise CompileError if the program uses a feature that only interpreted programs have."""
+    if policy.stable_storage:
+        raise CompileError(
+            f"{place_of(policy)}{policy.__name__}: nodes='compiled' does not support stable_storage"
+        )
     for name, kind in messages.items():
         for field, of in kind.fields.items():
             if isinstance(of, ArrayField) and of.ndim is None:

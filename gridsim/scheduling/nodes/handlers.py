@@ -138,11 +138,14 @@ def _signatures(scheduler: Any) -> dict[str, tuple[str, ...]]:
 def check_handlers(policy: Any, scheduler: Any) -> None:
     """Raise ScenarioError if a method ``on_...`` is never called or has the wrong parameters.
 
+    The attributes in ``stable_storage`` must be names, too.
+
     Parameters
     ----------
     policy
         The class of the nodes, a subclass of `NodeProgram`.
     """
+    _check_names(f"{policy.__name__}.stable_storage", policy.stable_storage)
     kinds, timers = scheduler.messages, scheduler.timers
     events = _signatures(scheduler)
     signatures = {**{handler_name(kind): ("view", "message") for kind in kinds}, **events}
@@ -220,10 +223,7 @@ def check_class_variables(scheduler: Any) -> None:
     if not isinstance(scheduler.name, str) or not scheduler.name:
         raise ScenarioError(f"{path}.name must be a non-empty string, got {short_repr(scheduler.name)}")
     for name in ("timers", "environment_timers", "node_forms"):
-        value = getattr(scheduler, name)
-        if not isinstance(value, (tuple, list)) or not all(isinstance(entry, str) for entry in value):
-            hint = f"; write ({value!r},)" if isinstance(value, str) else ""
-            raise ScenarioError(f"{path}.{name} must be a tuple of strings, got {short_repr(value)}{hint}")
+        _check_names(f"{path}.{name}", getattr(scheduler, name))
     forms = get_args(NodeForm)
     for form in scheduler.node_forms or ("",):
         one_of(f"{path}.node_forms", form, forms)
@@ -261,6 +261,12 @@ def check_class_variables(scheduler: Any) -> None:
 def _handles_messages(scheduler: Any) -> bool:
     """Return whether a class of nodes defines `on_message`."""
     return any(policy.on_message is not NodeProgram.on_message for policy in role_classes(scheduler).values())
+
+
+def _check_names(path: str, names: Any) -> None:
+    if not isinstance(names, (tuple, list)) or not all(isinstance(entry, str) for entry in names):
+        hint = f"; write ({names!r},)" if isinstance(names, str) else ""
+        raise ScenarioError(f"{path} must be a tuple of strings, got {short_repr(names)}{hint}")
 
 
 def _check_roles(path: str, scheduler: Any, policy: Any) -> None:

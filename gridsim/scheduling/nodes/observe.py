@@ -23,6 +23,7 @@ from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.results.table import Table, frozen
 from gridsim.scheduling.nodes.attributes import assigned_attributes, attributes_of
 from gridsim.scheduling.nodes.ground_truth import ReadOnlyNode
+from gridsim.scheduling.nodes.program import NodeProgram
 from gridsim.support.arguments import integer, listed, real, short_repr
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.state import check_names
@@ -281,9 +282,8 @@ class _NotANumber(Exception):
 def readable_attributes(program: Any) -> set[str]:
     """Return the names of the attributes and properties of a program that a column can show."""
     policy = type(program)
-    members = {
-        name for name in dir(policy) if not name.startswith("_") and not callable(getattr(policy, name))
-    }
+    names = {*dir(policy)} - {*dir(NodeProgram)}
+    members = {name for name in names if not name.startswith("_") and not callable(getattr(policy, name))}
     return members | attributes_of(program).keys()
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -318,7 +318,14 @@ class NodeProgram:
     ----------
     parameters
         The scheduler, whose attributes are its parameters.
+
+    Attributes
+    ----------
+    stable_storage
+        Names of the attributes that are on the disk of the machine: they survive its failures.
     """
+
+    stable_storage: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, parameters: Any) -> None:
         self.parameters = parameters

@@ -591,11 +591,7 @@ class RigidAdapter(Adapter):
         self.claims[failed] = -1
         if self.environment is not None:
             self.environment.on_faults(failed, recovered)
-        self.up[:] = self.layout.of_nodes(self.run.up)
-        nodes = self.layout.on(failed)
-        self.core.restart(nodes, self.new_programs(nodes.tolist()), now)
-        begin = self.layout.on(np.union1d(failed, recovered))
-        self.core.begin(begin[self.up[begin]])
+        self.restart(failed, recovered)
 
     def claims_of(self, machines: Integers) -> Iterator[tuple[int, int, int]]:
         """Iterate over (machine, job, attempt) of the claims of some machines."""

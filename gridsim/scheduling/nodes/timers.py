@@ -46,10 +46,11 @@ class Timer(NamedTuple):
 
 
 @lru_cache(256)
-def own_timers(policy: Any, others: frozenset[str], ticks: tuple[str, ...]) -> dict[str, Timer]:
+def own_timers(policy: Any, others: frozenset[str], fieldless: tuple[str, ...]) -> dict[str, Timer]:
     """Return name -> timer of those that have their own handler in a class of nodes.
 
-    A method ``on_<name>`` is one if a method of the class contains the name as a string, or a tick has it.
+    A method ``on_<name>`` is one if a method of the class contains the name as a string, or if it is one of
+    `fieldless`.
 
     Parameters
     ----------
@@ -57,8 +58,8 @@ def own_timers(policy: Any, others: frozenset[str], ticks: tuple[str, ...]) -> d
         A subclass of `NodeProgram`.
     others
         The names of methods that handle other events.
-    ticks
-        The names of ticks.
+    fieldless
+        The names of ticks and of timers that the environment fires, which have no fields.
 
     Raises
     ------
@@ -70,7 +71,7 @@ def own_timers(policy: Any, others: frozenset[str], ticks: tuple[str, ...]) -> d
         for name, method in _methods(policy).items()
         if name.startswith("on_") and name not in others and method is not getattr(NodeProgram, name, None)
     ]
-    names = sorted({*strings(policy), *ticks}) if handlers else []
+    names = sorted({*strings(policy), *fieldless}) if handlers else []
     timers: dict[str, Timer] = {}
     for handler in handlers:
         set_names = [name for name in names if handler_name(name) == handler]
@@ -79,9 +80,9 @@ def own_timers(policy: Any, others: frozenset[str], ticks: tuple[str, ...]) -> d
         fields = _timer_fields(policy, handler, must_fit=not uses(policy, handler))
         if fields is None:
             continue  # a method that the class itself calls
-        if fields[0] and (tick := next((name for name in set_names if name in ticks), None)):
+        if fields[0] and (name := next((name for name in set_names if name in fieldless), None)):
             raise ScenarioError(
-                f"{location(policy, handler)} must take (self, view), since {tick!r} is in ticks, "
+                f"{location(policy, handler)} must take (self, view), since {name!r} is in ticks, "
                 f"got {inspect.signature(getattr(policy, handler))}"
             )
         timers.update((name, Timer(name, handler, *fields)) for name in set_names)

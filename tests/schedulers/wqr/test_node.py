@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from functools import wraps
 from typing import Any
 
 import msgspec
@@ -121,16 +122,16 @@ def test_node_programs_equal_the_kernel_with_simultaneous_events(
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Count the calls of each handler; ``on_timer`` of workers by the name of the timer."""
+    """Count the calls of each handler."""
     count: Counter[str] = Counter()
 
     def counted(owner: type, name: str) -> None:
         handler = getattr(owner, name)
 
-        def call(self: Any, view: Any, *what: Any) -> None:
-            timer = owner is Worker and name == "on_timer"
-            count[what[0] if timer else f"{owner.__name__}.{name}"] += 1
-            handler(self, view, *what)
+        @wraps(handler)
+        def call(self: Any, view: Any, *arguments: Any) -> None:
+            count[f"{owner.__name__}.{name}"] += 1
+            handler(self, view, *arguments)
 
         monkeypatch.setattr(owner, name, call)
 
@@ -154,32 +155,32 @@ def test_node_programs_handle_all_events(calls: Counter[str], store: Any) -> Non
     found = gs.simulate(scenario, scheduler, nodes="interpreted", record=True)
     rows, machines = found.tables["schedule"], found.machines
     failures, tasks = int(machines["failures"].sum()), int(found.applications["tasks"].sum())
-    recoveries = calls["Worker.on_start"] - len(machines)
+    recoveries, instants = calls["Worker.on_start"] - len(machines), calls["Server.on_failure"]
     written = sum(map(checkpoints, *(rows[c] for c in ("start", "end", "begin")), speeds_and_sizes(found)))
     assert calls == Counter(
         {
             "Server.on_release": 2,
             "Worker.on_assign": len(rows),
-            "restored": calls["restored"],
-            "written": written,
+            "Worker.on_restored": (restored := calls["Worker.on_restored"]),
+            "Worker.on_written": written,
             "Server.on_checkpoint": written if store == "server" else 0,
-            "completed": tasks,
+            "Worker.on_computed": tasks,
             "Server.on_completed": tasks,
             "Worker.on_kill": int(machines["ended"].sum()),
-            "fails": failures,
-            "Server.on_failed": failures,
+            "Worker.on_failure": failures,
+            "Server.on_failure": instants,
             "Worker.on_start": len(machines) + recoveries,
             "Server.on_up": len(machines) + recoveries,
-            "Server.on_timer": calls["Server.on_timer"],
+            "Server.on_dispatch": calls["Server.on_dispatch"],
         }
     )
-    assert failures - len(machines) <= recoveries <= failures
-    assert min(written, failures, recoveries, calls["restored"], machines["interrupted"].sum()) > 0
+    assert failures - len(machines) <= recoveries <= failures and 0 < instants <= failures
+    assert min(written, recoveries, restored, machines["interrupted"].sum()) > 0
     begun_later = int((rows["begin"] > 0).sum())
-    assert begun_later - machines["interrupted"].sum() <= calls["restored"] <= begun_later
+    assert begun_later - machines["interrupted"].sum() <= restored <= begun_later
     # each of these calls is an event of its own
     signals = sum(calls[f"{who}.on_{kind}"] for who in ("Server", "Worker") for kind in SIGNALS)
-    timers = calls["restored"] + calls["written"] + calls["completed"] + calls["Server.on_timer"]
+    timers = restored + written + tasks + failures + calls["Server.on_dispatch"]
     assert found.provenance["events"] >= signals + timers + calls["Worker.on_start"] + 2
     compiled = gs.simulate(scenario, scheduler, nodes="compiled")
     assert compiled.digest == found.digest

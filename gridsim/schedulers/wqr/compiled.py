@@ -1,0 +1,140 @@
+"""Runs the compiled work queue of WQR-FT, which does the same as the node programs."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gridcore.work_queue.dispatch import WorkQueue
+from gridsim.engine.engine import Engine
+from gridsim.schedulers.wqr.decisions import QueueNotes
+from gridsim.schedulers.wqr.outcome import check_waiting, outcome_of
+from gridsim.schedulers.wqr.rules import Predictions, Rules, too_long
+from gridsim.schedulers.wqr.selections import asked_machine, asked_task, sequence
+from gridsim.scheduling.contract import Outcome, Policy, Run
+from gridsim.support.clock import NEVER
+
+
+class CompiledWorkQueue(Policy):
+    """Runs `WqrFt` in a compiled kernel, a source of the engine, which runs between releases."""
+
+    takes_blocks: ClassVar[bool] = True
+    STATE: ClassVar[tuple[str, ...]] = ("queue", "order_chance", "predictions", "notes")
+
+    def __init__(self, parameters: Any, run: Run) -> None:
+        self.run, self.parameters = run, parameters
+        applications, feed = run.applications, run.feed
+        self.offsets, self.sizes = applications.offsets, applications.sizes()
+        self.order_chance = run.streams("wqr.order")
+        self.predictions = Predictions(parameters.prediction_error, run.streams("wqr.prediction"))
+        self.rules = rules = Rules.of(parameters, run)
+        machines, pace = len(run.speeds), {}
+        if run.load_profile is not None:
+            pace = {
+                name: getattr(run.load_profile, name)
+                for name in ("period", "phase", "factors", "series", "first")
+            }
+        never = np.full(machines, NEVER, np.int64)
+        self.notes: QueueNotes | None = None
+        if run.decisions is not None:
+            self.notes = QueueNotes(run.decisions, never if feed is None else feed.first)
+        first = never if feed is None else self.predictions.of(0, feed.first)
+        self.queue = WorkQueue(
+            run.speeds,
+            applications.tasks,
+            self.sizes,
+            first,
+            bag_order=parameters.bag_order,
+            order="ask" if callable(rules.order) else rules.order,
+            choice="ask" if callable(rules.choice) else rules.choice,
+            max_replicas=parameters.max_replicas,
+            min_speed=rules.min_speed,
+            interval=rules.interval,
+            checkpoint=rules.checkpoint,
+            restore=rules.restore,
+            local=parameters.checkpoint_store == "local",
+            printed=parameters.as_printed,
+            prediction={"exact": "told"}.get(parameters.predictor, parameters.predictor),
+            faults=feed is not None,
+            seed=int(run.streams("wqr.replicas").integers(2**63)),
+            log=run.record,
+            step=self.notes is not None,
+            **pace,
+        )
+        run.engine.add_source(self)
+
+    # -- events -----------------------------------------------------------------------------------------
+
+    def on_release(self, applications: list[int]) -> None:
+        """Run everything due before now, then submit the tasks of `applications`."""
+        self._advance(self.run.engine.now)
+        for i in applications:
+            sizes = self.sizes[self.offsets[i] : self.offsets[i + 1]]
+            self.queue.submit(i, sequence(self.rules.order, sizes, self.order_chance))
+
+    def advance(self, limit: int) -> int:
+        """See `gridsim.engine.Source`: the run ends with the last task, or if no machine is ever up again."""
+        return self.queue.now if self._advance(limit) in ("done", "over") else NEVER
+
+    def collect(self, engine: Engine, time: int) -> None:
+        """See `gridsim.engine.Source`."""
+        engine.stop()
+
+    def _advance(self, until: int) -> str:
+        """Run what is due before `until` ns; return why the kernel stopped: "reached", "done" or "over"."""
+        while True:
+            try:
+                reason = self.queue.run(until)
+            except OverflowError as error:
+                raise too_long(self.parameters, self.rules) from error
+            if reason == "blocks":
+                self._feed()
+            elif reason == "decide":
+                self._decide()
+            else:
+                return reason
+
+    def _feed(self) -> None:
+        feed = self.run.feed
+        assert feed is not None
+        block = feed.take()
+        if block is None:
+            none = np.zeros(0, np.int64)
+            self.queue.feed(none, none, none.astype(np.bool_), none)
+        else:
+            if self.notes is not None:
+                self.notes.feed(block)
+            self.queue.feed(block.time, block.machine, block.up, self.predictions.of(block.time, block.until))
+
+    # -- decisions one by one, for functions of the user or to record them --------------------------------
+
+    def _decide(self) -> None:
+        queue, now, order, choice = self.queue, self.queue.now, self.rules.order, self.rules.choice
+        if not callable(order):
+            application, task = queue.pick_task()
+        else:
+            application, numbers, residual = queue.candidates()
+            task = asked_task(order, numbers, residual, application, now, self.order_chance)
+        if not callable(choice):
+            machine = queue.pick_machine(application, task)
+        else:
+            free, until = queue.idle_machines()
+            lasts = queue.lasts(application, task, free)
+            machine = asked_machine(choice, now, free, self.run.speeds[free], until, lasts)
+        if self.notes is not None:
+            self.notes.decided(queue, application, task, machine)
+        if machine < 0:
+            queue.wait()
+            return
+        try:
+            queue.assign(application, task, machine)
+        except OverflowError as error:
+            raise too_long(self.parameters, self.rules) from error
+
+    # -- the end ----------------------------------------------------------------------------------------
+
+    def finish(self) -> Outcome:
+        """Return the outcome; raise ScenarioError if with `as_printed` tasks wait for machine 0 for ever."""
+        check_waiting(self.parameters, self.run, self.rules, self.queue.left)
+        return outcome_of(self.run, self.rules, self.queue.totals(), self.queue.copies())

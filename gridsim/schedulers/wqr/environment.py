@@ -1,0 +1,181 @@
+"""The environment of WQR-FT's nodes: what the server learns without messages, predictions, and cycles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from gridsim.engine.engine import TIMER
+from gridsim.schedulers.wqr.cycles import COMPLETED, Cycles, totals
+from gridsim.schedulers.wqr.decisions import seconds
+from gridsim.schedulers.wqr.outcome import check_waiting, outcome_of
+from gridsim.schedulers.wqr.rules import Predictions, Rules
+from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Run
+from gridsim.scheduling.nodes.environment import Environment
+from gridsim.support.arrays import Floats, Integers
+from gridsim.support.clock import NEVER
+
+
+class WorkQueueEnvironment(Environment):
+    """What the model does for the server and the workers of a run.
+
+    Attributes
+    ----------
+    rules
+        What follows from the parameters.
+    cycles
+        How fast each machine computes.
+    failures, predicted
+        int64[machines], when each machine fails next, and when that is predicted, ns.
+    failed
+        The machines that fail now, while the nodes handle the timer ``"failure"``.
+    left
+        Tasks that are not completed.
+    """
+
+    because = (
+        "the server knows at once which machines fail, and assigns tasks after all else at an instant; "
+        "predictions are made from the true failures, and background load slows machines"
+    )
+    STATE = "failures", "predicted", "predictions", "order_stream", "draws", "left", "is_dispatch_due"
+
+    def __init__(self, parameters: Any, run: Run) -> None:
+        super().__init__(parameters, run)
+        self.rules = Rules.of(parameters, run)
+        speeds, feed = run.speeds.tolist(), run.feed
+        self.speeds, self.server = speeds, len(speeds)
+        self.cycles = [Cycles(u, speed, run.load_profile) for u, speed in enumerate(speeds)]
+        self.sizes, self.offsets = run.applications.sizes(), run.applications.offsets
+        self.left = len(self.sizes)
+        self.order_stream = run.streams("wqr.order")
+        self.predictions = Predictions(parameters.prediction_error, run.streams("wqr.prediction"))
+        self.replica_seed, self.draws = int(run.streams("wqr.replicas").integers(2**63)), 0
+        first = np.full(len(speeds), NEVER) if feed is None else feed.first
+        self.failures = first.copy()
+        self.predicted = first.copy() if feed is None else self.predictions.of(0, first).copy()
+        self.failed = list[int]()
+        self.is_dispatch_due = False
+
+    def attach(self, adapter: Any) -> None:
+        """Register the timer of the server that fires after everything else at an instant."""
+        self.adapter = adapter
+        self.run.engine.on("dispatch", self._dispatch, priority=FAULT_PRIORITY + 2, phase=TIMER)
+
+    def of_node(self, node: int) -> ServerView | WorkerView:
+        """Return what the server or a worker reaches."""
+        return ServerView(self) if node == self.server else WorkerView(self.rules, self.cycles[node])
+
+    # -- the order within an instant: tasks end, machines fail and recover, the server assigns tasks ---------
+
+    def dispatch_last(self) -> None:
+        """Fire the timer ``"dispatch"`` of the server once everything else at this instant has happened."""
+        if not self.is_dispatch_due:
+            self.is_dispatch_due, now = True, self.adapter.now
+            self.run.engine.at(now, "dispatch")
+            self.adapter.core.wake(now)
+
+    def _dispatch(self, _: list[int]) -> None:
+        self.is_dispatch_due = False
+        self.adapter.core.tick([self.server], "dispatch", self.run.engine.now)
+
+    def on_faults(self, failed: Integers, recovered: Integers) -> None:
+        """Fire the timer ``"failure"`` of workers that fail, then of the server."""
+        if self.run.feed is not None:
+            changes = self.run.feed.changes
+            predicted, up = self.predictions.of(changes.time, changes.until), changes.up
+            self.failures[changes.machine[up]] = changes.until[up]
+            self.predicted[changes.machine[up]] = predicted[up]
+        self.failed = failed.tolist()
+        if self.failed:
+            self.adapter.core.tick([*self.failed, self.server], "failure", self.run.engine.now)
+
+    # -- what only the model knows ---------------------------------------------------------------------------
+
+    def uniform(self) -> float:
+        """Draw a number in [0, 1), as the kernel does: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
+        self.draws += 1
+        mask = 2**64 - 1
+        x = (self.replica_seed + self.draws * 0x9E3779B97F4A7C15) & mask
+        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & mask
+        return float((x ^ (x >> 31)) >> 11) * (1.0 / 9007199254740992.0)
+
+    def sizes_of(self, application: int) -> Floats:
+        """Return the sizes of the tasks of an application, Mflop."""
+        return self.sizes[self.offsets[application] : self.offsets[application + 1]]
+
+    def time_until_failure(self, machine: int) -> float:
+        """Return the time until a machine fails, s."""
+        return seconds(int(self.failures[machine]), self.adapter.now)
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def complete_task(self) -> None:
+        """Count a task that is completed; the last one ends the run."""
+        self.left -= 1
+        if not self.left:
+            self.adapter.core.stop()
+
+    def complete(self, outcome: Outcome) -> None:
+        """Make the outcome of the copies that ran; nothing has been in the machines' task queues.
+
+        Raises ScenarioError if tasks wait forever while machines are up.
+        """
+        check_waiting(self.parameters, self.run, self.rules, self.left)
+        copies = outcome.tables["copies"]
+        total = totals(copies, len(self.run.applications), self.cycles, self.rules)
+        completed = (copies["how"] == COMPLETED).astype(np.int64)
+        rows = {**copies, "bag": copies["application"], "completed": completed}
+        own = outcome_of(self.run, self.rules, total, rows)
+        for field in fields(own):
+            setattr(outcome, field.name, getattr(own, field.name))
+
+
+class ServerView:
+    """What the server knows without a message (`View.environment`).
+
+    Attributes
+    ----------
+    rules
+        What follows from the parameters.
+    speeds
+        The speed of each machine, Mflop/s.
+    """
+
+    def __init__(self, environment: WorkQueueEnvironment) -> None:
+        self._environment = environment
+        self.rules, self.speeds = environment.rules, environment.speeds
+        self.sizes_of, self.uniform = environment.sizes_of, environment.uniform
+        self.dispatch_last, self.complete_task = environment.dispatch_last, environment.complete_task
+
+    @property
+    def failed(self) -> list[int]:
+        """The machines that fail now."""
+        return self._environment.failed
+
+    @property
+    def order_stream(self) -> np.random.Generator:
+        """The random stream of the order in which tasks start first, and of task orders that draw."""
+        return self._environment.order_stream
+
+    def predicted(self, machine: int) -> int:
+        """Return when a machine that is up is predicted to fail, ns."""
+        return int(self._environment.predicted[machine])
+
+
+@dataclass(frozen=True)
+class WorkerView:
+    """What a worker reaches as `View.environment`.
+
+    Parameters
+    ----------
+    rules
+        What follows from the parameters.
+    cycles
+        How fast its machine computes.
+    """
+
+    rules: Rules
+    cycles: Cycles

@@ -1,0 +1,172 @@
+"""The environment of node programs, its timers, and attributes that survive failures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import gridsim as gs
+from gridsim.engine.engine import TIMER
+from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Run
+from gridsim.scheduling.nodes.environment import Environment
+from gridsim.scheduling.nodes.ground_truth import Truth
+from gridsim.support.clock import NEVER
+from gridsim.testing.resuming import resume_difference
+from tests._helpers.forms import RUNNABLE_FORMS, needs_numba
+
+FAULTS = gs.Faults.of([1, 0, 1, 2], [2.0, 5.0, 5.0, 0.0], [2.0, 7.0, 6.0, 3.0])
+INTERPRETED = RUNNABLE_FORMS[:2]
+
+
+def scenario(faults: gs.Faults | None = FAULTS) -> gs.Scenario:
+    return gs.Scenario(gs.Platform.equal(3), gs.Workload.of([0.0, 6.5], 2, 4000.0), seed=1, faults=faults)
+
+
+class Diary(gs.NodeProgram):
+    """A node that counts its starts on its disk, and in its memory."""
+
+    stable_storage = ("starts", "instants")
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.starts = self.starts_in_memory = 0
+        self.instants: list[float] = []
+
+    def on_start(self, view: Any) -> None:
+        self.starts += 1
+        self.starts_in_memory += 1
+        self.instants.append(view.now)
+        view.note("starts", time=view.now, node=view.node, starts=self.starts, last=self.instants[0])
+        assert self.starts_in_memory == 1
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+
+
+class KeepsDiaries(gs.NodeScheduler, frozen=True, kw_only=True):
+    name = "keeps-diaries"
+    policy = Diary
+    tables: ClassVar[Any] = {"starts": {"time": float, "node": int, "starts": int, "last": float}}
+
+
+@pytest.mark.parametrize("form", INTERPRETED)
+def test_stable_storage_survives_failures(form: Any) -> None:
+    result = gs.simulate(scenario(), KeepsDiaries(), nodes=form)
+    table = result.tables["starts"]
+    rows = sorted(zip(*(table[name].tolist() for name in ("node", "time", "starts", "last")), strict=True))
+    assert rows == [(0, 0.0, 1, 0.0), (0, 7.0, 2, 0.0), (1, 0.0, 1, 0.0), (1, 2.0, 2, 0.0), (1, 6.0, 3, 0.0),
+                    (2, 3.0, 1, 3.0)]  # fmt: skip
+    assert resume_difference(scenario(), KeepsDiaries(), result, nodes=form) is None
+
+
+@needs_numba
+def test_compiled_nodes_have_no_stable_storage() -> None:
+    with pytest.raises(gs.CompileError, match="Diary: nodes='compiled' does not support stable_storage$"):
+        gs.simulate(scenario(), KeepsDiaries(), nodes="compiled")
+
+
+def test_stable_storage_must_be_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Diary, "stable_storage", "starts")
+    with pytest.raises(gs.ScenarioError, match=r"^Diary.stable_storage must be a tuple of strings, got 'sta"):
+        KeepsDiaries()
+
+
+def test_processes_with_stable_storage_are_not_killed() -> None:
+    with pytest.raises(gs.ScenarioError, match="^kill must not be given for keeps-diaries, whose nodes have"):
+        gs.emulate(scenario(), KeepsDiaries(), kill=True)
+
+
+# -- an environment -----------------------------------------------------------------------------------------
+
+
+class Weather(Environment):
+    """An environment that counts failures, knows when machines fail next, and lets it rain on all nodes."""
+
+    because = "it is a test"
+    STATE = "failures", "next_failure"
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.failures = run, 0
+        self.next_failure = np.zeros(3, np.int64) if run.feed is None else run.feed.first.copy()
+
+    def attach(self, adapter: Any) -> None:
+        self.adapter = adapter
+        self.run.engine.on("rain", self._rain, priority=FAULT_PRIORITY + 2, phase=TIMER)
+        for second in (1, 4, 8):
+            self.run.engine.at(second * 10**9, "rain")
+
+    def _rain(self, _: list[int]) -> None:
+        self.adapter.core.tick(range(3), "rain", self.run.engine.now)
+
+    def of_node(self, node: int) -> Weather:
+        return self
+
+    def on_faults(self, failed: Any, recovered: Any) -> None:
+        assert self.run.feed is not None
+        changes = self.run.feed.changes
+        assert sorted(changes.machine[changes.up].tolist()) == recovered.tolist()
+        self.next_failure[changes.machine[changes.up]] = changes.until[changes.up]
+        self.failures += len(failed)
+
+    def complete(self, outcome: Outcome) -> None:
+        outcome.facts["failures"] = self.failures
+
+
+def _next_failure(truth: Truth, node: int, machine: int) -> float:
+    return float(truth.environment.next_failure[machine] / 1e9)
+
+
+class Outdoor(gs.NodeProgram):
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+        view.decide("stayed", application.number, machine=view.machine, saw=view.environment.failures)
+
+    def on_rain(self, view: Any) -> None:
+        view.note("rain", time=view.now, node=view.node)
+
+
+class Outdoors(gs.NodeScheduler, frozen=True, kw_only=True):
+    name = "outdoors"
+    policy = Outdoor
+    environment_timers: ClassVar[tuple[str, ...]] = ("rain",)
+    tables: ClassVar[Any] = {"rain": {"time": float, "node": int}}
+    decision_words: ClassVar[Any] = {"stayed": ("kept {tasks} tasks after", "failures", "")}
+    truths: ClassVar[Mapping[str, Any]] = {"stayed": _next_failure}
+
+    def make_environment(self, run: Run) -> Weather:
+        return Weather(run)
+
+
+@pytest.mark.parametrize("form", INTERPRETED)
+def test_programs_reach_their_environment(form: Any) -> None:
+    result = gs.simulate(scenario(), Outdoors(), nodes=form, record="decisions")
+    assert result.facts == {"failures": 4}
+    rain = result.tables["rain"]
+    assert rain["time"].tolist() == [1.0] * 3 + [4.0] * 3 + [8.0] * 3
+    decisions = result.tables["decisions"]
+    # node 2 is down at the beginning, and node 1 fails at 2 s; the tasks that node 0 loses at 5 s come back
+    assert decisions["saw"].tolist() == [1.0, 4.0, 4.0]
+    assert decisions["true"].tolist() == [5.0, NEVER / 1e9, NEVER / 1e9]
+    assert resume_difference(scenario(), Outdoors(), result, nodes=form, record="decisions") is None
+
+
+def test_a_timer_of_the_environment_has_no_fields() -> None:
+    class Wet(Outdoor):
+        def on_rain(self, view: Any, amount: float) -> None:  # type: ignore[override]
+            pass
+
+    class Wrong(Outdoors, frozen=True, kw_only=True):
+        policy = Wet
+
+    with pytest.raises(gs.ScenarioError, match=r"Wet.on_rain must take \(self, view\), since 'rain' is in"):
+        Wrong()
+
+
+def test_failures_after_the_last_instant_of_the_core_are_an_error() -> None:
+    """The core counts to 2**61 ns; failures may happen until 8e18 ns."""
+    late = gs.Faults.of([0, 1, 2], [5.0] * 3, [4e9] * 3)
+    with pytest.raises(gs.ScenarioError, match="machines fail or recover after the last instant of the mess"):
+        gs.simulate(scenario(late), Outdoors())
