@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -53,12 +53,12 @@ class ArrayField:
     kind: type
     ndim: int | None = None
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The type of the elements of received arrays."""
         return np.dtype({int: np.int64, float: np.float64}.get(self.kind, self.kind))
 
-    @property
+    @cached_property
     def dimensions(self) -> tuple[int, ...]:
         """The permitted numbers of dimensions."""
         return (1, 2) if self.ndim is None else (self.ndim,)
@@ -438,19 +438,29 @@ def as_number(kind: Any, value: Any, node: int, name: str) -> Any:
 
 def _as_array(kind: ArrayField, value: Any, node: int, name: str) -> NDArray[Any]:
     """Return a read-only copy of `value` as an array; raise SchedulerError if it is not of this kind."""
-    dtype = kind.dtype
     try:
         values = np.asarray(value)
-        has_numbers = values.dtype.kind in ("biu" if dtype.kind in "iu" else "biuf") or values.size == 0
-        if has_numbers and values.ndim in kind.dimensions:
-            with np.errstate(over="ignore"):
-                result = np.array(values, dtype, order="C")
-            if dtype.kind == "f" or (result == values).all():
-                result.flags.writeable = False
-                return result
+        result = _copy_with_type(values, kind.dtype) if values.ndim in kind.dimensions else None
     except (TypeError, ValueError, OverflowError):
-        pass
-    raise SchedulerError(f"node {node}: {name} must be {kind}, got {value!r}") from None
+        result = None
+    if result is None:
+        raise SchedulerError(f"node {node}: {name} must be {kind}, got {value!r}")
+    result.flags.writeable = False
+    return result
+
+
+def _copy_with_type(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] | None:
+    """Return a copy of an array with elements of another type; None if they are not numbers that fit."""
+    if values.dtype == dtype:
+        return values.copy()
+    is_whole, source = dtype.kind in "iu", values.dtype.kind
+    if source not in ("biu" if is_whole else "biuf") and values.size:
+        return None
+    if source == "f" and values.itemsize > dtype.itemsize:
+        with np.errstate(over="ignore"):  # takes longer than the rest
+            return np.array(values, dtype, order="C")
+    result = np.array(values, dtype, order="C")
+    return result if not is_whole or (result == values).all() else None
 
 
 class Notes(Stateful):

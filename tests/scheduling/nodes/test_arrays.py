@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
+from gridsim.scheduling.nodes.program import as_number
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.testing import check_scheduler
 from gridsim.testing.resuming import resume_difference
@@ -83,6 +84,19 @@ def test_lists_count_the_bytes_of_their_arrays(monkeypatch: pytest.MonkeyPatch) 
     assert (
         total(list) == total(np.array) == [2 * (64 + 8 * (4 + 2))]
     )  # node 1 sends one of its messages to itself
+
+
+def test_a_sent_array_does_not_change_with_that_of_the_sender() -> None:
+    for numbers in (np.arange(3), np.arange(3, dtype=np.int16), memoryview(bytearray(3))):
+        sent = as_number(gs.array(int), numbers, 0, "path")
+        numbers[0] = 9  # type: ignore[index]
+        assert sent.tolist() in ([0, 1, 2], [0, 0, 0]) and not sent.flags.writeable
+
+
+def test_a_float_beyond_the_type_of_its_field_is_infinite() -> None:
+    """NumPy would warn, which is an error in tests."""
+    sent = as_number(gs.array(np.float32), [1e300, -1e300, 0.1], 0, "weights")
+    assert sent.tolist() == [math.inf, -math.inf, float(np.float32(0.1))]
 
 
 def test_messages_of_variable_size_take_time_by_their_bytes() -> None:
