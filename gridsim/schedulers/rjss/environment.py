@@ -51,7 +51,7 @@ class RjssEnvironment(Environment):
     STATE: ClassVar[tuple[str, ...]] = ("log",)
 
     def __init__(self, parameters: Any, run: Run) -> None:
-        self.parameters, self.run = parameters, run
+        super().__init__(parameters, run)
         self.tasks = SingleTasks(run.applications)
         self.probe_time = probe_time(parameters, run)
         network, nodes = run.network.network, len(run.speeds)
