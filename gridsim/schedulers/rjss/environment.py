@@ -45,8 +45,8 @@ class RjssEnvironment(Environment):
     """
 
     because = (
-        "nodes know the network and the rates of releases from the beginning, and jobs draw the random "
-        "numbers that they draw in the compiled form"
+        "nodes know the network and the rates of releases from the beginning, jobs draw the random numbers "
+        "of the compiled form, and owners come and go whatever nodes do"
     )
     STATE: ClassVar[tuple[str, ...]] = ("log",)
 
