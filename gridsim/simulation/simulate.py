@@ -468,13 +468,12 @@ class Simulation(Stateful):
         form, forms = self.options.nodes, self.scheduler.node_forms
         if form == "python":
             return "interpreted"
+        is_watched = self.observations is not None or self.recorder is not None
+        if form is not None or not is_watched or "interpreted" not in forms:
+            return form
         from gridsim.scheduling.nodes.adapter import NodeScheduler
 
-        is_watched = self.observations is not None or self.recorder is not None
-        only_interpreted = not isinstance(self.scheduler, NodeScheduler) and "interpreted" in forms
-        if form is None and is_watched and only_interpreted:
-            return "interpreted"
-        return form
+        return None if isinstance(self.scheduler, NodeScheduler) else "interpreted"
 
     def _check_watched(self) -> None:
         """Raise ScenarioError if nodes are to be watched, but the policy has no node programs."""

@@ -88,7 +88,8 @@ class CompiledWalks(Policy):
         jobs, totals = self.walks.jobs(), self.walks.totals()
         number, machine = np.arange(len(jobs["machine"])), jobs["machine"].astype(np.int64)
         ones = np.ones_like(number)
-        came = np.lexsort((jobs["start"], jobs["arrived"]))  # on each machine, jobs start in this order
+        # jobs of a machine start in this order, which matters only in the table of arrivals
+        came = np.lexsort((jobs["start"], jobs["arrived"])) if run.record else number
         columns = {"machine": machine, "application": number, "tasks": ones}
         outcome = Outcome(
             applications={

@@ -45,13 +45,13 @@ class RjssEnvironment(Environment):
     """
 
     because = (
-        "nodes know the network and the rates of releases from the beginning, and jobs draw the random "
-        "numbers that they draw in the compiled form"
+        "nodes know the network and the rates of releases from the beginning, jobs draw the random numbers "
+        "of the compiled form, and owners come and go whatever nodes do"
     )
     STATE: ClassVar[tuple[str, ...]] = ("log",)
 
     def __init__(self, parameters: Any, run: Run) -> None:
-        self.parameters, self.run = parameters, run
+        super().__init__(parameters, run)
         self.tasks = SingleTasks(run.applications)
         self.probe_time = probe_time(parameters, run)
         network, nodes = run.network.network, len(run.speeds)

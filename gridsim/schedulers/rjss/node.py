@@ -89,8 +89,7 @@ class RjssNode(NodeProgram):
 
     def dispatch(self, view: View, job: int, ran: bool) -> None:
         """Look for a node for `job`, or send its result, once the dispatcher is free."""
-        is_queue = self.parameters.dispatcher == "queue" and view.environment.probe_time > 0
-        if is_queue and self.searches:
+        if self.searches and self.parameters.dispatcher == "queue" and view.environment.probe_time > 0:
             self.line.append((job, ran))
         elif not ran:
             self.search(view, job)

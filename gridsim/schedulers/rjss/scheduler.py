@@ -44,6 +44,7 @@ class _Walker(ProgramScheduler, frozen=True, kw_only=True):
     failures: ClassVar[bool] = False
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     policy: ClassVar[type[NodeProgram]] = RjssNode
+    environment = RjssEnvironment
     messages: ClassVar[Mapping[str, Message]] = {**messages(0, 0), **volunteer_messages(0, 0)}
     environment_timers = ("owner-back", "owner-gone")
     single_tasks = True
@@ -75,8 +76,8 @@ class _Walker(ProgramScheduler, frozen=True, kw_only=True):
             return CompiledWalks(scheduler, run)
         return Adapter(scheduler, run)
 
-    def program_of(self, run: Run, node: int) -> NodeProgram:
-        """Make the program of a node; owners come and go where there are faults."""
+    def new_program(self, run: Run, node: int) -> NodeProgram:
+        """Make the program of a node, see `make_environment`."""
         return (VolunteerNode if run.faults else RjssNode)(self)
 
     def messages_of(self, run: Run) -> Mapping[str, Message]:
@@ -84,7 +85,7 @@ class _Walker(ProgramScheduler, frozen=True, kw_only=True):
         return (volunteer_messages if run.faults else messages)(self.load_packet, probe_time(self, run))
 
     def make_environment(self, run: Run) -> RjssEnvironment:
-        """Make what the model does from outside the nodes."""
+        """Make the environment; owners come and go where there are faults."""
         return (VolunteerEnvironment if run.faults else RjssEnvironment)(self, run)
 
 

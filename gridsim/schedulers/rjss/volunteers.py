@@ -19,7 +19,8 @@ class VolunteerEnvironment(RjssEnvironment):
     """What the model gives to the nodes of a run whose owners come and go.
 
     The absences of owners are taken in blocks, and the network hears nothing of them: a machine whose owner
-    is there can be reached.  At one instant all else happens first.
+    is there can be reached.  At one instant all else happens first.  The run ends with the last result, which
+    no node knows.
 
     Attributes
     ----------
@@ -30,10 +31,6 @@ class VolunteerEnvironment(RjssEnvironment):
         owner then returns.
     """
 
-    because = (
-        f"{RjssEnvironment.because}; owners come and go whatever nodes do; and the run ends with the last "
-        "result, which no node knows"
-    )
     takes_blocks: ClassVar[bool] = True
     STATE = (*RjssEnvironment.STATE, "changes", "returns")
 

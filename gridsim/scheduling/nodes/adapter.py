@@ -536,7 +536,7 @@ class Adapter(CorePolicy):
         if self.roles:
             role: Role = parameters.roles[self.role_of(node)]
             return role.new_program(parameters)
-        program: NodeProgram = parameters.program_of(self.run, node)
+        program: NodeProgram = parameters.new_program(self.run, node)
         return program
 
     def tick(self, name: str, _: list[int]) -> None:

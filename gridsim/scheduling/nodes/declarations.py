@@ -53,7 +53,7 @@ class Declarations:
         """Handlers that the adapter calls itself -> their parameters after ``self``."""
         return {}
 
-    def program_of(self, run: Run, node: int) -> NodeProgram:
+    def new_program(self, run: Run, node: int) -> NodeProgram:
         """Make the program of `node` in a run, by default by ``program``; not called with roles."""
         parameters: Any = self
         program: NodeProgram = parameters.program(node)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
@@ -110,14 +110,14 @@ def scenarios(draw: st.DrawFn) -> gs.Scenario:
 @st.composite
 def schedulers(draw: st.DrawFn) -> gs.Scheduler:
     common: dict[str, Any] = {
-        "k": draw(st.sampled_from([0.0, 0.3, 0.5, 1.0])),
+        "k": draw(st.sampled_from([0.0, 0.3, 0.5, 1.0, 1.0])),
         # half of an odd number of ns is not the other half
         "probe_latency": draw(st.sampled_from([0.0, "network", 0.5, 1.0, 3e-9, 0.7, 0.100000001])),
         "dispatcher": draw(st.sampled_from(["queue", "parallel"])),
         "load_packet": draw(st.sampled_from([0, 100])),
         "overlay": draw(st.sampled_from([None, None, 1, 2, 3])),
     }
-    kind = draw(st.sampled_from([gs.Rjss, gs.ResourceExclusion, AnyRule]))
+    kind = draw(st.sampled_from([gs.Rjss, gs.ResourceExclusion, AnyRule, AnyRule]))
     if kind is gs.ResourceExclusion:
         return gs.ResourceExclusion(
             reading=draw(st.sampled_from(["completion", "fastest"])),
@@ -127,15 +127,16 @@ def schedulers(draw: st.DrawFn) -> gs.Scheduler:
     if kind is AnyRule:
         common["slowest"] = draw(st.sampled_from([0.0, 150.0]))
     return kind(
-        rule=draw(st.sampled_from(["exactly-one", "at-least-one", "none"])),
+        rule=draw(st.sampled_from(["exactly-one", "at-least-one", "at-least-one", "none"])),
         pick=draw(st.sampled_from(["first", "best"] if kind is gs.Rjss else ["first", "best", "fastest"])),
         turnaround=draw(st.sampled_from(["complete", "printed"])),
-        local_threshold=draw(st.sampled_from([0.1, 0.2, 0.3, 0.5, 1.0, math.inf])),
-        remote_threshold=draw(st.sampled_from([0.0, 0.1, 0.3, 0.5, 1.0, math.inf])),
+        local_threshold=draw(st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, 1.0, math.inf])),
+        remote_threshold=draw(st.sampled_from([0.0, 0.1, 0.3, 0.5, 1.0, math.inf, math.inf])),
         **common,
     )
 
 
+@settings(max_examples=4 * settings().max_examples)
 @given(scenarios(), schedulers(), st.sampled_from([DECISIONS_LIMIT, 9]))
 def test_both_forms_give_the_same_result(
     scenario: gs.Scenario, scheduler: gs.Scheduler, decisions_limit: int

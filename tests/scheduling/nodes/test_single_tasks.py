@@ -11,7 +11,6 @@ import pytest
 
 import gridsim as gs
 from gridsim.engine.engine import TIMER
-from gridsim.scheduling.contract import Run
 from gridsim.scheduling.nodes.single_tasks import SingleTasks
 from gridsim.support.clock import NS
 from gridsim.testing import check_scheduler
@@ -114,9 +113,6 @@ class Bell(gs.Environment):
 
     because = "nobody rings it"
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
-
     def attach(self, adapter: Any) -> None:
         self.adapter = adapter
         self.run.engine.on("ring", self._ring, priority=30, phase=TIMER)
@@ -149,11 +145,9 @@ class BellNode(gs.NodeProgram):
 class BellScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "bell"
     policy = BellNode
+    environment = Bell
     environment_timers = ("bell",)
     node_forms: ClassVar[tuple[Any, ...]] = ("interpreted",)
-
-    def make_environment(self, run: Run) -> Bell:
-        return Bell(run)
 
 
 @pytest.mark.parametrize("form", ["python", "interpreted"])
