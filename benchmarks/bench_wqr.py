@@ -1,20 +1,19 @@
-"""WQR-FT: the compiled scheduler and two SimPy programs of the same work; kernel and reference.
+"""WQR-FT: the compiled scheduler, a SimPy program of the same work, and node programs.
 
 ``python benchmarks/bench_wqr.py`` runs 1,000,000 tasks on 100,000 machines that fail, each program in a
 process of its own, and prints a table (add names of policies, or parts of them, to choose some); it fails if
 what comes out is not the same to the ns.  ``pytest benchmarks/bench_wqr.py`` times small ones with
 pytest-benchmark.
 
-"ours" is the whole ``simulate``, which realizes the workload, draws the failures and makes the result.  The
-SimPy programs, "processes" as SimPy's manual has them and "callbacks" tuned to the limit (see `wqr_simpy`),
-get all that as arrays, and so does "kernel", the work queue without the simulator around it: their seconds
-are those of the run alone.  Peak memory is the whole process, inputs included.
+"ours" is the whole ``simulate``, which realizes the workload, draws the failures and makes the result.
+"simpy", tuned to the limit (see `wqr_simpy`), gets all that as arrays, and so does "kernel", the work queue
+without the simulator around it: their seconds are those of the run alone.  Peak memory is the whole process,
+inputs included.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import importlib.util
 import json
 import subprocess
@@ -22,24 +21,18 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-import gridcore.work_queue.dispatch
 import gridsim as gs
+from gridcore.work_queue.dispatch import WorkQueue
 from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.support.clock import NEVER, NS, nanoseconds
 
-sys.path.append(str(Path(__file__).parents[1]))  # the reference implementations are in the source tree
-import tests.reference.dispatch
-
 HERE = str(Path(__file__).parent)
 CHOSEN = ("SmallET-NoInfo", "SmallET-CpuInfo", "GreatET-AvailInfo", "GreatET-AllInfo")
-MODULES = {"kernel": gridcore.work_queue.dispatch, "reference": tests.reference.dispatch}
-#: The SimPy programs.
-DESIGNS = {"processes": "wqr_processes", "callbacks": "wqr_simpy"}
-#: Machines and tasks: of the table, of pytest, and of the reference implementation, which scans.
+#: Machines and tasks: of the table, of pytest, and of the node programs, which scan.
 LARGE, SMALL, TINY = (100_000, 1_000_000), (1_000, 10_000), (200, 2_000)
 
 _CHILD = """
@@ -82,41 +75,40 @@ def inputs(what: gs.Scenario, by: gs.WqrFt, horizon: int) -> tuple[Any, ...]:
 # each makes ready and gives a call that runs, and returns makespan (ns), interrupted and killed copies
 
 
-def ours(what: gs.Scenario, by: gs.WqrFt) -> Callable[[], tuple[int, int, int]]:
+def ours(
+    what: gs.Scenario, by: gs.WqrFt, nodes: Literal["compiled", "interpreted"] = "compiled"
+) -> Callable[[], tuple[int, int, int]]:
     def run() -> tuple[int, int, int]:
-        result = gs.simulate(what, by)
+        result = gs.simulate(what, by, nodes=nodes)
         machines = result.machines
         return round(result.makespan * NS), int(machines["interrupted"].sum()), int(machines["ended"].sum())
 
     return run
 
 
-def by_simpy(
-    design: str, what: gs.Scenario, by: gs.WqrFt, horizon: int
-) -> Callable[[], tuple[int, int, int]]:
+def by_simpy(what: gs.Scenario, by: gs.WqrFt, horizon: int) -> Callable[[], tuple[int, int, int]]:
     """horizon : ns, our makespan: if theirs is the same, no failure after it counts."""
     if HERE not in sys.path:
         sys.path.insert(0, HERE)
-    program = importlib.import_module(DESIGNS[design])
+    import wqr_simpy  # which needs SimPy
+
     given = inputs(what, by, horizon)
-    rules = program.Rules(by.task_order, by.machine_choice, *_times(what, by), by.max_replicas)
+    rules = wqr_simpy.Rules(by.task_order, by.machine_choice, *_times(what, by), by.max_replicas)
 
     def run() -> tuple[int, int, int]:
-        outcome = program.simulate(*given, rules)
+        outcome = wqr_simpy.simulate(*given, rules)
         return outcome.makespan, outcome.interrupted, outcome.killed
 
     return run
 
 
-def by_queue(
-    module: Any, what: gs.Scenario, by: gs.WqrFt, horizon: int
-) -> Callable[[], tuple[int, int, int]]:
-    """The kernel alone, or its reference implementation."""
+def by_queue(what: gs.Scenario, by: gs.WqrFt, horizon: int) -> Callable[[], tuple[int, int, int]]:
+    """The kernel alone."""
     speeds, sizes, sequence, first, failures = inputs(what, by, horizon)
     interval, checkpoint, restore = _times(what, by)
 
     def run() -> tuple[int, int, int]:
-        queue = module.WorkQueue(
+        queue = WorkQueue(
             speeds,
             [len(sizes)],
             sizes,
@@ -156,10 +148,8 @@ def measured(program: str, policy: str, machines: int, tasks: int, horizon: int)
     what, by = scenario(machines, tasks), scheduler(policy)
     if program == "ours":
         run = ours(what, by)
-    elif program in DESIGNS:
-        run = by_simpy(program, what, by, horizon)
     else:
-        run = by_queue(MODULES[program], what, by, horizon)
+        run = (by_simpy if program == "simpy" else by_queue)(what, by, horizon)
     start = time.perf_counter()
     outcome = run()
     seconds = time.perf_counter() - start
@@ -176,7 +166,7 @@ def in_child(*arguments: Any) -> dict[str, Any]:
 
 
 def compare(policies: list[str], machines: int, tasks: int) -> bool:
-    """Ours, both of SimPy, the kernel alone, and ours again; whether all came to the same."""
+    """Ours, that of SimPy, the kernel alone, and ours again; whether all came to the same."""
     print(f"{tasks:,} tasks on {machines:,} machines; x: seconds over the mean of both runs of ours")
     columns = f"{'seconds':>10s}{'x':>8s}{'peak MB':>9s}{'makespan (s)':>20s}{'cut off':>10s}{'killed':>10s}"
     print(f"{'policy':19s}{'program':10s}{columns}")
@@ -184,7 +174,7 @@ def compare(policies: list[str], machines: int, tasks: int) -> bool:
     for policy in policies:
         results: list[tuple[str, dict[str, Any]]] = []
         expected = [0]
-        for program in ("ours", *DESIGNS, "kernel", "ours"):
+        for program in ("ours", "simpy", "kernel", "ours"):
             results.append((program, in_child(program, policy, machines, tasks, expected[0])))
             expected = results[0][1]["outcome"]
         seconds = (results[0][1]["seconds"] + results[-1][1]["seconds"]) / 2
@@ -205,27 +195,26 @@ def verdict(equal: bool) -> str:
     return "equal" if equal else "NOT EQUAL"
 
 
-def compare_reference(policies: list[str]) -> bool:
-    """The kernel alone, compared with its reference; whether all makespans are equal."""
+def compare_nodes(policies: list[str]) -> bool:
+    """The kernel and the node programs, in whole runs; whether all makespans are equal."""
     machines, tasks = TINY
-    print(f"\n{tasks:,} tasks on {machines:,} machines, the kernel alone; x: its reference over it")
-    print(f"{'policy':18s}{'kernel ms':>11s}{'reference ms':>11s}{'x':>9s}   makespan (s)")
+    print(f"\n{tasks:,} tasks on {machines:,} machines; x: node programs over the kernel")
+    print(f"{'policy':18s}{'kernel ms':>11s}{'nodes ms':>11s}{'x':>9s}   makespan (s)")
     fine = True
     for policy in policies:
         what, by = scenario(machines, tasks), scheduler(policy)
-        horizon = ours(what, by)()[0]
         seconds, outcomes = {}, set()
-        for name, rounds in (("kernel", 5), ("reference", 1)):
-            run = by_queue(MODULES[name], what, by, horizon)
-            seconds[name] = np.inf
+        for nodes, rounds in (("compiled", 5), ("interpreted", 1)):
+            run = ours(what, by, nodes)  # type: ignore[arg-type]
+            seconds[nodes] = np.inf
             for _ in range(rounds):
                 start = time.perf_counter()
                 outcomes.add(run())
-                seconds[name] = min(seconds[name], time.perf_counter() - start)
+                seconds[nodes] = min(seconds[nodes], time.perf_counter() - start)
         fine &= len(outcomes) == 1
         print(
-            f"{policy:18s}{seconds['kernel'] * 1e3:11.2f}{seconds['reference'] * 1e3:11.1f}"
-            f"{seconds['reference'] / seconds['kernel']:9.0f}   {horizon / NS:.9f}"
+            f"{policy:18s}{seconds['compiled'] * 1e3:11.2f}{seconds['interpreted'] * 1e3:11.1f}"
+            f"{seconds['interpreted'] / seconds['compiled']:9.0f}   {min(outcomes)[0] / NS:.9f}"
             f", {verdict(len(outcomes) == 1)}",
             flush=True,
         )
@@ -238,31 +227,30 @@ def compare_reference(policies: list[str]) -> bool:
 def pytest_generate_tests(metafunc: Any) -> None:
     """So that the table needs no pytest."""
     metafunc.parametrize("policy", CHOSEN)
-    if "module" in metafunc.fixturenames:
-        metafunc.parametrize("module", MODULES)
+    if "nodes" in metafunc.fixturenames:
+        metafunc.parametrize("nodes", ("compiled", "interpreted"))
     else:
-        metafunc.parametrize("program", ("ours", *DESIGNS))
+        metafunc.parametrize("program", ("ours", "simpy"))
 
 
 def test_whole_run(benchmark: Any, policy: str, program: str) -> None:
     what, by = scenario(*SMALL), scheduler(policy)
     run = ours(what, by)
     expected = run()
-    if program in DESIGNS:
+    if program == "simpy":
         import pytest
 
         pytest.importorskip("simpy", reason="SimPy is not installed: nothing to compare with")
-        run = by_simpy(program, what, by, expected[0])
+        run = by_simpy(what, by, expected[0])
     benchmark.group = f"whole run, {policy}"
     assert benchmark.pedantic(run, rounds=3, warmup_rounds=1) == expected
 
 
-def test_queue(benchmark: Any, policy: str, module: str) -> None:
+def test_nodes(benchmark: Any, policy: str, nodes: Any) -> None:
     what, by = scenario(*TINY), scheduler(policy)
-    expected = ours(what, by)()
-    benchmark.group = f"kernel and reference implementation, {policy}"
-    run = by_queue(MODULES[module], what, by, expected[0])
-    assert benchmark.pedantic(run, rounds=3 if module == "kernel" else 1) == expected
+    expected = by_queue(what, by, ours(what, by)()[0])()
+    benchmark.group = f"kernel and node programs, {policy}"
+    assert benchmark.pedantic(ours(what, by, nodes), rounds=3 if nodes == "compiled" else 1) == expected
 
 
 def main() -> int:
@@ -278,7 +266,7 @@ def main() -> int:
     if importlib.util.find_spec("simpy") is None:
         parser.error("SimPy is not installed: nothing to compare with")
     fine = compare(policies, given.machines, given.tasks)
-    fine &= compare_reference(policies)
+    fine &= compare_nodes(policies)
     return 0 if fine else 1
 
 

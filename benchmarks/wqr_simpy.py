@@ -3,11 +3,9 @@
 One bag, all of it released at time 0; at most two copies of a task; checkpoints on the server; exact
 predictions.  All times are ns, and ints, which SimPy takes as they are.
 
-There are two designs, with the same server, which has checkpoints reckoned when somebody asks, not as events,
-and whatever it chooses from in heaps or in a tree.  "callbacks", here, is as fast as SimPy allows: no process
-at all, each copy of a task is one bare ``Timeout`` with a callback, cancelled by forgetting it.
-"processes", in `wqr_processes`, is what SimPy's manual teaches: a process for each machine, which waits until
-it is given a copy, runs it, and is interrupted where it fails or another machine was faster.
+It is as fast as SimPy allows: no process at all, each copy of a task is one bare ``Timeout`` with a callback,
+cancelled by forgetting it.  Checkpoints are reckoned when somebody asks, not as events, and whatever it
+chooses from is in heaps or in a tree.
 """
 
 from __future__ import annotations

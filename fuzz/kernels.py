@@ -66,7 +66,13 @@ KERNELS: dict[str, tuple[Part, ...]] = {
     "dgs.protocol": (JOBFLOW,),
 }
 #: Kernels without a reference implementation.
-WITHOUT_REFERENCE = ("fair_tree.protocol", "fair_tree.summary_tree", "dgs.protocol", "nodes.message_core")
+WITHOUT_REFERENCE = (
+    "fair_tree.protocol",
+    "fair_tree.summary_tree",
+    "dgs.protocol",
+    "nodes.message_core",
+    "work_queue.dispatch",
+)
 
 #: Arguments with numbers of tasks, and their maximum: kernels run tasks one by one, so that billions of tasks
 #: are valid, but slow.

@@ -3,7 +3,7 @@
 WQR-FT (Anglano & Canonico, EGC 2005) and the information-aware selections of Arora et al.  Times are int64
 nanoseconds.  At one instant tasks end first, then machines fail and recover, then free machines get tasks.
 
-The reference implementation, `tests.reference.dispatch`, has a scan in place of each index.
+The node programs, `gridsim.schedulers.wqr.node`, have a scan in place of each index.
 """
 
 from libc.stdlib cimport calloc, free

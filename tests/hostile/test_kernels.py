@@ -32,7 +32,6 @@ from gridcore.fair_tree.protocol import SHARE
 from gridcore.fair_tree.summary_tree import REQUEST, SPREAD, SUMMARY
 from gridcore.queues import edf
 from tests.reference import availability as availability_reference
-from tests.reference import dispatch as dispatch_reference
 from tests.reference import edf as edf_reference
 from tests.reference import links as links_reference
 from tests.reference import overlay as overlay_reference
@@ -389,9 +388,8 @@ def test_unaligned_arrays_are_copied_or_rejected() -> None:
         bind_earliest(free_at, [1.0, 2.0], 1.0, 3, 0)
 
 
-@pytest.mark.parametrize("kind", [WorkQueue, dispatch_reference.WorkQueue], ids=["kernel", "reference"])
-def test_calls_with_a_completed_task_are_rejected(kind: Any) -> None:
-    it = kind([1.0], [1], [1.0], [LAST], order="random", choice="none", max_replicas=1, interval=10**8)
+def test_calls_with_a_completed_task_are_rejected() -> None:
+    it = WorkQueue([1.0], [1], [1.0], [LAST], order="random", choice="none", max_replicas=1, interval=10**8)
     it.submit(0, [0])
     assert it.run(LAST) == "done"
     for call in (lambda: it.lasts(0, 0, [0]), lambda: it.pick_machine(0, 0), lambda: it.weigh(0, 0, 0)):

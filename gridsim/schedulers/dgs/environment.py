@@ -65,7 +65,7 @@ class DgsEnvironment(Environment):
 
     def attach(self, adapter: Any) -> None:
         """Give nodes their slots, and record decisions if the run does."""
-        self.adapter = adapter
+        super().attach(adapter)
         decisions = self.run.decisions
         self.log: Any = NoLog() if decisions is None else DecisionLog(self, decisions)
 

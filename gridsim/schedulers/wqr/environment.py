@@ -60,7 +60,7 @@ class WorkQueueEnvironment(Environment):
 
     def attach(self, adapter: Any) -> None:
         """Register the timer of the server that fires after everything else at an instant."""
-        self.adapter = adapter
+        super().attach(adapter)
         self.run.engine.on("dispatch", self._dispatch, priority=FAULT_PRIORITY + 2, phase=TIMER)
 
     def of_node(self, node: int) -> ServerView | WorkerView:
@@ -78,7 +78,7 @@ class WorkQueueEnvironment(Environment):
 
     def _dispatch(self, _: list[int]) -> None:
         self.is_dispatch_due = False
-        self.adapter.core.tick([self.server], "dispatch", self.run.engine.now)
+        self.fire("dispatch", [self.server])
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
         """Fire the timer ``"failure"`` of workers that fail, then of the server."""
@@ -89,7 +89,7 @@ class WorkQueueEnvironment(Environment):
             self.predicted[changes.machine[up]] = predicted[up]
         self.failed = failed.tolist()
         if self.failed:
-            self.adapter.core.tick([*self.failed, self.server], "failure", self.run.engine.now)
+            self.fire("failure", [*self.failed, self.server])
 
     # -- what only the model knows ---------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ and which nodes reach through their view (`View.environment`), each by an object
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from gridsim.scheduling.contract import Outcome, Run
@@ -42,6 +42,11 @@ class Environment(Stateful):
 
     def attach(self, adapter: Any) -> None:
         """Join the adapter of a run, whose core exists now, and register timers."""
+        self.adapter = adapter
+
+    def fire(self, name: str, nodes: Sequence[int]) -> None:
+        """Fire one of the scheduler's ``environment_timers`` at `nodes`, during an event of the engine."""
+        self.adapter.core.tick(nodes, name, self.run.engine.now)
 
     def of_node(self, node: int) -> Any:
         """Return what a node reaches as ``view.environment``."""

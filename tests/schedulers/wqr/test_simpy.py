@@ -1,4 +1,4 @@
-"""SimPy programs of the benchmarks have the same ends, failures and replicas as WQR-FT."""
+"""The SimPy program of the benchmarks has the same ends, failures and replicas as WQR-FT."""
 
 from __future__ import annotations
 
@@ -26,31 +26,27 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("cost", [0.0, 10.0])
 @pytest.mark.parametrize("up", [14400.0, 2000.0])
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("design", ["processes", "callbacks"])
-def test_kernel_and_simpy_do_the_same_work(
-    bench: Any, design: str, policy: str, up: float, cost: float
-) -> None:
+def test_kernel_and_simpy_do_the_same_work(bench: Any, policy: str, up: float, cost: float) -> None:
     interrupted = killed = 0
     for seed in range(3):
         scenario = bench.scenario(60, 400, up, seed)
         scheduler = bench.scheduler(policy, checkpoint_cost=cost, restore_cost=cost)
         ours = bench.ours(scenario, scheduler)()
-        assert bench.by_simpy(design, scenario, scheduler, ours[0])() == ours
+        assert bench.by_simpy(scenario, scheduler, ours[0])() == ours
         interrupted, killed = interrupted + ours[1], killed + ours[2]
     assert interrupted > 0 and killed > 0
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("design", ["processes", "callbacks"])
 def test_kernel_and_simpy_agree_on_simultaneous_events(
-    bench: Any, monkeypatch: pytest.MonkeyPatch, design: str, policy: str
+    bench: Any, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     """First tasks end, then machines fail and recover, then tasks start."""
     scenario, scheduler = bench.scenario(60, 400, 4000.0), bench.scheduler(policy, checkpoint_cost=0.0)
     given = in_steps(*bench.inputs(scenario, scheduler, 10**15))
     monkeypatch.setattr(bench, "inputs", lambda *_: given)
-    kernel = bench.by_queue(bench.MODULES["kernel"], scenario, scheduler, 0)()
-    assert bench.by_simpy(design, scenario, scheduler, 0)() == kernel
+    kernel = bench.by_queue(scenario, scheduler, 0)()
+    assert bench.by_simpy(scenario, scheduler, 0)() == kernel
     assert kernel[1] > 0 and kernel[2] > 0
 
 

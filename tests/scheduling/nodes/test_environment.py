@@ -93,13 +93,13 @@ class Weather(Environment):
         self.next_failure = np.zeros(3, np.int64) if run.feed is None else run.feed.first.copy()
 
     def attach(self, adapter: Any) -> None:
-        self.adapter = adapter
+        super().attach(adapter)
         self.run.engine.on("rain", self._rain, priority=FAULT_PRIORITY + 2, phase=TIMER)
         for second in (1, 4, 8):
             self.run.engine.at(second * 10**9, "rain")
 
     def _rain(self, _: list[int]) -> None:
-        self.adapter.core.tick(range(3), "rain", self.run.engine.now)
+        self.fire("rain", range(3))
 
     def of_node(self, node: int) -> Weather:
         return self
