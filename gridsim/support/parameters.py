@@ -238,14 +238,20 @@ def checks(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Check], ...]:
 
 
 def _declared_type(kind: type[msgspec.Struct], name: str) -> Any:
-    """Return the type of a field; a subclass that only changes a default inherits the limits."""
-    hint = fields_of(kind)[name].type
+    """Return the type of a field; a subclass that only changes a default inherits the limits.
+
+    It has no limits if its default is outside them, such as ``degree: int = 0``.
+    """
+    field = fields_of(kind)[name]
     for base in kind.__mro__[1:]:
         if issubclass(base, CheckedStruct) and name in base.__struct_fields__:
-            inherited = fields_of(base)[name].type
-            if get_origin(inherited) is Annotated and get_args(inherited)[0] is hint:
-                return _declared_type(base, name)
-    return hint
+            inherited = _declared_type(base, name)
+            check = _check(inherited)
+            if get_origin(inherited) is Annotated and get_args(inherited)[0] is field.type and check:
+                with suppress(ScenarioError):
+                    check(name, field.default)
+                    return inherited
+    return field.type
 
 
 def _check(hint: Any, limits: Limits | None = None) -> Check | None:

@@ -148,7 +148,7 @@ TWO = {"a": gs.Fcfs(), "b": gs.MinCent()}
         (lambda: gs.Network(record_use=1), "network.record_use must be true or false, got 1"),
         (lambda: gs.Rendezvous(share=None), "rendezvous.share must be a number in 0..1, got None"),
         (lambda: gs.Rendezvous(retry="1"), "rendezvous.retry must be a finite number > 0 s, got '1'"),
-        (lambda: gs.Rendezvous(detection=None), "rendezvous.detection must be a finite number >= 0 s, got"),
+        (lambda: gs.Rendezvous(detection=None), "rendezvous.detection must be a number in 0..2e.09 s, got"),
         (lambda: gs.Rendezvous(degree=True), "rendezvous.degree must be a whole number >= 1, got True"),
         (lambda: gs.FairTree(run_on=0), "fair-tree.run_on must be true or false, got 0"),
         (lambda: gs.FairTree(bound=10**400), "fair-tree.bound must be a finite number >= 0, got 10"),

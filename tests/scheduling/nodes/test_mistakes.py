@@ -478,13 +478,13 @@ class Aged(gs.BoardScheduler, frozen=True, kw_only=True):
     policy = Correct
     messages: ClassVar[dict[str, gs.Message]] = {"note": gs.Message(10, x=int)}
 
-    age: float = -1.0
+    age: float = 1.0
     limit = 5
 
 
 def test_a_new_default_has_the_limits_of_its_parameter() -> None:
     with pytest.raises(gs.ScenarioError, match=r"aged.age must be .* s, got -1.0"):
-        Aged()
+        Aged(age=-1.0)
 
 
 def test_a_class_variable_is_no_parameter() -> None:
