@@ -66,10 +66,6 @@ class RjssEnvironment(Environment):
         self.seed = int(run.streams("walk").integers(2**63))
         self.log = SearchLog(0 if run.decisions is None else min(run.decisions.limit, LATEST))
 
-    def attach(self, adapter: Any) -> None:
-        """See `Environment`."""
-        self.adapter = adapter
-
     def of_node(self, node: int) -> RjssView:
         """See `Environment`."""
         return RjssView(self, node)

@@ -67,8 +67,8 @@ class VolunteerEnvironment(RjssEnvironment):
         self.changes = self.changes[count:]
         back, gone = machine[leaves == 0], machine[leaves == 1]
         self.returns[gone] = until[leaves == 1]
-        self.adapter.core.tick(back, "owner-back", now)
-        self.adapter.core.tick(gone, "owner-gone", now)
+        self.fire("owner-back", back)
+        self.fire("owner-gone", gone)
         if len(self.changes):
             self.run.engine.at(int(self.changes[0, 0]), "change")
             return

@@ -114,7 +114,7 @@ class Bell(gs.Environment):
     because = "nobody rings it"
 
     def attach(self, adapter: Any) -> None:
-        self.adapter = adapter
+        super().attach(adapter)
         self.run.engine.on("ring", self._ring, priority=30, phase=TIMER)
         self.run.engine.at(2 * NS, "ring")
 
@@ -125,7 +125,7 @@ class Bell(gs.Environment):
         outcome.facts["bell"] = "rang"
 
     def _ring(self, _: list[int]) -> None:
-        self.adapter.core.tick(np.flatnonzero(self.adapter.up), "bell", self.run.engine.now)
+        self.fire("bell", np.flatnonzero(self.adapter.up).tolist())
 
 
 class BellNode(gs.NodeProgram):
