@@ -20,8 +20,8 @@ from gridsim.model.applications import Applications
 from gridsim.model.background_load import LoadProfile
 from gridsim.model.fault_events import Events, FaultEvents
 from gridsim.results.decisions import Decisions
-from gridsim.scheduling.contract import Run
 from gridsim.schedulers.wqr.selections import Machines, Tasks
+from gridsim.scheduling.contract import Run
 from gridsim.simulation.outages import Outages
 from gridsim.support.clock import NEVER
 from gridsim.support.random_streams import Streams
