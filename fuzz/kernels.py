@@ -72,6 +72,7 @@ WITHOUT_REFERENCE = (
     "dgs.protocol",
     "nodes.message_core",
     "work_queue.dispatch",
+    "random_walk.walk",
 )
 
 #: Arguments with numbers of tasks, and their maximum: kernels run tasks one by one, so that billions of tasks
