@@ -44,6 +44,7 @@ PARTS = [
         "scalars",
     )  # fmt: skip
     or path.parent.name == "probes"
+    or (path.parent.name, path.stem) == ("dgs", "protocol")
     or (path.stem in MESSAGE_CORE and path.stem not in ("message_core", "view"))
 ]
 #: Kernels without a reference implementation: protocols and their parts are compared with node programs.

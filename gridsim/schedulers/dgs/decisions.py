@@ -6,16 +6,13 @@ reads schedules, and takes the true values from the schedules as they are now.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridcore.dgs.negotiations import COMMITTING, SEARCHING
 from gridcore.dgs.slots import SlotSchedules
-from gridcore.dgs.state import ACTIONS
 from gridsim.results.decisions import Decisions, DecisionTexts
 from gridsim.schedulers.dgs.candidates import Candidates
 from gridsim.schedulers.dgs.failures import Absences
@@ -57,27 +54,6 @@ WORDS: DecisionTexts = {
         "",
     ),
 }
-
-#: Actions that the compiled protocol leaves to `note_rows` to complete.
-_WAITS = [code for code, action in enumerate(ACTIONS) if action.startswith("waited")]
-
-
-def note_rows(log: Decisions, rows: NDArray[Any], lost: int, pause: Callable[[int, int], int]) -> None:
-    """Record decisions of the compiled protocol.
-
-    Parameters
-    ----------
-    rows, lost
-        See `gridcore.dgs.protocol.DgsProtocol`.
-    pause
-        (job, searches) -> ns that the job waits before it searches again.
-    """
-    for k in np.flatnonzero(np.isin(rows["action"], _WAITS)):
-        row = rows[k]
-        row["saw"] = float(row["time"] + pause(int(row["application"]), int(row["saw"]))) / NS
-    log.record(rows["action"], **{name: rows[name] for name in rows.dtype.names or () if name != "action"})
-    log.dropped += lost
-
 
 class DgsRun(Protocol):
     """What `DecisionLog` reads of all nodes of a run."""
@@ -195,6 +171,7 @@ class DecisionLog:
         start = self.seconds(job.start)
         true = np.nan if job.has_lost_node else start
         self.of_home("placed", job, tasks=len(job.nodes), saw=start, true=true)
+        job.looked = {}
 
     def misses(self, job: Any) -> None:
         """Record that the failure of a machine of `job` is detected and its tasks are started again.
@@ -257,7 +234,8 @@ class DecisionLog:
         if not self._awaited(job, search):
             return
         looked, said = job.looked[searcher], {"machine": home, "tasks": job.tasks}
-        reached, age = len(looked.candidates), self.age(looked.oldest)
+        candidates, looked.candidates = looked.candidates, []
+        reached, age = len(candidates), self.age(looked.oldest)
         if start < 0:
             self.note(
                 "unreached", job.number, searcher, saw=reached, limit=job.tasks, true=reached, age=age, **said
@@ -270,7 +248,7 @@ class DecisionLog:
             among=reached,
             saw=self.seconds(start),
             limit=self.seconds(looked.slot),
-            true=self.earliest(looked.candidates, job.tasks, job.length, looked.slot),
+            true=self.earliest(candidates, job.tasks, job.length, looked.slot),
             age=age,
             **said,
         )

@@ -34,6 +34,8 @@ class Environment(Stateful):
     because: ClassVar[str]
     #: Whether it takes failures in blocks, and carries them out (`gridsim.scheduling.contract.Policy`).
     takes_blocks: ClassVar[bool] = False
+    #: Whether it has the neighbours of nodes; ``view.neighbours`` is then empty.
+    has_overlay: ClassVar[bool] = False
     #: Function that returns the slot schedule of a node's machine (`View.slots`); None without slots.
     slots: Callable[[int], Any] | None = None
 

@@ -1,4 +1,4 @@
-"""DgsProtocol equals the node program, and rejects invalid states."""
+"""The compiled nodes of DGS_ASAP equal the node program, and reject invalid states."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
+from gridcore.dgs.negotiations import PLACED
+from gridsim.engine.engine import TIMER
 from gridsim.results.diff import first_difference
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.support.state import unpack
@@ -47,18 +49,18 @@ def scenario(network: gs.Network, jobs: int = 80) -> gs.Scenario:
 
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("name", sorted({*SCHEDULERS} - {"failing"}))
-def test_compiled_and_interpreted_protocols_have_equal_results(name: str, network: str) -> None:
+def test_compiled_and_interpreted_nodes_have_equal_results(name: str, network: str) -> None:
     this = scenario(NETWORKS[network])
-    flow = gs.simulate(this, SCHEDULERS[name], record=True)
+    compiled = gs.simulate(this, SCHEDULERS[name], record=True)
     program = gs.simulate(this, SCHEDULERS[name], record=True, nodes="interpreted")
-    assert flow.digest == program.digest, first_difference(flow, program)
-    assert flow.tables == program.tables
-    assert (flow.applications["conflicts"] > 0).any()
+    assert compiled.digest == program.digest, first_difference(compiled, program)
+    assert compiled.tables == program.tables
+    assert (compiled.applications["conflicts"] > 0).any()
     if network != "fifo":
         return
     # a time limit at the end of the last job is sufficient
-    last = float(np.nanmax(flow.applications["finish"]))
-    assert gs.simulate(this, SCHEDULERS[name], time_limit=last).digest == flow.digest
+    last = float(np.nanmax(compiled.applications["finish"]))
+    assert gs.simulate(this, SCHEDULERS[name], time_limit=last).digest == compiled.digest
     with pytest.raises(gs.ScenarioError, match="did not end within time_limit"):
         gs.simulate(this, SCHEDULERS[name], time_limit=last - 1e-6)
 
@@ -74,32 +76,32 @@ def started(scheduler: gs.Scheduler) -> Simulation:
     faults = gs.Faults.exponential(up=600.0, down=60.0, seed=1) if scheduler == FAILING else None
     this = gs.Scenario(gs.Platform.equal(100), jobs, NETWORKS["fifo"], seed=3, faults=faults)
     # failures continue for ever, even if a damaged state leaves jobs over
-    return Simulation(this, scheduler, Options(record=True, time_limit=5e3 if faults else 1e8))
+    run = Simulation(this, scheduler, Options(record=True, time_limit=5e3 if faults else 1e8))
+    run.engine.on("look", lambda _: None, priority=4095, phase=TIMER)
+    return run
 
 
-def kept(scheduler: gs.Scheduler, *waves: int) -> list[tuple[Any, dict[str, Any]]]:
-    """Return checkpoints after the given numbers of waves, and the state of the protocol at each."""
-    run = started(scheduler)
-    seen = 0
-    found: list[tuple[Any, dict[str, Any]]] = []
+def copied(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in state.items()}
+
+
+def kept(scheduler: gs.Scheduler, time: float) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """Return a checkpoint after `time` s, and the states of nodes and core in it."""
+    run, found = started(scheduler), []
+    policy: Any = run.policy
+    run.engine.at(int(time * 1e9), "look")
 
     def look() -> None:
-        nonlocal seen
-        seen += 1
-        if seen in waves:
-            policy: Any = run.policy
-            kept = snapshot(run)  # the checkpoint consumes iterators of the policy's state
-            state = {
-                k: v.copy() if isinstance(v, np.ndarray) else v for k, v in policy.flow.getstate().items()
-            }
-            found.append((kept, state))
-        if seen == waves[-1]:
+        if run.engine.now >= time * 1e9:
+            # the checkpoint consumes iterators of the policy's state
+            states = copied(policy.compiled.getstate()), copied(policy.core.getstate())
+            found.append((snapshot(run), *states))
             raise Interrupted
 
     run.engine.at_wave_end(look)
     with suppress(Interrupted):
         run.run()
-    return found
+    return found[0]
 
 
 def resumed(scheduler: gs.Scheduler, at: Any) -> Simulation:
@@ -111,19 +113,14 @@ def resumed(scheduler: gs.Scheduler, at: Any) -> Simulation:
     return run
 
 
-# : Scheduler, and numbers of waves after which states are taken.
-WAVES = {"push": (2, 20, 50), "pull": (2, 20, 50), "failing": (20, 66, 1310)}
-CASES = [(name, wave) for name, waves in WAVES.items() for wave in waves]
+# : Scheduler, and times (s) at which states are taken.
+TIMES = {"push": (0.1, 0.8, 2.0), "pull": (0.1, 0.8, 2.0), "failing": (1.0, 6.7, 51.0)}
+CASES = [(name, time) for name, times in TIMES.items() for time in times]
 
 
 @functools.cache
-def taken_of(name: str) -> dict[int, tuple[Any, dict[str, Any]]]:
-    """Return states shared by all tests, which are made on first use."""
-    return dict(zip(WAVES[name], kept(SCHEDULERS[name], *WAVES[name]), strict=True))
-
-
-def taken(case: tuple[str, int]) -> tuple[Any, dict[str, Any]]:
-    return taken_of(case[0])[case[1]]
+def taken(case: tuple[str, float]) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    return kept(SCHEDULERS[case[0]], case[1])
 
 
 @functools.cache
@@ -132,87 +129,93 @@ def ends_as(name: str) -> str:
 
 
 def test_saved_states_have_negotiations_in_progress() -> None:
-    states = [taken(case)[1] for case in CASES]
-    for entry in ("talks", "found", "pool", "ending", "overdue", "thinking"):
-        assert any(len(state[entry]) for state in states), entry
-    assert any(state["talks"][:, 10].any() for state in states)  # a machine has failed
+    states = [taken(case) for case in CASES]
+    for entry in ("negotiations", "answers", "members"):
+        assert any(len(nodes[entry]) for _, nodes, _ in states), entry
+    assert any(nodes["has_lost_node"].any() for _, nodes, _ in states)
+    assert any((nodes["phase"] == PLACED).any() for _, nodes, _ in states)
+    for entry in ("application_timers", "local", "payloads"):
+        assert any(len(core[entry]) for _, _, core in states), entry
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_restored_state_equals_the_saved_one(case: tuple[str, int]) -> None:
-    at, state = taken(case)
+def test_a_restored_state_equals_the_saved_one(case: tuple[str, float]) -> None:
+    at, nodes, core = taken(case)
     run = resumed(SCHEDULERS[case[0]], at)
     policy: Any = run.policy
-    again = policy.flow.getstate()
-    assert set(again) == set(state)
-    assert all(np.array_equal(again[entry], state[entry]) for entry in state)
+    for state, again in ((nodes, policy.compiled.getstate()), (core, policy.core.getstate())):
+        assert set(again) == set(state)
+        assert all(np.array_equal(np.sort(again[k], 0), np.sort(state[k], 0)) for k in state if np.ndim(state[k]))
     assert run.run().digest == ends_as(case[0])
-
-
-def test_states_with_unsuccessful_searches_can_be_restored() -> None:
-    """Their entries are zeros in the state."""
-    scheduler = gs.DgsAsap(degree=4, wide="fail", tries=5)
-    ends = started(scheduler).run().digest
-    for at, state in kept(scheduler, *range(10, 40, 5)):
-        assert ((state["pool"] >= 0) & (state["pool"] < 100)).all()
-        assert resumed(scheduler, at).run().digest == ends
 
 
 NUMBERS = (-(2**63), -2, -1, 0, 1, 2, 5, 50, 99, 100, 2**31, 2**40, 2**61, 2**62, 2**63 - 1)
 
 
 @settings(deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.sampled_from(sorted(CASES)), st.data())
-def test_damaged_states_do_no_harm(case: tuple[str, int], data: st.DataObject) -> None:
+@given(st.sampled_from(sorted(CASES)), st.booleans(), st.data())
+def test_damaged_states_do_no_harm(case: tuple[str, float], of_core: bool, data: st.DataObject) -> None:
     """A state with some wrong numbers is rejected, or the run continues to a useless result, in bounds."""
-    at, state = taken(case)
-    bad = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in state.items()}
+    at, *states = taken(case)
+    bad = copied(states[of_core])
     for _ in range(data.draw(st.integers(1, 3))):
         entry = data.draw(st.sampled_from(sorted(bad)))
         if isinstance(bad[entry], int):
             bad[entry] = data.draw(st.sampled_from(NUMBERS))
-        elif bad[entry].size:
+        elif bad[entry].size and bad[entry].dtype.kind in "iu":
             if data.draw(st.booleans()):
-                flat = bad[entry].reshape(-1)
-                flat[data.draw(st.integers(0, flat.size - 1))] = data.draw(st.sampled_from(NUMBERS))
+                flat, limits = bad[entry].reshape(-1), np.iinfo(bad[entry].dtype)
+                number = min(max(data.draw(st.sampled_from(NUMBERS)), int(limits.min)), int(limits.max))
+                flat[data.draw(st.integers(0, flat.size - 1))] = number
             else:
                 bad[entry] = bad[entry][: data.draw(st.integers(0, len(bad[entry]) - 1))]
     run = resumed(SCHEDULERS[case[0]], at)
     policy: Any = run.policy
     try:
-        policy.flow.setstate(bad)
+        (policy.core if of_core else policy.compiled).setstate(bad)
         run.run()
     except (ValueError, gs.GridSimError, OverflowError):
         return
 
 
-def test_a_run_from_a_state_without_messages_ends_with_an_error() -> None:
-    """Without the messages, some jobs are never placed, but the run ends."""
-    at, state = taken(("pull", 50))
+def test_a_run_from_a_state_without_local_messages_ends_with_an_error() -> None:
+    """Without the searches under way, some jobs are never placed, but the run ends."""
+    at, _, core = taken(("pull", 2.0))
     run = resumed(SCHEDULERS["pull"], at)
     policy: Any = run.policy
-    assert len(state["thinking"])
-    policy.flow.setstate({**state, "thinking": state["thinking"][:0], "thoughts": state["thoughts"][:0]})
+    assert len(core["local"])
+    policy.core.setstate({**core, "local": core["local"][:0], "local_fields": core["local_fields"][:0]})
     with pytest.raises(gs.GridSimError, match="tasks must be completed once"):
         run.run()
 
 
 def test_wrong_states_are_rejected() -> None:
-    at, state = taken(("push", 50))
+    at, state, _ = taken(("push", 2.0))
     run = resumed(SCHEDULERS["push"], at)
     policy: Any = run.policy
     for name in state:
         with pytest.raises(ValueError, match=f"state must have an entry '{name}'"):
-            policy.flow.setstate({key: value for key, value in state.items() if key != name})
-    with pytest.raises(ValueError, match=r"state\['ending'\]"):
-        policy.flow.setstate({**state, "ending": state["ending"][:-1]})
+            policy.compiled.setstate({key: value for key, value in state.items() if key != name})
+    for name in ("answers", "members"):
+        with pytest.raises(ValueError, match=rf"state\['{name}'\]"):
+            policy.compiled.setstate({**state, name: state[name][:-1]})
 
 
-def test_wrong_arrays_of_the_policy_are_rejected() -> None:
-    run = started(SCHEDULERS["push"])
-    policy: Any = run.policy
-    shared = policy._shared()
-    for part, name in (("jobs", "phase"), ("jobs", "attempt"), ("nodes", "busy")):
-        wrong = {**shared, part: {**shared[part], name: shared[part][name][:-1]}}
-        with pytest.raises(ValueError, match=f"^{name}"):
-            policy.flow.bind(**wrong)
+@pytest.mark.parametrize(("part", "name"), [("jobs", "end"), ("nodes", "busy"), ("nodes", "up")])
+def test_wrong_shared_arrays_are_rejected(part: str, name: str) -> None:
+    policy: Any = started(SCHEDULERS["push"]).policy
+    shared = policy.shared_arrays()
+    wrong = {**shared, part: {**shared[part], name: shared[part][name][:-1]}}
+    with pytest.raises(ValueError, match="shared arrays must have"):
+        policy.compiled.share(**wrong)
+
+
+@pytest.mark.parametrize("name", ["tasks", "length", "submitter", "earliest"])
+def test_wrong_jobs_are_rejected(name: str) -> None:
+    policy: Any = started(SCHEDULERS["push"]).policy
+    for value in (-1, 2**62):
+        jobs = policy.job_columns()
+        jobs[name] = jobs[name].copy()
+        jobs[name][3] = value
+        with pytest.raises(ValueError, match=rf"jobs\['{name}'\] must have 60 entries"):
+            policy.new_nodes(jobs)
