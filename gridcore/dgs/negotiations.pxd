@@ -112,6 +112,6 @@ cdef class Negotiations(Handlers):
     cdef long long[::1] searches, conflicts, late_answers, most_candidates, resubmitted
     cdef const long long[::1] tasks
     cdef Negotiation** negotiation      # NULL: none
-    cdef readonly Py_ssize_t unfinished  #: number of jobs that are not over
+    cdef readonly Py_ssize_t n_unfinished  #: number of jobs that are not over
 
-    cdef Negotiation* _checked(self, Py_ssize_t job) except? NULL
+    cdef Negotiation* _find(self, Py_ssize_t job) except? NULL

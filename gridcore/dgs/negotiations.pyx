@@ -48,7 +48,7 @@ cdef class Negotiations(Handlers):
         self.attempt, self.failed_searches = self.columns["attempt"], self.columns["in_vain"]
         self.searches, self.conflicts = self.columns["searches"], self.columns["conflicts"]
         self.late_answers, self.most_candidates = self.columns["late"], self.columns["reached"]
-        self.resubmitted, self.unfinished = self.columns["resubmitted"], applications
+        self.resubmitted, self.n_unfinished = self.columns["resubmitted"], applications
         self.negotiation = <Negotiation**> calloc(applications + 1, sizeof(Negotiation*))
         if self.negotiation == NULL:
             raise MemoryError
@@ -62,7 +62,7 @@ cdef class Negotiations(Handlers):
 
     def machines_of(self, Py_ssize_t job) -> Integers:
         """Return the machines of the allocation of a job that is being tried or was reserved."""
-        cdef const Negotiation* negotiation = self._checked(job)
+        cdef const Negotiation* negotiation = self._find(job)
         cdef Py_ssize_t k
         if negotiation == NULL or negotiation.nodes == NULL:
             return np.zeros(0, np.int64)
@@ -73,7 +73,7 @@ cdef class Negotiations(Handlers):
 
         Answers are in the order in which it tries them: (start, order of arrival, searcher, 0, nodes).
         """
-        cdef const Negotiation* negotiation = self._checked(job)
+        cdef const Negotiation* negotiation = self._find(job)
         cdef const Answer* answer
         cdef Py_ssize_t k, i
         if negotiation == NULL:
@@ -88,7 +88,7 @@ cdef class Negotiations(Handlers):
                 "taken": [negotiation.reserved[k] for k in range(negotiation.n_reserved)],
                 "answers": sorted(answers)}
 
-    cdef Negotiation* _checked(self, Py_ssize_t job) except? NULL:
+    cdef Negotiation* _find(self, Py_ssize_t job) except? NULL:
         """Return the negotiation about a job; NULL if there is none."""
         if not 0 <= job < self.applications:
             raise ValueError(f"job must be in 0..{self.applications - 1}, got {job}")
@@ -138,7 +138,7 @@ cdef class Negotiations(Handlers):
         cdef const long long[::1] members = entries["members"]
         for name, column in self.columns.items():
             column[:] = entries[name]
-        self.unfinished = int(np.isin(self.columns["phase"], (DONE, FAILED, CANCELLED), invert=True).sum())
+        self.n_unfinished = int(np.isin(self.columns["phase"], (DONE, FAILED, CANCELLED), invert=True).sum())
         for job in range(self.applications):
             negotiation_drop(&self.negotiation[job])
         for k in range(rows.shape[0]):

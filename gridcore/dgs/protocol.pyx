@@ -54,7 +54,7 @@ cdef class DgsNodes(Negotiations):
         Slot, one_way, latency, at_least, opening, period, patience (ns); forward, hops, rounds, tries, width, seed;
         wide, others, keep, push, pull, poll, stale, record, faults (0 or 1), which
         `gridsim.schedulers.dgs.compiled.CompiledDgs` explains.
-    suited
+    suitable
         bool[groups, nodes], the nodes that may run the jobs of each group; None: all nodes may run all jobs.
     adapter
         The `CompiledDgs` of the run, which does what is rare.
@@ -70,7 +70,7 @@ cdef class DgsNodes(Negotiations):
     cdef MessageKind found_kind
     # per job
     cdef const long long[::1] length, run_time, submitter, group, earliest, latest
-    cdef unsigned char[:, ::1] suited   # by group of jobs and node; None if all nodes suit all jobs
+    cdef unsigned char[:, ::1] suitable  # by group of jobs and node; None if all nodes suit all jobs
     # shared with the adapter, see `share`
     cdef long long[::1] received, changes, busy_time, tasks_done, first_poll, first_start, end, done, counts
     cdef const unsigned char[::1] up, known_down    # `known_down` is None if machines do not fail
@@ -81,7 +81,7 @@ cdef class DgsNodes(Negotiations):
     cdef long long next_forget          # ns, when past reservations are removed next
 
     def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, SlotSchedules schedules, Views views, *, dict jobs,
-                  dict settings, suited: Bools | None, adapter, log):
+                  dict settings, suitable: Bools | None, adapter, log):
         if schedules is None or views is None:
             raise TypeError(f"schedules and views must not be None, got {schedules!r} and {views!r}")
         if schedules.nodes != nodes or views.nodes != nodes:
@@ -99,12 +99,12 @@ cdef class DgsNodes(Negotiations):
         if self.slot < 1 or self.rounds < 1 or (self.poll and self.period < 1):
             raise ValueError(f"slot, rounds and period must be at least 1, "
                              f"got {self.slot}, {self.rounds}, {self.period}")
-        self.suited = None if suited is None else np.array(suited, np.bool_, order="C").view(np.uint8)
+        self.suitable = None if suitable is None else np.array(suitable, np.bool_, order="C").view(np.uint8)
         self._set_jobs(jobs)
 
     cdef int _set_jobs(self, dict jobs) except -1:
         """Check and set the columns that do not change."""
-        cdef Py_ssize_t groups = 1 if self.suited is None else self.suited.shape[0]
+        cdef Py_ssize_t groups = 1 if self.suitable is None else self.suitable.shape[0]
         limits = {"tasks": (1, 2**31), "length": (1, LATEST // self.slot + 1), "run_time": (0, LATEST + 1),
                   "submitter": (0, self.nodes), "group": (0, groups), "earliest": (0, LATEST // self.slot + 1)}
         for name, (low, end) in limits.items():
@@ -114,8 +114,8 @@ cdef class DgsNodes(Negotiations):
                 raise ValueError(f"jobs[{name!r}] must have {self.applications} entries in {low}..{end - 1}")
         if len(jobs["latest"]) != self.applications:
             raise ValueError(f"jobs['latest'] must have {self.applications} entries, got {len(jobs['latest'])}")
-        if self.suited is not None and (jobs["group"] is None or self.suited.shape[1] != self.nodes):
-            raise ValueError(f"suited must be bool[groups, {self.nodes}], with a group for each job")
+        if self.suitable is not None and (jobs["group"] is None or self.suitable.shape[1] != self.nodes):
+            raise ValueError(f"suitable must be bool[groups, {self.nodes}], with a group for each job")
         self.tasks, self.length, self.run_time = jobs["tasks"], jobs["length"], jobs["run_time"]
         self.submitter, self.group = jobs["submitter"], jobs["group"]
         self.earliest, self.latest = jobs["earliest"], jobs["latest"]
@@ -246,7 +246,7 @@ cdef class DgsNodes(Negotiations):
             self.log.calls_off(self._record(job), n)
         qsort(nodes, n, sizeof(int), ascending)
         self._cancel(core, job, nodes, n)
-        self.unfinished -= 1
+        self.n_unfinished -= 1
         self.adapter.cancel_job(self._record(job))
         negotiation_drop(&self.negotiation[job])
 
@@ -281,7 +281,7 @@ cdef class DgsNodes(Negotiations):
         self._publish(node)
 
     cdef _Guard _guard(self, Py_ssize_t job):
-        self._checked(job)
+        self._find(job)
         return guard(&self.in_call)
 
     cdef object _record(self, Py_ssize_t job):
@@ -324,7 +324,9 @@ cdef class DgsNodes(Negotiations):
         negotiation_open(&self.negotiation[job], self.tasks[job]).missing = n
         self._limit_wait(core, job)
         if self.log is not None:
-            self._log_requests(job, home, n)
+            record = self._record(job)
+            record.search_log = {}
+            self.log.asks(record, home, [self.views.entry[0, k] for k in range(n)])
         for k in range(n):
             row = put(core, self.request_kind, self.views.entry[0, k], home)
             row[0], row[1], row[2], row[3] = job, self.searches[job], self.submitter[job], self.tasks[job]
@@ -339,7 +341,7 @@ cdef class DgsNodes(Negotiations):
         return self._reject(job, "too_late")
 
     cdef int _reject(self, Py_ssize_t job, str reason) except -1:
-        self.unfinished -= 1
+        self.n_unfinished -= 1
         self.adapter.reject(self._record(job), reason)
         negotiation_drop(&self.negotiation[job])
         return 0
@@ -552,8 +554,8 @@ cdef class DgsNodes(Negotiations):
         if self.record or self.resubmitted[job]:
             self.adapter.record_run(job)
         negotiation_drop(&self.negotiation[job])
-        self.unfinished -= 1
-        if self.unfinished == 0:
+        self.n_unfinished -= 1
+        if self.n_unfinished == 0:
             self.adapter.end_if_over()
         return 0
 
@@ -563,7 +565,7 @@ cdef class DgsNodes(Negotiations):
         """Search, and answer once the search has taken its time."""
         cdef Py_ssize_t job = row[2]
         cdef SearchQuery query
-        cdef long long[6] found             # job, search, start, apart, and the number of the array of nodes
+        cdef long long[6] answer            # job, search, start, apart, and the number of the array of nodes
         cdef long long* fields
         cdef long long start, n_opened, wait, ready = core.now + 4 * self.one_way
         cdef Payload nodes
@@ -572,7 +574,7 @@ cdef class DgsNodes(Negotiations):
         query.exclude = self.submitter[job] if self.exclude_home else -1
         query.hops, query.wide, query.poll_period, query.until = self.hops, self.wide, 0, 0
         query.as_of = NEVER - 1
-        query.suitable = NULL if self.suited is None else &self.suited[self.group[job], 0]
+        query.suitable = NULL if self.suitable is None else &self.suitable[self.group[job], 0]
         if self.poll:
             query.poll_period, query.until = self.period, core.now - self.latency
         elif self.stale and self.push:
@@ -595,24 +597,24 @@ cdef class DgsNodes(Negotiations):
             self.schedules._choose(query.n_nodes, start, query.slots, <long long*> nodes.contents.data)
         if self.log is not None:
             self._log_search(core, node, row, query.not_before, n_opened, self._slot_at(ready + wait))
-        found[0], found[1], found[2], found[3], found[4] = job, row[3], start, 0, core.payloads._store(nodes)
+        answer[0], answer[1], answer[2], answer[3], answer[4] = job, row[3], start, 0, core.payloads._store(nodes)
         if wait == 0:
-            return self._answer(core, node, row[1], found)
+            return self._answer(core, node, row[1], answer)
         fields = core.local._add(later_by(core.now, wait / 1e9), node, self.found_kind.local_number)
         fields[0] = row[1]
         for k in range(5):
-            fields[k + 1] = found[k]
+            fields[k + 1] = answer[k]
         return 0
 
-    cdef int _answer(self, NodeActions core, Py_ssize_t node, Py_ssize_t client, const long long* found) except -1:
+    cdef int _answer(self, NodeActions core, Py_ssize_t node, Py_ssize_t client, const long long* answer) except -1:
         """Send the scheduling node the allocation that was found."""
         cdef long long* row
         cdef Py_ssize_t k
         if self.log is not None:
-            self.log.answers(node, client, found[0], found[1], found[2])
+            self.log.answers(node, client, answer[0], answer[1], answer[2])
         row = put(core, self.answer_kind, client, node)
         for k in range(5):
-            row[k] = found[k]
+            row[k] = answer[k]
         return 0
 
     # -- a host -----------------------------------------------------------------------------------------------
@@ -657,23 +659,16 @@ cdef class DgsNodes(Negotiations):
 
     # -- decisions ----------------------------------------------------------------------------------------------
 
-    cdef int _log_requests(self, Py_ssize_t job, Py_ssize_t home, Py_ssize_t n) except -1:
-        cdef Py_ssize_t k
-        record = self._record(job)
-        record.looked = {}
-        for k in range(n):
-            self.log.asks(record, home, self.views.entry[0, k])
-        return 0
-
     cdef int _log_search(self, NodeActions core, Py_ssize_t node, const long long* row, long long first,
                          long long n_opened, long long left) except -1:
         """Log a search that considered starts from slot `first` on; slot `left` leaves time for all messages."""
         cdef Py_ssize_t k
-        candidates = SimpleNamespace(
-            nodes=[self.schedules.candidates[k].node for k in range(self.schedules.n_candidates)],
+        cdef long long[:, ::1] out = np.empty((2, self.schedules.n_candidates), np.int64)
+        for k in range(out.shape[1]):
             # the searcher knows its own present schedule
-            as_of=[min(self.schedules.candidates[k].as_of, core.now) for k in range(self.schedules.n_candidates)],
-            own=self.schedules.n_own, opened=n_opened)
+            out[0, k], out[1, k] = self.schedules.candidates[k].node, min(self.schedules.candidates[k].as_of, core.now)
+        nodes, as_of = np.asarray(out)
+        candidates = SimpleNamespace(nodes=nodes, as_of=as_of, own=self.schedules.n_own, opened=n_opened)
         message = SimpleNamespace(application=row[2], search=row[3], sender=row[1])
         self.log.looks(node, message, candidates, first, left)
         return 0

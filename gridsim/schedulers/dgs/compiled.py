@@ -26,23 +26,23 @@ class CompiledRecords(Sequence[Any]):
         The compiled nodes.
     columns
         Name -> values of all jobs.
-    looked
+    search_logs
         Job -> searcher -> what the answer of the searcher rests on, if decisions are recorded.
     """
 
     def __init__(self, nodes: DgsNodes, columns: dict[str, Any]) -> None:
         self.nodes, self.columns = nodes, columns | nodes.columns
-        self.looked: dict[int, dict[int, Any]] = {}
+        self.search_logs: dict[int, dict[int, Any]] = {}
 
     def __len__(self) -> int:
         return self.nodes.applications
 
-    def __getitem__(self, number: Any) -> CompiledRecord:
+    def __getitem__(self, number: Any) -> Any:
         return CompiledRecord(self, number)
 
 
 class CompiledRecord:
-    """One job with the attributes of a `gridsim.schedulers.dgs.node.DgsRecord`, as far as others need them."""
+    """One job, with those attributes of a `gridsim.schedulers.dgs.node.DgsRecord` that others need."""
 
     def __init__(self, records: CompiledRecords, number: int) -> None:
         vars(self).update(_records=records, number=number)
@@ -53,14 +53,14 @@ class CompiledRecord:
             return records.columns[name][self.number].item()
         if name == "nodes":
             return records.nodes.machines_of(self.number).tolist()
-        if name == "looked":
-            return records.looked.setdefault(self.number, {})
+        if name == "search_log":
+            return records.search_logs.setdefault(self.number, {})
         return records.nodes.negotiation_of(self.number)[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
         records: CompiledRecords = self._records
-        if name == "looked":
-            records.looked.pop(self.number, None)
+        if name == "search_log":
+            records.search_logs.pop(self.number, None)
         else:
             records.columns[name][self.number] = value
 
@@ -135,7 +135,7 @@ class CompiledDgs(RigidAdapter):
                 "faults": run.faults,
                 "patience": nanoseconds(parameters.patience),
             },
-            suited=run.applications.suited,
+            suitable=run.applications.suited,
             adapter=self,
             log=None if run.decisions is None else environment.log,
         )
@@ -198,14 +198,14 @@ class CompiledDgs(RigidAdapter):
         return super()._lose(job, machine, attempt)
 
     def _place_unless_known(self, job: Any) -> None:
-        """Let the accounting of runs know the run of a job if it is placed; of those that outlive, it does."""
+        """Let the accounting of runs know the run of a placed job, unless it outlives its reservation."""
         is_known = self.runs.durations[job.number] > job.length * self.environment.times.slot
         if job.phase == PLACED and not is_known:
             self._place(job.number)
 
     def end_if_over(self) -> None:
         """End the run if all jobs are done or have been rejected."""
-        if self.compiled.unfinished == 0:
+        if self.compiled.n_unfinished == 0:
             self.core.stop()
             self.run.engine.stop()
 
@@ -213,11 +213,11 @@ class CompiledDgs(RigidAdapter):
 
     def records_state(self) -> Any:
         """Return what answers rest on; the compiled nodes have the records."""
-        return self.records.looked
+        return self.records.search_logs
 
     def set_records(self, records: Any) -> None:
         """Restore what `records_state` returned."""
-        self.records.looked = records
+        self.records.search_logs = records
 
     def setstate(self, state: dict[str, Any]) -> None:
         """See `gridsim.support.state.Stateful`."""

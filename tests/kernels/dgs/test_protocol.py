@@ -145,7 +145,8 @@ def test_a_restored_state_equals_the_saved_one(case: tuple[str, float]) -> None:
     policy: Any = run.policy
     for state, again in ((nodes, policy.compiled.getstate()), (core, policy.core.getstate())):
         assert set(again) == set(state)
-        assert all(np.array_equal(np.sort(again[k], 0), np.sort(state[k], 0)) for k in state if np.ndim(state[k]))
+        for entry in state:
+            assert np.array_equal(*(np.sort(np.atleast_1d(values[entry]), 0) for values in (again, state)))
     assert run.run().digest == ends_as(case[0])
 
 
