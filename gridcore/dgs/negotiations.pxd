@@ -69,13 +69,14 @@ cdef inline int* negotiation_nodes(const Negotiation* negotiation) except NULL:
 
 
 cdef inline Answer* negotiation_answer(Negotiation* negotiation, long long start, Py_ssize_t searcher) except NULL:
-    """Add an answer, whose nodes the caller must add."""
+    """Add an answer, whose nodes the caller fills in, unless its `start` is -1."""
     cdef Answer* answer
     if negotiation.n_answers == negotiation.room:
         negotiation.answers = <Answer*> reallocate(negotiation.answers, (2 * negotiation.room + 4) * sizeof(Answer))
         negotiation.room = 2 * negotiation.room + 4
     answer = &negotiation.answers[negotiation.n_answers]
-    answer.start, answer.searcher, answer.nodes = start, <int> searcher, NULL
+    answer.start, answer.searcher = start, <int> searcher
+    answer.nodes = NULL if start < 0 else negotiation_nodes(negotiation)
     negotiation.n_answers += 1
     return answer
 
@@ -115,3 +116,4 @@ cdef class Negotiations(Handlers):
     cdef readonly Py_ssize_t n_unfinished  #: number of jobs that are not over
 
     cdef Negotiation* _find(self, Py_ssize_t job) except? NULL
+    cdef int _check_lengths(self, rows, answers, members) except -1

@@ -4,11 +4,10 @@ from libc.stdlib cimport calloc, free
 
 from gridcore.common.arguments cimport _Guard, guard
 from gridcore.common.instants cimport LATEST
-from gridcore.common.memory cimport reallocate
 
 import numpy as np
 
-from gridcore.common.state import ANY, FLAG, ArrayEntry, TableEntry, read, read_only
+from gridcore.common.state import ANY, FLAG, ArrayEntry, TableEntry, read, read_only, refuse
 
 __all__ = ["BROKEN", "CANCELLED", "COMMITTING", "DONE", "FAILED", "NEW", "Negotiations", "PLACED", "SEARCHING",
            "WAITING"]
@@ -28,7 +27,7 @@ _STATE = {
     "members": ArrayEntry(np.int64, limits=(0, "nodes")),
     "negotiations": TableEntry({
         "job": (0, "jobs"), "start": (-1, "slots"), "first_late_start": (-1, "slots"), "missing": ANY,
-        "answers": (0, None), "reserved": (0, None), "has_nodes": FLAG, "retry_may_help": FLAG,
+        "answers": (0, 2**31), "reserved": (0, 2**31), "has_nodes": FLAG, "retry_may_help": FLAG,
     }),
 }
 
@@ -132,8 +131,9 @@ cdef class Negotiations(Handlers):
         cdef _Guard access = guard(&self.in_call)
         cdef Negotiation* negotiation
         cdef Answer* answer
-        cdef Py_ssize_t k, job, n, at = 0, answers_at = 0
+        cdef Py_ssize_t k, n, job, at = 0, answers_at = 0
         entries = read(state, _STATE, nodes=self.nodes, jobs=self.applications, slots=LATEST // self.slot + 1)
+        self._check_lengths(entries["negotiations"], entries["answers"], entries["members"])
         cdef const long long[:, ::1] rows = entries["negotiations"], answers = entries["answers"]
         cdef const long long[::1] members = entries["members"]
         for name, column in self.columns.items():
@@ -147,29 +147,33 @@ cdef class Negotiations(Handlers):
             negotiation.start, negotiation.first_late_start, negotiation.missing = rows[k, 1], rows[k, 2], rows[k, 3]
             negotiation.retry_may_help = rows[k, 7] != 0
             if rows[k, 6]:
-                negotiation.nodes = read_members(members, &at, negotiation.n_nodes, negotiation.n_nodes)
-            if rows[k, 4] > answers.shape[0] - answers_at:
-                raise ValueError(f"state['negotiations'][{k}] must have as many answers as state['answers']")
+                negotiation.nodes = negotiation_nodes(negotiation)
+                negotiation.reserved = negotiation_nodes(negotiation)
+                at = read_members(members, at, negotiation.nodes, negotiation.n_nodes)
             for n in range(rows[k, 4]):
                 answer = negotiation_answer(negotiation, answers[answers_at, 0], answers[answers_at, 1])
                 answers_at += 1
                 if answer.start >= 0:
-                    answer.nodes = read_members(members, &at, negotiation.n_nodes, negotiation.n_nodes)
-            if rows[k, 5] > negotiation.n_nodes:
-                raise ValueError(f"state['negotiations'][{k}] must have at most {negotiation.n_nodes} reserved nodes")
-            if negotiation.nodes != NULL:
-                negotiation.reserved = read_members(members, &at, rows[k, 5], negotiation.n_nodes)
-                negotiation.n_reserved = <int> rows[k, 5]
+                    at = read_members(members, at, answer.nodes, negotiation.n_nodes)
+            negotiation.n_reserved = <int> rows[k, 5]
+            at = read_members(members, at, negotiation.reserved, negotiation.n_reserved)
+
+    cdef int _check_lengths(self, rows, answers, members) except -1:
+        """Raise ValueError unless `answers` and `members` have as many rows as the negotiations in `rows` need."""
+        tasks, n_answers, n_reserved = np.asarray(self.tasks)[rows[:, 0]], rows[:, 4], rows[:, 5]
+        refuse("negotiations", n_reserved > tasks * rows[:, 6], "without more reserved nodes than requested ones")
+        if n_answers.sum() != len(answers):
+            raise ValueError(f"state['answers'] must have {n_answers.sum()} rows, got {len(answers)}")
+        of_answers = np.repeat(tasks, n_answers)[answers[:, 0] >= 0].sum()
+        expected = (tasks * rows[:, 6] + n_reserved).sum() + of_answers
+        if expected != len(members):
+            raise ValueError(f"state['members'] must have {expected} nodes, got {len(members)}")
+        return 0
 
 
-cdef int* read_members(const long long[::1] members, Py_ssize_t* at, Py_ssize_t n, Py_ssize_t room) except NULL:
-    """Return memory for `room` nodes, with the next `n` ones of a state."""
+cdef Py_ssize_t read_members(const long long[::1] members, Py_ssize_t at, int* nodes, Py_ssize_t n) noexcept nogil:
+    """Copy the `n` nodes from index `at` on of a state to `nodes`; return the index of those behind them."""
     cdef Py_ssize_t k
-    cdef int* nodes
-    if n > members.shape[0] - at[0]:
-        raise ValueError(f"state['members'] must have at least {at[0] + n} nodes, got {members.shape[0]}")
-    nodes = <int*> reallocate(NULL, room * sizeof(int))
     for k in range(n):
-        nodes[k] = <int> members[at[0] + k]
-    at[0] += n
-    return nodes
+        nodes[k] = <int> members[at + k]
+    return at + n

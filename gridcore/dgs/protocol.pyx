@@ -11,8 +11,7 @@ from gridcore.common.arguments cimport _Guard, guard, plain
 from gridcore.common.instants cimport LATEST, NEVER, later_by
 from gridcore.dgs.negotiations cimport (
     BROKEN, CANCELLED, COMMITTING, DONE, PLACED, SEARCHING, WAITING, Answer, Negotiation, Negotiations, claim,
-    first_answer, negotiation_answer, negotiation_drop, negotiation_drop_answers, negotiation_nodes, negotiation_open,
-    negotiation_try,
+    first_answer, negotiation_answer, negotiation_drop, negotiation_drop_answers, negotiation_open, negotiation_try,
 )
 from gridcore.dgs.overlay cimport Views
 from gridcore.dgs.slots cimport Node, SearchQuery, SlotSchedules
@@ -401,7 +400,6 @@ cdef class DgsNodes(Negotiations):
         if not is_valid:
             raise ValueError(f"payloads must have {negotiation.n_nodes} nodes below {self.nodes} for an answer")
         answer = negotiation_answer(negotiation, start, searcher)
-        answer.nodes = negotiation_nodes(negotiation)
         for k in range(negotiation.n_nodes):
             answer.nodes[k] = <int> node[k]
         return 0

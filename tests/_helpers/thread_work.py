@@ -271,5 +271,5 @@ CALLS: dict[str, Callable[[], Any]] = {
 #: Kernels that require others, and a run that uses them.
 WITHIN = {
     "Links": "FairTree", "SummaryTree": "FairTree", "FairTreeProtocol": "FairTree",
-    "JobWalks": "Rjss", "NodeCore": "Search", "View": "Search", "BoardView": "Search",
+    "JobWalks": "Rjss", "NodeCore": "DgsAsap", "View": "Search", "BoardView": "Search",
 }  # fmt: skip
