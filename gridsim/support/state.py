@@ -131,8 +131,8 @@ def _plain(value: Any, save: Callable[[Array], int], path: str) -> Any:
         key, names = _RECORD_CLASSES[type(value)]
         return {key: [_plain(getattr(value, name), save, f"{path}.{name}") for name in names]}
     if type(value) in _ATTRIBUTE_CLASSES:
-        key, omitted = _ATTRIBUTE_CLASSES[type(value)]
-        return {key: _plain({k: v for k, v in vars(value).items() if k not in omitted}, save, path)}
+        key, exclude = _ATTRIBUTE_CLASSES[type(value)]
+        return {key: _plain({k: v for k, v in vars(value).items() if k not in exclude}, save, path)}
     if type(value) is set:
         return {"set": [_plain(item, save, path) for item in sorted(value)]}
     if type(value) is dict:
@@ -221,17 +221,17 @@ def keep_in_checkpoints(cls: type, to_plain: Callable[[Any], Any], from_plain: C
     _FACTORIES[cls.__name__] = from_plain
 
 
-def keep_attributes(cls: Any, *omitted: str) -> None:
-    """Allow instances of `cls` in checkpoints, by their attributes; restored ones lack those `omitted`."""
+def keep_attributes(cls: Any, *exclude: str) -> None:
+    """Allow instances of `cls` in checkpoints, by their attributes but those to `exclude`."""
     key = f"{cls.__module__}.{cls.__qualname__}"
 
-    def restored(attributes: dict[str, Any]) -> Any:
+    def rebuild(attributes: dict[str, Any]) -> Any:
         instance = cls.__new__(cls)
         vars(instance).update(attributes)
         return instance
 
-    _ATTRIBUTE_CLASSES[cls] = key, omitted
-    _FACTORIES[key] = restored
+    _ATTRIBUTE_CLASSES[cls] = key, exclude
+    _FACTORIES[key] = rebuild
 
 
 Record = TypeVar("Record")

@@ -71,10 +71,10 @@ class TreeEnvironment(Environment):
             applications = self.bags.again(applications, tasks, now)
         self.adapter.core.resubmit(applications, tasks, now)
 
-    def _add(self, release: Floats, size: Floats, task_size: Floats, whose: Integers) -> None:
+    def _add(self, release: Floats, size: Floats, task_size: Floats, applications: Integers) -> None:
         """Add bags of lost tasks; see `Bags`."""
-        self.adapter.queues.add_applications(release, size, task_size, whose=whose)
-        self.adapter.core.add_applications(self.run.applications.submitter[whose])
+        self.adapter.queues.add_applications(release, size, task_size, whose=applications)
+        self.adapter.core.add_applications(self.run.applications.submitter[applications])
 
     # -- the record of decisions ----------------------------------------------------------------------------
 
@@ -100,20 +100,20 @@ class TreeEnvironment(Environment):
 
     def report(self, outcome: Outcome, ledger_end: int | None, resubmitted: Integers | None) -> None:
         """Replace the outcome by that of a fair tree; see `Found` for the arguments."""
-        routed, updates, told = (outcome.tables[name] for name in ("routed", "updates", "told"))
-        climbed = routed["hops"] >= 0
-        decisions = np.zeros(int(climbed.sum()), DECISION)
+        requests, updates, reports = (outcome.tables[name] for name in ("routed", "updates", "told"))
+        has_climbed = requests["hops"] >= 0
+        decisions = np.zeros(int(has_climbed.sum()), DECISION)
         for name in ("node", "application", "tasks", "sample", "hops"):
-            decisions[name] = routed[name][climbed]
+            decisions[name] = requests[name][has_climbed]
         decisions["guaranteed"] = decisions["sample"] >= 0
-        found = Found(
+        findings = Found(
             decisions=decisions,
-            decided=routed["time"][climbed],
+            decided=requests["time"][has_climbed],
             updates=np.stack((updates["arrived"], updates["since"]), axis=1),
-            accepted=int(told["accepted"].sum()),
-            completed=int(told["completed"].sum()),
-            below_window=int((routed["sample"] == 0).sum()),
-            above_window=int((routed["sample"] < 0).sum()),
+            accepted=int(reports["accepted"].sum()),
+            completed=int(reports["completed"].sum()),
+            below_window=int((requests["sample"] == 0).sum()),
+            above_window=int((requests["sample"] < 0).sum()),
             ledger_end=ledger_end,
             resubmitted=resubmitted,
         )
@@ -123,19 +123,19 @@ class TreeEnvironment(Environment):
             **({} if tree.needs is None else {"needs": [list(each) for each in tree.needs.samples]}),
         }
         totals = ended(queues)
-        own = outcome_of(self.parameters, self.run, tree.grid, queues, self.bags, found, totals, axes)
+        own = outcome_of(self.parameters, self.run, tree.grid, queues, self.bags, findings, totals, axes)
         for field in fields(own):
             setattr(outcome, field.name, getattr(own, field.name))
 
 
-class IdealTree(TreeEnvironment):
+class IdealRepair(TreeEnvironment):
     """The ideal repair of the tree, and what it tells nodes.
 
     `Recovery` decides which nodes leave the tree and return.
 
     Attributes
     ----------
-    leaves, speed, gone
+    leaves, speed, absent
         For each node, how many leaves are below it, their speed (Mflop/s), and whether it has left the tree.
     """
 
@@ -150,7 +150,7 @@ class IdealTree(TreeEnvironment):
         "release_cell": "release_cell",
         "refresh": "refresh",
     }
-    STATE = "bags", "leaves", "speed", "gone", "recovery", "up"
+    STATE = "bags", "leaves", "speed", "absent", "recovery", "up"
 
     def __init__(self, parameters: Any, run: Run) -> None:
         super().__init__(parameters, run)
@@ -159,7 +159,7 @@ class IdealTree(TreeEnvironment):
         self.to_place = int(run.applications.tasks.sum())
         self.leaves = [int(count) for count in subtree_sums(np.ones(len(run.speeds)))]
         self.speed = subtree_sums(run.speeds)
-        self.gone = [False] * len(self.leaves)
+        self.absent = [False] * len(self.leaves)
         self.recovery: Recovery | None = None
 
     def attach(self, adapter: Any) -> None:
@@ -178,9 +178,9 @@ class IdealTree(TreeEnvironment):
                 repair=self.parameters.repair,
             )
 
-    def of_node(self, node: int) -> IdealView:
+    def of_node(self, node: int) -> RepairView:
         """Return what a leaf or a router reaches."""
-        return IdealView(self, node)
+        return RepairView(self, node)
 
     def tick(self, name: str, _: list[int]) -> None:
         """Let leaves, and at a heartbeat the root, do what is due; end the run if nothing is left to tell."""
@@ -231,18 +231,18 @@ class IdealTree(TreeEnvironment):
     def reset(self, nodes: Integers) -> None:
         """Put `nodes` into the tree again, with an empty memory; their children report to them again."""
         for node in nodes.tolist():
-            parent, which = (node - 1) // 2, (node - 1) % 2
-            issued = self.adapter.nodes[parent].issued[which] if node else 0
+            parent, side = (node - 1) // 2, (node - 1) % 2
+            last_issued = self.adapter.nodes[parent].last_issued[side] if node else 0
             self.adapter.renew([node])
-            self.call("on_return", node, issued)
-            if self.gone[node]:
-                self._move(node, gone=False)
+            self.call("on_return", node, last_issued)
+            if self.absent[node]:
+                self._move(node, absent=False)
                 if node:
-                    self.call("on_child_return", parent, which)
+                    self.call("on_child_return", parent, side)
             if node < self.first_leaf:
                 for position, child in enumerate((2 * node + 1, 2 * node + 2)):
                     self.call("on_parent_return", child)
-                    if self.gone[child]:
+                    if self.absent[child]:
                         self.call("on_child_leave", node, position)
         self.up[nodes] = True
 
@@ -250,19 +250,19 @@ class IdealTree(TreeEnvironment):
         """Let the parents of `nodes` know that these have left the tree."""
         self.up[nodes] = False
         for node in nodes.tolist():
-            self._move(node, gone=True)
+            self._move(node, absent=True)
             if node:
                 self.call("on_child_leave", (node - 1) // 2, (node - 1) % 2)
 
-    def _move(self, node: int, *, gone: bool) -> None:
+    def _move(self, node: int, *, absent: bool) -> None:
         """Let `node` leave the tree, or return; all above it learn how many leaves are below them."""
-        self.gone[node] = gone
+        self.absent[node] = absent
         if node >= self.first_leaf:
-            self.leaves[node] = 0 if gone else 1
-            self.speed[node] = 0.0 if gone else float(self.run.speeds[node - self.first_leaf])
+            self.leaves[node] = 0 if absent else 1
+            self.speed[node] = 0.0 if absent else float(self.run.speeds[node - self.first_leaf])
             node = (node - 1) // 2
         while node >= 0:
-            below = [] if self.gone[node] else [2 * node + 1, 2 * node + 2]
+            below = [] if self.absent[node] else [2 * node + 1, 2 * node + 2]
             self.leaves[node] = sum(self.leaves[child] for child in below)
             self.speed[node] = sum((self.speed[child] for child in below), 0.0)
             node = (node - 1) // 2 if node else -1
@@ -284,10 +284,10 @@ class IdealTree(TreeEnvironment):
         self.report(outcome, None if placed < 0 else placed, None)
 
 
-class IdealView:
+class RepairView:
     """What the ideal repair tells one node (`gridsim.schedulers.fair_tree.tree.TreeView`)."""
 
-    def __init__(self, environment: IdealTree, node: int) -> None:
+    def __init__(self, environment: IdealRepair, node: int) -> None:
         self._environment = environment
         self._machine = node - environment.first_leaf
         self.tree, self.submitter = environment.tree, environment.submitter
@@ -307,4 +307,4 @@ class IdealView:
 
     def has_left(self, node: int) -> bool:
         """See `TreeView`."""
-        return self._environment.gone[node]
+        return self._environment.absent[node]

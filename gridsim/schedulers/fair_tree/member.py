@@ -35,7 +35,7 @@ from gridsim.support.state import keep_attributes, kept_in_checkpoints
 Claim = tuple[int, int]
 #: What happens to a router, in the table ``seats``: a machine takes it over, or loses it to another one; all
 #: its children have reported, or are known to be gone.
-TAKEN, RESIGNED, WHOLE = 0, 1, 2
+TAKEOVER, RESIGNATION, COMPLETION = 0, 1, 2
 SEATS: dict[str, dict[str, type]] = {"seats": {"router": int, "machine": int, "time": int, "what": int}}
 
 #: Bytes that each message in the tree has more: two nodes, and since when its sender is there.
@@ -60,8 +60,8 @@ def messages(parameters: Any) -> dict[str, Message]:
     -----
     - ``accept``, ``completion``: how many tasks of the application the leaf has `left`, and has `done` in
       this `life`; those in bags of its lost tasks count with them.
-    - ``beat``: a sign of life, with routers that have `moved` (node, since when in ns, machine); `wanted`: 1
-      if the receiver is to report anew.
+    - ``beat``: a sign of life, with routers that have `moved` (node, since when in ns, machine);
+      `needs_report` is 1 if the receiver is to report anew.
     - ``take``: asks to take over a `router` that is silent since a claim of that time.
     - ``where``: a `router` is on that `machine`, `since` ns.
     - ``failed``: a leaf has lost the tasks that it had of an application (`whose`); its new `life` begins.
@@ -88,7 +88,10 @@ def messages(parameters: Any) -> dict[str, Message]:
         "completion": Message(parameters.completion_bytes, **of["completion"], **_LEFT),
         "failed": Message(small, whose=int, life=int),
         "beat": Message(
-            lambda moved, **_: small + MOVED_BYTES * (len(moved) // 3), **_TAG, wanted=int, moved=array(int)
+            lambda moved, **_: small + MOVED_BYTES * (len(moved) // 3),
+            **_TAG,
+            needs_report=int,
+            moved=array(int),
         ),
         "take": Message(small, router=int, since=int),
         "where": Message(small, router=int, since=int, machine=int),
@@ -104,16 +107,16 @@ class Children:
     ----------
     leaves, speed
         How many leaves are below each, and their speed, Mflop/s; 0 until it reports.
-    gone
+    absent
         Whether it has left the tree.
     """
 
     leaves: dict[int, int]
     speed: dict[int, float]
-    gone: dict[int, bool]
+    absent: dict[int, bool]
 
 
-class Part:
+class HostedView:
     """The view of a leaf or router: that of its machine, but for its number, and whom it can send to.
 
     Nodes send to nodes.  The machine knows, or believes to know, where these are.  As its environment a node
@@ -144,7 +147,7 @@ class Part:
         self.view.decide(action, application, **columns)
 
     @property
-    def environment(self) -> Part:
+    def environment(self) -> HostedView:
         """What this node knows of the tree."""
         return self
 
@@ -173,7 +176,7 @@ class Part:
 
     def has_left(self, node: int) -> bool:
         """See `TreeView`; a router that is here has not."""
-        return node != self.node and self.member.children[self.node].gone[node]
+        return node != self.node and self.member.children[self.node].absent[node]
 
 
 class Member(NodeProgram):
@@ -189,15 +192,15 @@ class Member(NodeProgram):
         Number of this life, above that of the one before, and when it began, ns; -1 before.
     left, done
         Application -> tasks that the leaf has to do, and those it has done in this life.
-    reported
+    last_reports
         Application -> ns, when its submitter heard of the leaf last, and of which bag that was.
-    destroyed
+    lost_applications
         The applications of which this machine had tasks as it failed.
     claims
         Node -> the latest claim that is known, if it is not that of the beginning.
-    heard
+    last_heard
         Node -> ns, when it was heard last.
-    spoke
+    last_spoken
         (node here, neighbour) -> ns, the last message.
     sent_claims
         Child -> the claims that it was told last.
@@ -205,14 +208,14 @@ class Member(NodeProgram):
         Silent parent -> how many in its line of succession have been asked.
     turns
         (node here, ns), when each wants to act.
-    whole
+    complete
         The routers here whose children have all reported, or are known to be gone.
     speaking
         The node here that decided last, for the record of decisions.
     """
 
     #: The disk has where others were, and whose tasks the leaf had.
-    stable_storage: ClassVar[tuple[str, ...]] = ("life", "claims", "left", "destroyed")
+    stable_storage: ClassVar[tuple[str, ...]] = ("life", "claims", "left", "lost_applications")
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -224,18 +227,18 @@ class Member(NodeProgram):
         self.children: dict[int, Children] = {}
         self.left: dict[int, int] = {}
         self.done: dict[int, int] = {}
-        self.reported: dict[int, tuple[int, int]] = {}
-        self.destroyed: list[int] = []
+        self.last_reports: dict[int, tuple[int, int]] = {}
+        self.lost_applications: list[int] = []
         self.claims: dict[int, Claim] = {}
-        self.heard: dict[int, int] = {}
-        self.spoke: dict[tuple[int, int], int] = {}
+        self.last_heard: dict[int, int] = {}
+        self.last_spoken: dict[tuple[int, int], int] = {}
         self.sent_claims: dict[int, list[int]] = {}
         self.takeovers: dict[int, int] = {}
         self.turns: set[tuple[int, int]] = set()
-        self.whole: set[int] = set()
+        self.complete: set[int] = set()
         self.speaking = 0
 
-    def hosted(self) -> Iterator[TreeNode]:
+    def hosted_programs(self) -> Iterator[TreeNode]:
         """Iterate over the leaf and the routers."""
         yield self.leaf
         yield from self.routers.values()
@@ -249,24 +252,25 @@ class Member(NodeProgram):
             return
         machine = view.machine
         self.first_leaf = view.environment.tree.first_leaf
-        first = 1 if view.environment.has_failed else 0
-        self.born, self.life = view.now_ns, max(view.now_ns, self.life + 1, first)
+        self.born = view.now_ns
+        self.life = max(self.born, self.life + 1, int(view.environment.has_failed))
         self.claims = {n: claim for n, claim in self.claims.items() if claim[1] != machine or n == machine}
-        self.destroyed = sorted({*self.destroyed, *(number for number, tasks in self.left.items() if tasks)})
+        lost = {application for application, tasks in self.left.items() if tasks}
+        self.lost_applications = sorted({*self.lost_applications, *lost})
         self.left = {}
         self.leaf.number = self.life  # numbers grow with time: they are above those of a former life
-        self.claims[self.own(view)] = self.life, machine
+        self.claims[self.leaf_number(view)] = self.life, machine
         if machine >= self.first_leaf:
             return
         if self.life > 0:
             self.hold(view, machine, self.life)
             return
-        below = self.below(machine)
+        children = self.children_of(machine)
         self.routers[machine] = Router(self.parameters)
         self.children[machine] = Children(
-            {child: view.environment.leaves_below(child) for child in below},
-            {child: view.environment.speed_below(child) for child in below},
-            dict.fromkeys(below, False),
+            {child: view.environment.leaves_below(child) for child in children},
+            {child: view.environment.speed_below(child) for child in children},
+            dict.fromkeys(children, False),
         )
 
     # -- starting, and what is due ---------------------------------------------------------------------------
@@ -276,22 +280,22 @@ class Member(NodeProgram):
         self.begin(view)
         if self.life > 0 and view.machine in self.routers:
             self.announce(view, view.machine)
-        for number in self.destroyed:
+        for number in self.lost_applications:
             view.send(view.environment.acting(number), "failed", whose=number, life=self.life)
-        self.destroyed = []
-        self.leaf.on_start(self.part(view, self.own(view)))
+        self.lost_applications = []
+        self.leaf.on_start(self.view_of(view, self.leaf_number(view)))
 
     def on_release(self, view: View, application: Application, tasks: int) -> None:
         """Record tasks that are submitted, and send a request for them."""
         self.begin(view)
         view.environment.submit(application.number, tasks, view.now_ns)
-        self.leaf.on_release(self.part(view, self.own(view)), application, tasks)
+        self.leaf.on_release(self.view_of(view, self.leaf_number(view)), application, tasks)
 
     def on_lost(self, view: View, application: Application, tasks: int) -> None:
         """Send a request for tasks that were presumed to be lost, and are."""
         self.begin(view)
         view.environment.submit_again(application.number, view.now_ns)
-        self.leaf.on_lost(self.part(view, self.own(view)), application, tasks)
+        self.leaf.on_lost(self.view_of(view, self.leaf_number(view)), application, tasks)
 
     def on_act(self, view: View) -> None:
         """Let the nodes act that want to act now."""
@@ -299,25 +303,25 @@ class Member(NodeProgram):
         self.turns -= due
         for node in sorted({node for node, _ in due}):
             if (program := self.program(view, node)) is not None:
-                program.on_act(self.part(view, node))
+                program.on_act(self.view_of(view, node))
 
     def on_heartbeat(self, view: View) -> None:
         """Report as a leaf, spread the minimum stretch as the root, and seek tasks as a submitter."""
         self.begin(view)
         self.report_left(view)
         if (root := self.routers.get(0)) is not None:
-            root.on_heartbeat(self.part(view, 0))
+            root.on_heartbeat(self.view_of(view, 0))
         view.environment.watch()
 
     def on_release_cell(self, view: View) -> None:
         """Let the leaf report for an application released at the next multiple of the release cell."""
         self.begin(view)
-        self.leaf.on_release_cell(self.part(view, self.own(view)))
+        self.leaf.on_release_cell(self.view_of(view, self.leaf_number(view)))
 
     def on_refresh(self, view: View) -> None:
         """Let the leaf report anew, since time has passed."""
         self.begin(view)
-        self.leaf.on_refresh(self.part(view, self.own(view)))
+        self.leaf.on_refresh(self.view_of(view, self.leaf_number(view)))
 
     # -- the leaf, whose reports let submitters notice what is lost ------------------------------------------
 
@@ -326,12 +330,12 @@ class Member(NodeProgram):
         self.begin(view)
         self.report_completed(view)
         if self.parameters.update_on == "completion":
-            self.leaf.on_end(self.part(view, self.own(view)))
+            self.leaf.on_end(self.view_of(view, self.leaf_number(view)))
 
     def on_idle(self, view: View) -> None:
         """Let the leaf report that there are no tasks left."""
         self.begin(view)
-        self.leaf.on_idle(self.part(view, self.own(view)))
+        self.leaf.on_idle(self.view_of(view, self.leaf_number(view)))
 
     def report_completed(self, view: View) -> None:
         """Tell submitters of tasks that have ended."""
@@ -344,9 +348,9 @@ class Member(NodeProgram):
         """Show submitters that have not heard of the leaf since the last heartbeat that it is alive."""
         self.report_completed(view)
         before = view.now_ns - nanoseconds(self.parameters.heartbeat)
-        for whole, tasks in self.left.items():
-            reported, bag = self.reported[whole]
-            if tasks and reported <= before:
+        for number, tasks in self.left.items():
+            last_report, bag = self.last_reports[number]
+            if tasks and last_report <= before:
                 self.tell(view, "completion", bag, 0)
 
     def tell(self, view: View, kind: str, application: int, tasks: int) -> None:
@@ -354,9 +358,9 @@ class Member(NodeProgram):
 
         Reports are on all tasks of an application, those in bags of lost tasks with them.
         """
-        whole = view.environment.whole(application)
-        self.reported[whole] = view.now_ns, application
-        rest = {"left": self.left.get(whole, 0), "done": self.done.get(whole, 0), "life": self.life}
+        number = view.environment.whole_of(application)
+        self.last_reports[number] = view.now_ns, application
+        rest = {"left": self.left.get(number, 0), "done": self.done.get(number, 0), "life": self.life}
         to = view.environment.acting(application)
         view.send(to, kind, application=application, tasks=tasks, **rest)
 
@@ -383,21 +387,21 @@ class Member(NodeProgram):
 
     # -- who is where ----------------------------------------------------------------------------------------
 
-    def own(self, view: View) -> int:
+    def leaf_number(self, view: View) -> int:
         """Return the number of the leaf of this machine."""
         return self.first_leaf + view.machine
 
-    def here(self, view: View) -> list[int]:
+    def nodes_here(self, view: View) -> list[int]:
         """Return the nodes on this machine, ascending."""
-        return [*sorted(self.routers), self.own(view)]
+        return [*sorted(self.routers), self.leaf_number(view)]
 
     def program(self, view: View, node: int) -> TreeNode | None:
         """Return the program of a node that is on this machine."""
-        return self.leaf if node == self.own(view) else self.routers.get(node)
+        return self.leaf if node == self.leaf_number(view) else self.routers.get(node)
 
-    def part(self, view: View, node: int) -> Any:
+    def view_of(self, view: View, node: int) -> Any:
         """Return what a node on this machine sees."""
-        return Part(self, view, node)
+        return HostedView(self, view, node)
 
     def home(self, node: int) -> int:
         """Return the machine on which a node is when all are up."""
@@ -413,13 +417,13 @@ class Member(NodeProgram):
 
     def neighbours(self, node: int) -> list[int]:
         """Return the parent and the children of a node."""
-        below = [2 * node + 1, 2 * node + 2] if node < self.first_leaf else []
-        return below if node == 0 else [above(node), *below]
+        children = self.children_of(node) if node < self.first_leaf else ()
+        return [*children] if node == 0 else [parent_of(node), *children]
 
     def silent(self, node: int, now: int) -> bool:
         """Return whether a neighbour is silent: for too long, or since a life that is not the first began."""
-        if node in self.heard or self.life == 0:
-            return bool(now - self.heard.get(node, self.born) > self.silence)
+        if node in self.last_heard or self.life == 0:
+            return bool(now - self.last_heard.get(node, self.born) > self.silence)
         return bool(now - self.born > self.beat)
 
     def learn(self, view: View, node: int, claim: Claim) -> None:
@@ -436,12 +440,12 @@ class Member(NodeProgram):
             self.take(view, node, view.now_ns)
             self.say(view, node, claim[1])
             return
-        if node > 0 and above(node) in self.routers:
-            self.clear(view, above(node), node)
+        if node > 0 and parent_of(node) in self.routers:
+            self.clear(view, parent_of(node), node)
             self.sent_claims.pop(node, None)
-            self.speak(view, above(node), node)
+            self.speak(view, parent_of(node), node)
         if node < self.first_leaf:
-            self.heard[node] = view.now_ns
+            self.last_heard[node] = view.now_ns
             self.renew(view, node)
 
     def renew(self, view: View, parent: int) -> None:
@@ -450,7 +454,7 @@ class Member(NodeProgram):
             if (program := self.program(view, child)) is not None:
                 program.report_requested = True
                 self.speak(view, child, parent)
-                self.part(view, child).act()
+                self.view_of(view, child).act()
 
     def take(self, view: View, router: int, since: int) -> None:
         """Claim a router, which begins with an empty memory, and tell its neighbours."""
@@ -459,35 +463,35 @@ class Member(NodeProgram):
 
     def hold(self, view: View, router: int, since: int) -> None:
         """Claim a router for this machine, since `since` (ns) or later; it begins with an empty memory."""
-        since, below = max(since, self.claim(router)[0] + 1), self.below(router)
+        since, children = max(since, self.claim(router)[0] + 1), self.children_of(router)
         self.claims[router] = since, view.machine
         self.routers[router] = made = Router(self.parameters)
         self.children[router] = Children(
-            dict.fromkeys(below, 0), dict.fromkeys(below, 0.0), dict.fromkeys(below, False)
+            dict.fromkeys(children, 0), dict.fromkeys(children, 0.0), dict.fromkeys(children, False)
         )
-        made.number, made.issued = since, [since, since]  # above those of whoever had it before
+        made.number, made.last_issued = since, [since, since]  # above those of whoever had it before
         self.takeovers.pop(router, None)
-        self.heard[router] = view.now_ns
-        for child in below:
-            self.heard[child] = view.now_ns
+        self.last_heard[router] = view.now_ns
+        for child in children:
+            self.last_heard[child] = view.now_ns
             self.sent_claims.pop(child, None)
-        if router > 0 and above(router) in self.routers:
-            self.clear(view, above(router), router)
-            self.children[above(router)].gone[router] = False
+        if router > 0 and parent_of(router) in self.routers:
+            self.clear(view, parent_of(router), router)
+            self.children[parent_of(router)].absent[router] = False
 
     def announce(self, view: View, router: int) -> None:
         """Tell the neighbours of a router that it is here, where it begins without knowledge."""
-        self.seat(view, router, TAKEN)
-        for other in self.neighbours(router):
-            self.speak(view, router, other)
+        self.seat(view, router, TAKEOVER)
+        for neighbour in self.neighbours(router):
+            self.speak(view, router, neighbour)
         self.renew(view, router)
 
     def leave(self, view: View, router: int) -> None:
         """Give up a router that another machine has."""
         del self.routers[router], self.children[router]
         self.turns = {turn for turn in self.turns if turn[0] != router}
-        self.whole.discard(router)
-        self.seat(view, router, RESIGNED)
+        self.complete.discard(router)
+        self.seat(view, router, RESIGNATION)
 
     def seat(self, view: View, router: int, what: int) -> None:
         """Record what has happened to a router here."""
@@ -499,34 +503,34 @@ class Member(NodeProgram):
         """Look who is silent, and show neighbours that have heard nothing that the nodes here are alive."""
         self.begin(view)
         now = view.now_ns
-        for parent in sorted({above(node) for node in self.here(view) if node > 0}):
+        for parent in sorted({parent_of(node) for node in self.nodes_here(view) if node > 0}):
             if parent not in self.routers and self.silent(parent, now):
-                self.succeed(view, parent)
+                self.replace_parent(view, parent)
             else:
                 self.takeovers.pop(parent, None)
         for router in sorted(self.routers):
             for child in (2 * router + 1, 2 * router + 2):
-                there = self.program(view, child) is None and not self.children[router].gone[child]
+                there = self.program(view, child) is None and not self.children[router].absent[child]
                 if there and self.silent(child, now):
                     self.lose(view, router, child)
-        for node in self.here(view):
-            for other in self.neighbours(node):
-                if self.is_due(node, other, now):
-                    self.speak(view, node, other)
+        for node in self.nodes_here(view):
+            for neighbour in self.neighbours(node):
+                if self.is_due(node, neighbour, now):
+                    self.speak(view, node, neighbour)
 
-    def is_due(self, node: int, other: int, now: int) -> bool:
+    def is_due(self, node: int, neighbour: int, now: int) -> bool:
         """Return whether a neighbour must hear of a node here: it has not lately, or there is news.
 
         A beat is left out only if something was sent in the last half of a period, so that nobody who is up
         is silent for two.
         """
-        if now - self.spoke.get((node, other), -NEVER) >= self.beat // 2:
+        if now - self.last_spoken.get((node, neighbour), -NEVER) >= self.beat // 2:
             return True
-        return other > node and (
-            self.wanted(node, other) or self.sent_claims.get(other, []) != self.moved(node)
+        return neighbour > node and (
+            self.needs_report(node, neighbour) or self.sent_claims.get(neighbour, []) != self.moved(node)
         )
 
-    def wanted(self, router: int, child: int) -> bool:
+    def needs_report(self, router: int, child: int) -> bool:
         """Return whether a child must report anew."""
         return self.routers[router].cells[child - 2 * router - 1] is None
 
@@ -538,48 +542,50 @@ class Member(NodeProgram):
         rows = [
             (node, *claim)
             for node, claim in sorted(self.claims.items())
-            if node < self.first_leaf and (node in (0, router) or is_below(router, above(node)))
+            if node < self.first_leaf and (node in (0, router) or is_below(router, parent_of(node)))
         ]
         return [number for row in rows for number in row]
 
-    def speak(self, view: View, node: int, other: int) -> None:
+    def speak(self, view: View, node: int, neighbour: int) -> None:
         """Send a sign of life of a node here to a neighbour; to a child that is gone, also to its home."""
-        places, moved, wanted = [self.host(other)], list[int](), False
-        if other > node:
-            self.sent_claims[other] = moved = self.moved(node)
-            wanted = self.wanted(node, other)
-            if self.children[node].gone[other]:
-                places.append(self.home(other))
-        self.spoke[node, other] = view.now_ns
-        tag = self.tag(node, other)
+        places, moved, needs_report = [self.host(neighbour)], list[int](), False
+        if neighbour > node:
+            self.sent_claims[neighbour] = moved = self.moved(node)
+            needs_report = self.needs_report(node, neighbour)
+            if self.children[node].absent[neighbour]:
+                places.append(self.home(neighbour))
+        self.last_spoken[node, neighbour] = view.now_ns
+        tag = self.tag(node, neighbour)
         for place in dict.fromkeys(places):
-            view.send(place, "beat", wanted=int(wanted), moved=moved, **tag)
+            view.send(place, "beat", needs_report=int(needs_report), moved=moved, **tag)
 
     def lose(self, view: View, router: int, child: int) -> None:
         """Take a silent child out of the tree."""
         self.clear(view, router, child)
-        self.children[router].gone[child] = True
+        self.children[router].absent[child] = True
         self.routers[router].report_requested = True
-        self.part(view, router).act()
+        self.view_of(view, router).act()
         self.look(view, router)
 
     def clear(self, view: View, router: int, child: int) -> None:
         """Forget what a child has reported."""
         children = self.children[router]
         children.leaves[child], children.speed[child] = 0, 0.0
-        self.routers[router].on_child_leave(self.part(view, router), child - 2 * router - 1)
-        self.whole.discard(router)
+        self.routers[router].on_child_leave(self.view_of(view, router), child - 2 * router - 1)
+        self.complete.discard(router)
 
     def look(self, view: View, router: int) -> None:
         """Record that all children of a router have reported or are known to be gone."""
-        gone = self.children[router].gone
-        if router not in self.whole and all(gone[child] or not self.wanted(router, child) for child in gone):
-            self.whole.add(router)
-            self.seat(view, router, WHOLE)
+        absent = self.children[router].absent.items()
+        if router not in self.complete and all(
+            is_absent or not self.needs_report(router, child) for child, is_absent in absent
+        ):
+            self.complete.add(router)
+            self.seat(view, router, COMPLETION)
 
     # -- succession ------------------------------------------------------------------------------------------
 
-    def succeed(self, view: View, parent: int) -> None:
+    def replace_parent(self, view: View, parent: int) -> None:
         """Take a silent parent over, or ask the next machine in its line of succession to do so."""
         line = self.line(view, parent)
         turn = self.takeovers.get(parent, 0)
@@ -595,9 +601,9 @@ class Member(NodeProgram):
 
         A machine that has not heard that parent since it failed may not know where it is, and comes last.
         """
-        nodes = [2 * parent + 1, 2 * parent + 2, *([above(parent)] if parent else [])]
+        nodes = [2 * parent + 1, 2 * parent + 2, *([parent_of(parent)] if parent else [])]
         line = [place for place in dict.fromkeys(map(self.host, nodes)) if place != self.host(parent)]
-        if parent in self.heard or self.life == 0:
+        if parent in self.last_heard or self.life == 0:
             return line
         places = dict.fromkeys((self.home(parent), *line))
         return [*(each for each in places if each not in (view.machine, self.host(parent))), view.machine]
@@ -606,7 +612,7 @@ class Member(NodeProgram):
         """Take a router over, unless it is here or was heard lately."""
         self.begin(view)
         router = message.router
-        lately = router in self.heard and not self.silent(router, view.now_ns)
+        lately = router in self.last_heard and not self.silent(router, view.now_ns)
         concerned = any(self.program(view, node) is not None for node in self.neighbours(router))
         if router not in self.routers and concerned and not lately:
             self.take(view, router, view.now_ns)
@@ -640,10 +646,10 @@ class Member(NodeProgram):
             fields = {**fields, "leaves": leaves, "speed": speed}
         if kind == "request":
             fields = {**fields, "passed": 0}
-        self.spoke[node, to] = view.now_ns
+        self.last_spoken[node, to] = view.now_ns
         view.send(self.host(to), kind, **fields, **self.tag(node, to))
 
-    def below(self, router: int) -> tuple[int, int]:
+    def children_of(self, router: int) -> tuple[int, int]:
         """Return the children of a router."""
         return 2 * router + 1, 2 * router + 2
 
@@ -660,9 +666,9 @@ class Member(NodeProgram):
                 self.say(view, by, sender)
         else:
             self.learn(view, by, claim)
-            self.heard[by] = view.now_ns
-            if node in self.routers and by in self.below(node):
-                self.children[node].gone[by] = False
+            self.last_heard[by] = view.now_ns
+            if node in self.routers and by in self.children_of(node):
+                self.children[node].absent[by] = False
         if program is None:
             if message.kind == "request":
                 self.pass_on(view, message)
@@ -676,26 +682,26 @@ class Member(NodeProgram):
         node, by = message.role, message.by
         message = SimpleNamespace(**{**vars(message), "sender": by})
         if message.kind == "summary":
-            which, children = by - 2 * node - 1, self.children[node]
-            if message.number > self.routers[node].last_summary[which]:
+            side, children = by - 2 * node - 1, self.children[node]
+            if message.number > self.routers[node].last_summary[side]:
                 children.leaves[by], children.speed[by] = message.leaves, message.speed
         if message.kind == "request" and program is self.leaf:
-            whole = view.environment.whole(message.application)
-            self.left[whole] = self.left.get(whole, 0) + message.tasks
+            number = view.environment.whole_of(message.application)
+            self.left[number] = self.left.get(number, 0) + message.tasks
         if message.kind != "beat":
-            getattr(program, f"on_{message.kind}")(self.part(view, node), message)
+            getattr(program, f"on_{message.kind}")(self.view_of(view, node), message)
         else:
-            self.heed(view, message, program)
+            self.handle_beat(view, message, program)
         if message.kind == "summary":
             self.look(view, node)
 
-    def heed(self, view: View, message: Any, program: TreeNode) -> None:
+    def handle_beat(self, view: View, message: Any, program: TreeNode) -> None:
         """Learn from a sign of life which routers have moved, and report anew if the parent wants it."""
         for router, since, machine in message.moved.reshape(-1, 3).tolist():
             self.learn(view, router, (since, machine))
-        if message.wanted:
+        if message.needs_report:
             program.report_requested = True
-            self.part(view, message.role).act()
+            self.view_of(view, message.role).act()
 
     def pass_on(self, view: View, message: Any) -> None:
         """Pass a request on to where its node is.
@@ -707,16 +713,16 @@ class Member(NodeProgram):
         view.send(self.host(message.role), "request", **{**fields, "passed": 1})
 
 
-def above(node: int) -> int:
+def parent_of(node: int) -> int:
     """Return the parent of a node."""
     return (node - 1) // 2
 
 
-def is_below(node: int, other: int) -> bool:
-    """Return whether `node` is a child of `other`, or of one below that."""
-    while node > other:
-        node = above(node)
-        if node == other:
+def is_below(node: int, ancestor: int) -> bool:
+    """Return whether `node` is a child of `ancestor`, or of one below that."""
+    while node > ancestor:
+        node = parent_of(node)
+        if node == ancestor:
             return True
     return False
 

@@ -193,27 +193,27 @@ class TreeNode(NodeProgram, ABC):
 
     def report(self, view: View) -> None:
         """Send a summary to the parent, if there is any news."""
-        found = self.availability(view)
-        if found is None:
+        report = self.availability(view)
+        if report is None:
             return
-        if not self.report_requested and self.last_report is not None and _same(found, self.last_report):
+        if not self.report_requested and self.last_report is not None and _equal(report, self.last_report):
             self.since = NEVER
             return
-        self.last_report = found
-        what: dict[str, Any] = {
-            "cells": found.cells.reshape(-1),
-            "release": found.release,
-            "minimum": found.minimum,
+        self.last_report = report
+        fields: dict[str, Any] = {
+            "cells": report.cells.reshape(-1),
+            "release": report.release,
+            "minimum": report.minimum,
+            "number": self.number,
+            "echo": self.last_request,
             "since": self.since,
+            "sampled": min(self.samples, default=view.now_ns),
         }
         if self.parameters.by_largest:
-            what["largest"] = found.largest
+            fields["largest"] = report.largest
         if self.parameters.by_root:
-            what["covers"] = found.covers
-        sampled = min(self.samples, default=view.now_ns)
-        view.send(
-            parent(view), "summary", number=self.number, echo=self.last_request, sampled=sampled, **what
-        )
+            fields["covers"] = report.covers
+        view.send(parent(view), "summary", **fields)
         self.report_requested, self.since = False, NEVER
         self.number += 1
         self.free_at = view.now_ns + view.environment.tree.gap
@@ -224,9 +224,9 @@ class TreeNode(NodeProgram, ABC):
 
     # -- the ideal repair of the tree, which calls these handlers --------------------------------------------
 
-    def on_return(self, view: View, issued: int) -> None:
-        """Be in the tree again, with an empty memory; requests up to number `issued` are void."""
-        self.last_request = issued
+    def on_return(self, view: View, number: int) -> None:
+        """Be in the tree again, with an empty memory; requests up to that number are void."""
+        self.last_request = number
 
     def on_parent_return(self, view: View) -> None:
         """Report anew: the parent is in the tree again, with an empty memory."""
@@ -257,7 +257,7 @@ class Leaf(TreeNode):
         to = router if own else parent(view) if first_leaf else view.node
         view.decide(action, application.number, machine=to, tasks=tasks)
         share = {"application": application.number, "tasks": tasks}
-        view.send(to, "request", number=CLIMBING, hops=0, **share, **nothing(self.parameters))
+        view.send(to, "request", number=CLIMBING, hops=0, **share, **no_news(self.parameters))
 
     def on_request(self, view: View, message: Any) -> None:
         """Queue a share, and tell its submitter; pass on what needs memory or disk that is not here."""
@@ -280,7 +280,7 @@ class Leaf(TreeNode):
         leaf += leaf >= view.node
         share = {"application": message.application, "tasks": message.tasks}
         view.decide("sent-on", message.application, machine=leaf, tasks=message.tasks)
-        view.send(leaf, "request", number=CLIMBING, hops=message.hops, **share, **nothing(self.parameters))
+        view.send(leaf, "request", number=CLIMBING, hops=message.hops, **share, **no_news(self.parameters))
         view.act()
 
     def tell(self, view: View, kind: str, application: int, tasks: int) -> None:
@@ -348,7 +348,7 @@ class Router(TreeNode):
     counts as `FairTree.unknown_minimum`.
     """
 
-    stable_storage = (*TreeNode.stable_storage, "last_summary", "issued")
+    stable_storage = (*TreeNode.stable_storage, "last_summary", "last_issued")
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -361,21 +361,24 @@ class Router(TreeNode):
         self.largest, self.covers = [0.0, 0.0], [0, 0]
         self.debts: list[list[tuple[int, int, float, float, float, float, float]]] = [[], []]
         self.samples = [NEVER, NEVER]
-        self.last_summary, self.issued = [-1, -1], [0, 0]  # numbers of the last from, and request to, each
+        self.last_summary, self.last_issued = (
+            [-1, -1],
+            [0, 0],
+        )  # numbers of the last from, and request to, each
         self.sent_minimum = [math.inf, math.inf]  # the rest's minimum stretch, as last told to each child
         self.sent_largest, self.sent_copy = [0.0, 0.0], [-1, -1]  # likewise; and when the copy was made (ns)
 
-    def on_child_leave(self, view: View, which: int) -> None:
+    def on_child_leave(self, view: View, side: int) -> None:
         """Forget all about a child that has left the tree."""
-        self.samples[which] = NEVER
-        self.cells[which], self.minimum[which], self.sent_minimum[which] = None, math.inf, math.inf
-        self.largest[which], self.covers[which] = 0.0, 0
-        self.sent_largest[which], self.sent_copy[which] = 0.0, -1
-        self.debts[which] = []
+        self.samples[side] = NEVER
+        self.cells[side], self.minimum[side], self.sent_minimum[side] = None, math.inf, math.inf
+        self.largest[side], self.covers[side] = 0.0, 0
+        self.sent_largest[side], self.sent_copy[side] = 0.0, -1
+        self.debts[side] = []
 
-    def on_child_return(self, view: View, which: int) -> None:
+    def on_child_return(self, view: View, side: int) -> None:
         """Count on a child that is in the tree again, and of which nothing is known yet."""
-        self.minimum[which] = self.parameters.unknown_minimum
+        self.minimum[side] = self.parameters.unknown_minimum
 
     def outer(self, view: View) -> float:
         """Return the minimum stretch of the rest of the tree, s/Mflop; the root is all of it."""
@@ -387,16 +390,16 @@ class Router(TreeNode):
         """Store the summary of a child, unless a newer one came before, and report in turn."""
         if view.node == 0 and message.since < NEVER:
             view.note("updates", arrived=view.now_ns, since=message.since)
-        which = message.sender - 2 * view.node - 1
+        side = message.sender - 2 * view.node - 1
         environment = view.environment
-        if message.number > self.last_summary[which] and not environment.has_left(message.sender):
-            self.last_summary[which] = message.number
-            self.cells[which] = message.cells.astype(np.uint32).reshape(environment.tree.shape)
-            self.release[which], self.minimum[which] = message.release, message.minimum
-            self.largest[which] = message.largest if self.parameters.by_largest else 0.0
-            self.covers[which] = message.covers if self.parameters.by_root else 0
-            self.samples[which] = message.sampled
-            self.debts[which] = [debt for debt in self.debts[which] if debt[0] > message.echo]
+        if message.number > self.last_summary[side] and not environment.has_left(message.sender):
+            self.last_summary[side] = message.number
+            self.cells[side] = message.cells.astype(np.uint32).reshape(environment.tree.shape)
+            self.release[side], self.minimum[side] = message.release, message.minimum
+            self.largest[side] = message.largest if self.parameters.by_largest else 0.0
+            self.covers[side] = message.covers if self.parameters.by_root else 0
+            self.samples[side] = message.sampled
+            self.debts[side] = [debt for debt in self.debts[side] if debt[0] > message.echo]
             self.since = min(self.since, message.since)
         view.act()
 
@@ -410,30 +413,30 @@ class Router(TreeNode):
     def availability(self, view: View) -> Availability | None:
         """Add what the children can take; summaries for different release cells are not added."""
         tree = view.environment.tree
-        known = [which for which in range(2) if self.cells[which] is not None]
-        at = [self.sampled(view, which) if self.debts[which] else self.release[which] for which in known]
+        known = [side for side in range(2) if self.cells[side] is not None]
+        at = [self.sampled(view, side) if self.debts[side] else self.release[side] for side in known]
         if tree.cell and len(set(at)) == 2:
             return None
-        cells = [self.debited(view, which) for which in known]
+        cells = [self.debited(view, side) for side in known]
         total = aggregate(cells) if cells else np.zeros(tree.shape, np.uint32)
         least, largest = min(self.minimum), max(self.largest)
         return Availability(max(at, default=0.0), least, largest, sum(self.covers), total)
 
-    def sampled(self, view: View, which: int) -> float:
+    def sampled(self, view: View, side: int) -> float:
         """Return the release (s) for which the summary of a child holds."""
-        return self.release[which] if view.environment.tree.cell else min(self.release[which], view.now)
+        return self.release[side] if view.environment.tree.cell else min(self.release[side], view.now)
 
-    def debited(self, view: View, which: int) -> Cells:
+    def debited(self, view: View, side: int) -> Cells:
         """Return the summary of a child, less what has been dispatched to it since."""
-        cells, debts = self.cells[which], self.debts[which]
+        cells, debts = self.cells[side], self.debts[side]
         assert cells is not None
         if not debts:
             return cells
         _, tasks, task_size, size, release, stretch, moved = zip(*debts, strict=True)
-        at = self.sampled(view, which)
+        at = self.sampled(view, side)
         age = [max(0.0, at - each) for each in release]
         tree: Tree = view.environment.tree
-        child = 2 * view.node + 1 + which
+        child = 2 * view.node + 1 + side
         dispatched: dict[str, Any] = {
             "tasks": tasks,
             "task_size": task_size,
@@ -461,7 +464,7 @@ class Router(TreeNode):
             self.learn(view, message)
         application, tasks = view.application(message.application), message.tasks
         stretches = view.environment.tree.stretch
-        rooms = np.stack([self.room(view, which, application) for which in range(2)], axis=1)
+        rooms = np.stack([self.room(view, side, application) for side in range(2)], axis=1)
         hosts = np.flatnonzero(rooms.sum(axis=1) >= tasks)  # samples of the stretch that host all tasks
         share = {"application": message.application, "tasks": tasks}
         if climbing:
@@ -470,7 +473,7 @@ class Router(TreeNode):
             self.record(view, message, math.inf if not len(hosts) else stretches[hosts[0]], fair, limit)
             if view.node > 0 and not fair:
                 up = {"number": CLIMBING, "hops": message.hops + 1}
-                view.send(parent(view), "request", **up, **share, **nothing(self.parameters))
+                view.send(parent(view), "request", **up, **share, **no_news(self.parameters))
                 return
         if view.node == 0 and self.parameters.by_root:
             self.renew(view)
@@ -480,11 +483,11 @@ class Router(TreeNode):
         )
         hops = message.hops if climbing else -1
         view.note("routed", node=view.node, sample=sample, hops=hops, time=view.now_ns, **share)
-        for which, part in enumerate(shares.tolist()):
+        for side, part in enumerate(shares.tolist()):
             if part:
-                self.dispatch(view, which, application, part, sample, message.hops)
-                of = {"machine": 2 * view.node + 1 + which, "tasks": part, "saw": int(rooms[sample, which])}
-                age, limit = self.samples[which], stretches[sample]
+                self.dispatch(view, side, application, part, sample, message.hops)
+                of = {"machine": 2 * view.node + 1 + side, "tasks": part, "saw": int(rooms[sample, side])}
+                age, limit = self.samples[side], stretches[sample]
                 view.decide("gave", application.number, age=age, limit=limit, **of)
 
     def limit(self, view: View, application: Application, tasks: int) -> float | None:
@@ -523,12 +526,12 @@ class Router(TreeNode):
         to = {"machine": -1 if root or fair else parent(view), "tasks": message.tasks}
         view.decide(action, message.application, saw=stretch, limit=most, age=min(self.samples), **to)
 
-    def room(self, view: View, which: int, application: Application) -> NDArray[np.int64]:
+    def room(self, view: View, side: int, application: Application) -> NDArray[np.int64]:
         """Return how many tasks of `application` a child can take, for each sample of the stretch."""
-        if self.cells[which] is None:
+        if self.cells[side] is None:
             return np.zeros(len(view.environment.tree.stretch), np.int64)
-        child = 2 * view.node + 1 + which
-        return self.room_in(view, self.debited(view, which), self.release[which], child, application)
+        child = 2 * view.node + 1 + side
+        return self.room_in(view, self.debited(view, side), self.release[side], child, application)
 
     def room_in(
         self, view: View, cells: Cells, release_of: float, node: int | None, application: Application
@@ -546,7 +549,7 @@ class Router(TreeNode):
         tree = environment.tree
         task_size, size, release = application.task_size, application.size, application.release
         room = np.zeros(len(tree.stretch), np.int64)
-        if size < tree.grid.size[0] or task_size > tree.grid.task_size[-1]:
+        if size < tree.smallest or task_size > tree.longest:
             return room
         at = release_of if tree.cell else min(release_of, view.now)
         if node is None:
@@ -561,15 +564,16 @@ class Router(TreeNode):
             if (part := tree.data.slice_of(application)) is None:
                 return room
             cells = np.ascontiguousarray(cells[part])
-        below: dict[str, Any] = {
+        options: dict[str, Any] = {
             "leaves": max(1, int(leaves)),
-            "longest_task": float(tree.grid.task_size[-1]),
+            "longest_task": tree.longest,
+            "speed": max(speed, 5e-324),
+            "release": release,
+            "cell_release": at if tree.cell else max(at, release),
         }
-        when: dict[str, Any] = {"release": release, "cell_release": at if tree.cell else max(at, release)}
-        below["speed"] = max(speed, 5e-324)
         for k, stretch in enumerate(tree.stretch):
             if stretch * size > view.now - release:  # else the deadline has passed
-                room[k] = lookup(cells, tree.grid, stretch, size, task_size, **below, **when)
+                room[k] = lookup(cells, tree.grid, stretch, size, task_size, **options)
         return room
 
     def by_speed(
@@ -592,18 +596,18 @@ class Router(TreeNode):
         first = math.floor(beyond * part + 0.5)
         return np.array([room[0] + first, room[1] + beyond - first])
 
-    def dispatch(self, view: View, which: int, of: Application, tasks: int, sample: int, hops: int) -> None:
+    def dispatch(self, view: View, side: int, of: Application, tasks: int, sample: int, hops: int) -> None:
         """Send a share of a request to a child, and remember it as a debt."""
         # without a guarantee the child may miss deadlines at every sample
         stretches = view.environment.tree.stretch
         stretch = stretches[sample] if sample >= 0 else 2.0 * stretches[-1]
-        self.issued[which] += 1
+        self.last_issued[side] += 1
         what = tasks, of.task_size, of.size, of.release, stretch, of.bytes_per_mflop
-        self.debts[which].insert(0, (self.issued[which], *what))
-        share = {"application": of.number, "tasks": tasks, "number": self.issued[which]}
-        view.send(2 * view.node + 1 + which, "request", hops=hops, **share, **self.tell(view, which))
+        self.debts[side].insert(0, (self.last_issued[side], *what))
+        share = {"application": of.number, "tasks": tasks, "number": self.last_issued[side]}
+        view.send(2 * view.node + 1 + side, "request", hops=hops, **share, **self.tell(view, side))
 
-    def tell(self, view: View, which: int, always: bool = False) -> dict[str, Any]:
+    def tell(self, view: View, side: int, in_full: bool = False) -> dict[str, Any]:
         """Return what a message to a child says of the rest of the tree.
 
         Parameters
@@ -611,14 +615,14 @@ class Router(TreeNode):
         always
             Whether a router gets the copy of the root's summary even if it knows it.
         """
-        parameters, router = self.parameters, 2 * view.node + 1 + which < view.environment.tree.first_leaf
-        self.sent_minimum[which] = min(self.outer(view), self.minimum[1 - which])
-        fields: dict[str, Any] = {**nothing(parameters), "minimum": self.sent_minimum[which]}
+        parameters, router = self.parameters, 2 * view.node + 1 + side < view.environment.tree.first_leaf
+        self.sent_minimum[side] = min(self.outer(view), self.minimum[1 - side])
+        fields: dict[str, Any] = {**no_news(parameters), "minimum": self.sent_minimum[side]}
         if parameters.by_largest and router:
-            fields["largest"] = self.sent_largest[which] = max(self.outer_largest, self.largest[1 - which])
+            fields["largest"] = self.sent_largest[side] = max(self.outer_largest, self.largest[1 - side])
         copy = self.copy if parameters.by_root and router else None
-        if copy is not None and (always or copy.made > self.sent_copy[which]):
-            self.sent_copy[which] = copy.made
+        if copy is not None and (in_full or copy.made > self.sent_copy[side]):
+            self.sent_copy[side] = copy.made
             fields |= {"cells": copy.cells.reshape(-1), "release": copy.release, "made": copy.made}
         return fields
 
@@ -636,15 +640,15 @@ class Router(TreeNode):
     def renew(self, view: View) -> None:
         """Copy, as the root, the summary of the tree, without debts, once it covers all leaves."""
         environment, first = view.environment, 2 * view.node + 1
-        children = [which for which in range(2) if not environment.has_left(first + which)]
-        there = sum(environment.leaves_below(first + which) for which in children)
-        cells = [self.cells[which] for which in children]
+        children = [side for side in range(2) if not environment.has_left(first + side)]
+        expected = sum(environment.leaves_below(first + side) for side in children)
+        cells = [self.cells[side] for side in children]
         known = [each for each in cells if each is not None]
-        at = {self.release[which] for which in children}
+        at = {self.release[side] for side in children}
         if (
             not known
             or len(known) < len(cells)
-            or sum(self.covers) < there
+            or sum(self.covers) < expected
             or (environment.tree.cell and len(at) == 2)
         ):
             return
@@ -656,7 +660,7 @@ class Router(TreeNode):
         """Begin, as the root, to spread the minimum stretch."""
         if self.parameters.by_root:
             self.renew(view)
-        self.spread(view, always=True)
+        self.spread(view, in_full=True)
 
     def on_spread(self, view: View, message: Any) -> None:
         """Learn the minimum stretch of the rest of the tree, and pass it on."""
@@ -664,23 +668,23 @@ class Router(TreeNode):
         if self.parameters.spread == "change":
             view.act()
         else:
-            self.spread(view, always=True)
+            self.spread(view, in_full=True)
 
-    def spread(self, view: View, always: bool = False) -> None:
+    def spread(self, view: View, in_full: bool = False) -> None:
         """Tell each child that is a router the minimum stretch of its rest of the tree, if that is new."""
         if view.environment.has_left(view.node):
             return
-        for which, child in enumerate((2 * view.node + 1, 2 * view.node + 2)):
-            if child < view.environment.tree.first_leaf and (always or self.has_news(view, which)):
-                fields = self.tell(view, which, always=True)
+        for side, child in enumerate((2 * view.node + 1, 2 * view.node + 2)):
+            if child < view.environment.tree.first_leaf and (in_full or self.has_news(view, side)):
+                fields = self.tell(view, side, in_full=True)
                 view.send(child, "spread", **fields)
 
-    def has_news(self, view: View, which: int) -> bool:
+    def has_news(self, view: View, side: int) -> bool:
         """Return whether a child was last told another minimum stretch, or largest one, of its rest."""
-        if min(self.outer(view), self.minimum[1 - which]) != self.sent_minimum[which]:
+        if min(self.outer(view), self.minimum[1 - side]) != self.sent_minimum[side]:
             return True
-        largest = max(self.outer_largest, self.largest[1 - which])
-        return bool(self.parameters.by_largest and largest != self.sent_largest[which])
+        largest = max(self.outer_largest, self.largest[1 - side])
+        return bool(self.parameters.by_largest and largest != self.sent_largest[side])
 
 
 def parent(view: View) -> int:
@@ -688,7 +692,7 @@ def parent(view: View) -> int:
     return (view.node - 1) // 2
 
 
-def nothing(parameters: Any) -> dict[str, Any]:
+def no_news(parameters: Any) -> dict[str, Any]:
     """Return the fields on the rest of the tree of a message that says nothing about it."""
     fields: dict[str, Any] = {"minimum": math.nan}
     if parameters.by_largest:
@@ -698,5 +702,5 @@ def nothing(parameters: Any) -> dict[str, Any]:
     return fields
 
 
-def _same(one: Availability, other: Availability) -> bool:
+def _equal(one: Availability, other: Availability) -> bool:
     return one[:-1] == other[:-1] and np.array_equal(one.cells, other.cells)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gridsim.engine.engine import TIMER
 from gridsim.schedulers.fair_tree.environment import TreeEnvironment
-from gridsim.schedulers.fair_tree.member import BELOW_BYTES, TAG_BYTES, TAKEN, WHOLE
+from gridsim.schedulers.fair_tree.member import BELOW_BYTES, COMPLETION, TAG_BYTES, TAKEOVER
 from gridsim.schedulers.fair_tree.tree import Tree
 from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Run
 from gridsim.scheduling.overlays import subtree_sums
@@ -85,7 +85,7 @@ class TreeByMessages(TreeEnvironment):
         way: what a submitter would have had run twice.
     due
         Application -> tasks that are submitted again at this instant.
-    vacated
+    vacancies
         (router, ns) of routers whose machine has failed.
     has_failed
         Whether each machine has failed.
@@ -101,7 +101,7 @@ class TreeByMessages(TreeEnvironment):
         "release_cell": "release_cell",
         "refresh": "refresh",
     }
-    STATE = "bags", "records", "lost", "doubted", "due", "vacated", "has_failed"
+    STATE = "bags", "records", "lost", "doubted", "due", "vacancies", "has_failed"
 
     def __init__(self, parameters: Any, run: Run) -> None:
         super().__init__(parameters, run)
@@ -110,7 +110,7 @@ class TreeByMessages(TreeEnvironment):
         self.records: dict[int, Record] = {}
         self.lost, self.doubted = [0] * len(run.applications), [0] * len(run.applications)
         self.due: dict[int, int] = {}
-        self.vacated: list[tuple[int, int]] = []
+        self.vacancies: list[tuple[int, int]] = []
         self.has_failed = [False] * len(run.speeds)
 
     def make_tree(self) -> Tree:
@@ -184,7 +184,7 @@ class TreeByMessages(TreeEnvironment):
         for machine in failed.tolist():
             member = self.adapter.nodes[machine]
             here = sorted(member.routers) if member.born >= 0 else [machine] if machine in routers else []
-            self.vacated += [(router, now) for router in here]
+            self.vacancies += [(router, now) for router in here]
             self.has_failed[machine] = True
 
     # -- the record of decisions, and the end ---------------------------------------------------------------
@@ -202,7 +202,7 @@ class TreeByMessages(TreeEnvironment):
         seats = outcome.tables["seats"]
         self.report(outcome, None, self.adapter.resubmitted)
         del outcome.tables["traffic"]  # nodes are machines, which have no level
-        outcome.tables["repairs"] = repairs(seats, self.vacated, self.tree.first_leaf)
+        outcome.tables["repairs"] = repairs(seats, self.vacancies, self.tree.first_leaf)
         outcome.facts["tasks_doubted"] = sum(self.doubted)
 
 
@@ -228,7 +228,7 @@ class MachineView:
         """Whether this machine has failed, maybe before it had anything on its disk."""
         return self._environment.has_failed[self._machine]
 
-    def whole(self, application: int) -> int:
+    def whole_of(self, application: int) -> int:
         """Return the application of which `application` is a bag of lost tasks, or itself."""
         return int(self._environment.bags.whose[application])
 
@@ -269,7 +269,7 @@ class MachineView:
 
 
 def repairs(
-    seats: dict[str, NDArray[Any]], vacated: list[tuple[int, int]], routers: int
+    seats: dict[str, NDArray[Any]], vacancies: list[tuple[int, int]], routers: int
 ) -> dict[str, NDArray[Any]]:
     """Return how long repairs have taken: a row for each router whose machine failed, by time and router.
 
@@ -277,32 +277,28 @@ def repairs(
     ----------
     seats
         The table that machines have written.
-    vacated
+    vacancies
         (router, ns) of each failure.
     routers
         How many there are.
     """
     events: list[list[tuple[int, int]]] = [[] for _ in range(routers)]
-    machine: dict[tuple[int, int], int] = {}
+    places: dict[tuple[int, float], int] = {}
     columns = (seats[name].tolist() for name in ("router", "time", "what", "machine"))
-    for router, time, what, place in zip(*columns, strict=True):
-        events[router].append((time, what))
-        if what == TAKEN:
-            machine[router, time] = place
+    for router, time, event, machine in zip(*columns, strict=True):
+        events[router].append((time, event))
+        if event == TAKEOVER:
+            places[router, time] = machine
+
+    def first(router: int, kind: int, since: float) -> float:
+        """Return when that happened first at or after `since`, ns; nan if never."""
+        return next((time for time, event in events[router] if event == kind and time >= since), np.nan)
+
     rows = []
-    for router, failed in sorted(vacated, key=lambda each: (each[1], each[0])):
-        taken = _first(events[router], TAKEN, failed)
-        whole = np.nan
-        if taken is not None:
-            own = _first(events[router], WHOLE, taken)
-            above = _first(events[(router - 1) // 2], WHOLE, taken) if router else own
-            whole = np.nan if own is None or above is None else max(own, above) / NS
-        place = -1 if taken is None else machine[router, taken]
-        rows.append((router, failed / NS, place, np.nan if taken is None else taken / NS, whole))
+    for router, failed in sorted(vacancies, key=lambda vacancy: vacancy[::-1]):
+        takeover = first(router, TAKEOVER, failed)
+        parent = (router - 1) // 2 if router else router
+        end = np.maximum(first(router, COMPLETION, takeover), first(parent, COMPLETION, takeover))
+        rows.append((router, failed / NS, places.get((router, takeover), -1), takeover / NS, end / NS))
     kinds = {"router": int, "failed": float, "machine": int, "taken": float, "whole": float}
     return {name: np.array([row[k] for row in rows], kind) for k, (name, kind) in enumerate(kinds.items())}
-
-
-def _first(events: list[tuple[int, int]], what: int, since: int) -> int | None:
-    """Return when that happened first at or after `since` (ns); None if never."""
-    return next((time for time, each in events if each == what and time >= since), None)

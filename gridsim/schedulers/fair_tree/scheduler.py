@@ -30,7 +30,7 @@ from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.fair_tree.compiled import Compiled
 from gridsim.schedulers.fair_tree.data_axis import DataAxis, data_samples, effective
 from gridsim.schedulers.fair_tree.decisions import VERBS, WORDS
-from gridsim.schedulers.fair_tree.environment import IdealTree, TreeEnvironment
+from gridsim.schedulers.fair_tree.environment import IdealRepair, TreeEnvironment
 from gridsim.schedulers.fair_tree.member import SEATS, Member
 from gridsim.schedulers.fair_tree.member import messages as messages_of_machines
 from gridsim.schedulers.fair_tree.needs_axis import Need, NeedsAxis, need_samples
@@ -57,12 +57,19 @@ _PartOrZero = Annotated[float, Limits(low=1e-9, high=_LONGEST_PART, unit="s", or
 _Bytes = Annotated[int, Limits(low=0, high=2**31 - 1)]
 
 #: Parameters with which messages have all of their fields.
-_ALL = SimpleNamespace(
+_ALL_FIELDS = SimpleNamespace(
     by_largest=True,
     by_root=True,
     summary_bytes=int,
     **dict.fromkeys(("request_bytes", "accept_bytes", "completion_bytes", "spread_bytes", "beat_bytes"), 0),
 )
+
+
+_LEAVES_AND_ROUTERS = {
+    "router": Role(Router, count=lambda _, n: n - 1, place=lambda _, n: np.arange(n - 1)),
+    "leaf": Role(Leaf),
+}
+_MACHINES = {"machine": Role(Member)}
 
 
 class FairTree(ProgramScheduler, frozen=True, kw_only=True):
@@ -165,16 +172,16 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
     decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = VERBS
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     shares: ClassVar[bool] = True
-    messages: ClassVar[Mapping[str, Message]] = messages_of_machines(_ALL)
+    messages: ClassVar[Mapping[str, Message]] = messages_of_machines(_ALL_FIELDS)
     reports = True
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = {**TABLES, **SEATS}
-    environment = IdealTree
+    environment = IdealRepair
     environment_timers: ClassVar[tuple[str, ...]] = ("heartbeat", "look-around", "release_cell", "refresh")
     environment_handlers: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "on_return": ("view", "issued"),
+        "on_return": ("view", "number"),
         "on_parent_return": ("view",),
-        "on_child_return": ("view", "which"),
-        "on_child_leave": ("view", "which"),
+        "on_child_return": ("view", "side"),
+        "on_child_leave": ("view", "side"),
     }
 
     accept: Literal["minimum", "root", "largest", "either"] = "root"
@@ -297,10 +304,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
     @property
     def roles(self) -> Mapping[str, Role]:  # type: ignore[override]
         """A leaf and, on each machine but the last, a router; where these move by messages, a machine."""
-        if self.maintenance == "messages":
-            return {"machine": Role(Member)}
-        routers = Role(Router, count=lambda _, n: n - 1, place=lambda _, n: np.arange(n - 1))
-        return {"router": routers, "leaf": Role(Leaf)}
+        return _MACHINES if self.maintenance == "messages" else _LEAVES_AND_ROUTERS
 
     @property
     def watch(self) -> Literal["completion", "idle"]:  # type: ignore[override]
@@ -327,7 +331,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
 
     def make_environment(self, run: Run) -> TreeEnvironment:
         """Make the environment: the ideal repair, or the records of submitters."""
-        return (TreeByMessages if self.maintenance == "messages" else IdealTree)(self, run)
+        return (TreeByMessages if self.maintenance == "messages" else IdealRepair)(self, run)
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""

@@ -28,8 +28,8 @@ class Tree:
         The axes of bytes per Mflop, and of memory and disk; None if summaries have none.
     shape
         Of the cells of a summary.
-    stretch
-        The samples of the stretch, s/Mflop.
+    stretch, smallest, longest
+        The samples of the stretch, s/Mflop, the smallest one of sizes, and the longest one of tasks, Mflop.
     first_leaf
         The node that is the leaf of machine 0.
     machines, speed
@@ -44,6 +44,8 @@ class Tree:
     needs: NeedsAxis | None
     shape: tuple[int, ...]
     stretch: tuple[float, ...]
+    smallest: float
+    longest: float
     first_leaf: int
     machines: int
     speed: float
@@ -72,6 +74,8 @@ class Tree:
             needs=needs,
             shape=shape,
             stretch=tuple(grid.stretch.tolist()),
+            smallest=float(grid.size[0]),
+            longest=float(grid.task_size[-1]),
             first_leaf=len(speeds) - 1,
             machines=len(speeds),
             speed=math.fsum(speeds),

@@ -744,7 +744,7 @@ class Adapter(CorePolicy):
         for node, attributes in zip(self.nodes, nodes, strict=True):
             for name, value in attributes.items():
                 setattr(node, name, value)
-            for program in node.hosted():
+            for program in node.hosted_programs():
                 program.parameters = node.parameters
 
     def _role(self, role: str) -> tuple[Any, Any, list[str]]:

@@ -330,7 +330,7 @@ class NodeProgram:
     def __init__(self, parameters: Any) -> None:
         self.parameters = parameters
 
-    def hosted(self) -> Iterable[NodeProgram]:
+    def hosted_programs(self) -> Iterable[NodeProgram]:
         """Iterate over the programs in the memory of this one, which runs them on its machine.
 
         Their classes are registered for checkpoints by ``keep_attributes(cls, "parameters")``.

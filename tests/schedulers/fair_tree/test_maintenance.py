@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import CompileError, ScenarioError
-from gridsim.schedulers.fair_tree.member import TAKEN, WHOLE, is_below
+from gridsim.schedulers.fair_tree.member import COMPLETION, TAKEOVER, is_below
 from gridsim.schedulers.fair_tree.records import Record, TreeByMessages, repairs
 from gridsim.validation.results import validate_result
 
@@ -148,7 +148,7 @@ def test_tree_is_complete_after_any_failures(
             known = member.children[router]
             for which, child in enumerate((2 * router + 1, 2 * router + 2)):
                 assert member.host(child) == member.home(child)
-                assert program.cells[which] is not None and not known.gone[child]
+                assert program.cells[which] is not None and not known.absent[child]
                 assert known.leaves[child] == found.leaves[child]
                 assert known.speed[child] == pytest.approx(found.speed[child])
     assert found.lost == found.doubted == [0, 0]
@@ -280,12 +280,12 @@ def test_the_record_counts_missing_tasks() -> None:
 def test_repair_times_use_the_first_events_after_a_failure() -> None:
     """Router 1 failed twice; its summaries reached the parent again at 9 ns and 21 ns."""
     events = [
-        (1, 3, 5, TAKEN),
-        (1, 3, 7, WHOLE),
-        (0, 0, 9, WHOLE),
-        (1, 1, 20, TAKEN),
-        (0, 0, 21, WHOLE),
-        (1, 1, 30, WHOLE),
+        (1, 3, 5, TAKEOVER),
+        (1, 3, 7, COMPLETION),
+        (0, 0, 9, COMPLETION),
+        (1, 1, 20, TAKEOVER),
+        (0, 0, 21, COMPLETION),
+        (1, 1, 30, COMPLETION),
     ]
     seats = {
         name: np.array([event[k] for event in events])
