@@ -59,7 +59,9 @@ class Environment(Stateful):
 
     def call(self, handler: str, node: int, *arguments: Any) -> None:
         """Call one of the scheduler's ``environment_handlers`` of a node, during an event of the engine."""
-        getattr(self.adapter.nodes[node], handler)(self.adapter.core.view_of(node), *arguments)
+        core = self.adapter.core
+        core.enter(self.run.engine.now)
+        getattr(core.programs[node], handler)(core.view_of(node), *arguments)
 
     def of_node(self, node: int) -> Any:
         """Return what a node reaches as ``view.environment``."""
