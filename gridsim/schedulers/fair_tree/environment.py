@@ -13,7 +13,7 @@ from gridsim.engine.engine import TIMER
 from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.schedulers.fair_tree.outcome import Found, ended, outcome_of
 from gridsim.schedulers.fair_tree.recovery import Recovery
-from gridsim.schedulers.fair_tree.tree import Tree
+from gridsim.schedulers.fair_tree.tree import Tree, children_of, parent_of, side_of
 from gridsim.schedulers.fair_tree.true_rooms import TrueRooms
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.nodes.environment import Environment
@@ -34,8 +34,8 @@ class TreeEnvironment(Environment):
     """
 
     detects_losses: ClassVar[bool] = True
-    #: Timer of nodes -> the parameter with its period, in the order in which they fire at one instant.
-    periods: ClassVar[dict[str, str]] = {}
+    #: Parameter with a period, in the order of one instant -> the timer of nodes that fires at its multiples.
+    timers: ClassVar[dict[str, str]] = {}
 
     def __init__(self, parameters: Any, run: Run) -> None:
         super().__init__(parameters, run)
@@ -51,10 +51,10 @@ class TreeEnvironment(Environment):
         super().attach(adapter)
         self.rooms = TrueRooms(self.run, self.bags, adapter.core)
         engine = self.run.engine
-        for priority, (name, parameter) in enumerate(self.periods.items(), 20):
+        for priority, (parameter, timer) in enumerate(self.timers.items(), 20):
             if period := getattr(self.parameters, parameter):
-                engine.on(name, partial(self.tick, name), priority=priority, phase=TIMER)
-                engine.every(nanoseconds(period), name)
+                engine.on(parameter, partial(self.tick, timer), priority=priority, phase=TIMER)
+                engine.every(nanoseconds(period), parameter)
 
     def tick(self, name: str, _: list[int]) -> None:
         """Fire a timer on all nodes that are up."""
@@ -145,9 +145,9 @@ class IdealRepair(TreeEnvironment):
         "lost tasks are noticed at the next heartbeat, and for a machine that is down the next one acts"
     )
     carries_out_failures: ClassVar[bool] = True
-    periods: ClassVar[dict[str, str]] = {
+    timers: ClassVar[dict[str, str]] = {
         "heartbeat": "heartbeat",
-        "release_cell": "release_cell",
+        "release_cell": "refresh",
         "refresh": "refresh",
     }
     STATE = "bags", "leaves", "speed", "absent", "recovery", "up"
@@ -231,7 +231,7 @@ class IdealRepair(TreeEnvironment):
     def reset(self, nodes: Integers) -> None:
         """Put `nodes` into the tree again, with an empty memory; their children report to them again."""
         for node in nodes.tolist():
-            parent, side = (node - 1) // 2, (node - 1) % 2
+            parent, side = parent_of(node), side_of(node)
             last_issued = self.adapter.nodes[parent].last_issued[side] if node else 0
             self.adapter.renew([node])
             self.call("on_return", node, last_issued)
@@ -240,7 +240,7 @@ class IdealRepair(TreeEnvironment):
                 if node:
                     self.call("on_child_return", parent, side)
             if node < self.first_leaf:
-                for position, child in enumerate((2 * node + 1, 2 * node + 2)):
+                for position, child in enumerate(children_of(node)):
                     self.call("on_parent_return", child)
                     if self.absent[child]:
                         self.call("on_child_leave", node, position)
@@ -252,7 +252,7 @@ class IdealRepair(TreeEnvironment):
         for node in nodes.tolist():
             self._move(node, absent=True)
             if node:
-                self.call("on_child_leave", (node - 1) // 2, (node - 1) % 2)
+                self.call("on_child_leave", parent_of(node), side_of(node))
 
     def _move(self, node: int, *, absent: bool) -> None:
         """Let `node` leave the tree, or return; all above it learn how many leaves are below them."""
@@ -260,12 +260,12 @@ class IdealRepair(TreeEnvironment):
         if node >= self.first_leaf:
             self.leaves[node] = 0 if absent else 1
             self.speed[node] = 0.0 if absent else float(self.run.speeds[node - self.first_leaf])
-            node = (node - 1) // 2
+            node = parent_of(node)
         while node >= 0:
-            below = [] if self.absent[node] else [2 * node + 1, 2 * node + 2]
+            below = () if self.absent[node] else children_of(node)
             self.leaves[node] = sum(self.leaves[child] for child in below)
             self.speed[node] = sum((self.speed[child] for child in below), 0.0)
-            node = (node - 1) // 2 if node else -1
+            node = parent_of(node) if node else -1
 
     def setstate(self, state: dict[str, Any]) -> None:
         """Restore which nodes are up in the array of the core, too."""

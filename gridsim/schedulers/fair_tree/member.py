@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 from gridsim.model.applications import Application
 from gridsim.schedulers.fair_tree.node import Leaf, Router, TreeNode
 from gridsim.schedulers.fair_tree.node import messages as messages_of_nodes
-from gridsim.schedulers.fair_tree.tree import Tree
+from gridsim.schedulers.fair_tree.tree import Tree, children_of, is_below, parent_of, side_of
 from gridsim.scheduling.nodes.program import Message, NodeProgram, View, array
 from gridsim.support.clock import NEVER, nanoseconds
 from gridsim.support.state import keep_attributes, kept_in_checkpoints
@@ -265,7 +265,7 @@ class Member(NodeProgram):
         if self.life > 0:
             self.hold(view, machine, self.life)
             return
-        children = self.children_of(machine)
+        children = children_of(machine)
         self.routers[machine] = Router(self.parameters)
         self.children[machine] = Children(
             {child: view.environment.leaves_below(child) for child in children},
@@ -312,11 +312,6 @@ class Member(NodeProgram):
         if (root := self.routers.get(0)) is not None:
             root.on_heartbeat(self.view_of(view, 0))
         view.environment.watch()
-
-    def on_release_cell(self, view: View) -> None:
-        """Let the leaf report for an application released at the next multiple of the release cell."""
-        self.begin(view)
-        self.leaf.on_release_cell(self.view_of(view, self.leaf_number(view)))
 
     def on_refresh(self, view: View) -> None:
         """Let the leaf report anew, since time has passed."""
@@ -417,7 +412,7 @@ class Member(NodeProgram):
 
     def neighbours(self, node: int) -> list[int]:
         """Return the parent and the children of a node."""
-        children = self.children_of(node) if node < self.first_leaf else ()
+        children = children_of(node) if node < self.first_leaf else ()
         return [*children] if node == 0 else [parent_of(node), *children]
 
     def silent(self, node: int, now: int) -> bool:
@@ -450,7 +445,7 @@ class Member(NodeProgram):
 
     def renew(self, view: View, parent: int) -> None:
         """Let the nodes here report anew to a parent that begins without knowledge."""
-        for child in (2 * parent + 1, 2 * parent + 2):
+        for child in children_of(parent):
             if (program := self.program(view, child)) is not None:
                 program.report_requested = True
                 self.speak(view, child, parent)
@@ -463,7 +458,7 @@ class Member(NodeProgram):
 
     def hold(self, view: View, router: int, since: int) -> None:
         """Claim a router for this machine, since `since` (ns) or later; it begins with an empty memory."""
-        since, children = max(since, self.claim(router)[0] + 1), self.children_of(router)
+        since, children = max(since, self.claim(router)[0] + 1), children_of(router)
         self.claims[router] = since, view.machine
         self.routers[router] = made = Router(self.parameters)
         self.children[router] = Children(
@@ -509,7 +504,7 @@ class Member(NodeProgram):
             else:
                 self.takeovers.pop(parent, None)
         for router in sorted(self.routers):
-            for child in (2 * router + 1, 2 * router + 2):
+            for child in children_of(router):
                 there = self.program(view, child) is None and not self.children[router].absent[child]
                 if there and self.silent(child, now):
                     self.lose(view, router, child)
@@ -532,7 +527,7 @@ class Member(NodeProgram):
 
     def needs_report(self, router: int, child: int) -> bool:
         """Return whether a child must report anew."""
-        return self.routers[router].cells[child - 2 * router - 1] is None
+        return self.routers[router].cells[side_of(child)] is None
 
     def moved(self, router: int) -> list[int]:
         """Return claims: node, since when, and machine, of each router that has moved.
@@ -571,7 +566,7 @@ class Member(NodeProgram):
         """Forget what a child has reported."""
         children = self.children[router]
         children.leaves[child], children.speed[child] = 0, 0.0
-        self.routers[router].on_child_leave(self.view_of(view, router), child - 2 * router - 1)
+        self.routers[router].on_child_leave(self.view_of(view, router), side_of(child))
         self.complete.discard(router)
 
     def look(self, view: View, router: int) -> None:
@@ -601,7 +596,7 @@ class Member(NodeProgram):
 
         A machine that has not heard that parent since it failed may not know where it is, and comes last.
         """
-        nodes = [2 * parent + 1, 2 * parent + 2, *([parent_of(parent)] if parent else [])]
+        nodes = [*children_of(parent), *([parent_of(parent)] if parent else [])]
         line = [place for place in dict.fromkeys(map(self.host, nodes)) if place != self.host(parent)]
         if parent in self.last_heard or self.life == 0:
             return line
@@ -649,10 +644,6 @@ class Member(NodeProgram):
         self.last_spoken[node, to] = view.now_ns
         view.send(self.host(to), kind, **fields, **self.tag(node, to))
 
-    def children_of(self, router: int) -> tuple[int, int]:
-        """Return the children of a router."""
-        return 2 * router + 1, 2 * router + 2
-
     def on_message(self, view: View, message: Any) -> None:
         """Hand a message of the tree over to the node for which it is."""
         self.begin(view)
@@ -667,7 +658,7 @@ class Member(NodeProgram):
         else:
             self.learn(view, by, claim)
             self.last_heard[by] = view.now_ns
-            if node in self.routers and by in self.children_of(node):
+            if node in self.routers and by in children_of(node):
                 self.children[node].absent[by] = False
         if program is None:
             if message.kind == "request":
@@ -682,8 +673,8 @@ class Member(NodeProgram):
         node, by = message.role, message.by
         message = SimpleNamespace(**{**vars(message), "sender": by})
         if message.kind == "summary":
-            side, children = by - 2 * node - 1, self.children[node]
-            if message.number > self.routers[node].last_summary[side]:
+            children = self.children[node]
+            if message.number > self.routers[node].last_summary[side_of(by)]:
                 children.leaves[by], children.speed[by] = message.leaves, message.speed
         if message.kind == "request" and program is self.leaf:
             number = view.environment.whole_of(message.application)
@@ -711,20 +702,6 @@ class Member(NodeProgram):
         """
         fields = {name: getattr(message, name) for name in messages(self.parameters)["request"].fields}
         view.send(self.host(message.role), "request", **{**fields, "passed": 1})
-
-
-def parent_of(node: int) -> int:
-    """Return the parent of a node."""
-    return (node - 1) // 2
-
-
-def is_below(node: int, ancestor: int) -> bool:
-    """Return whether `node` is a child of `ancestor`, or of one below that."""
-    while node > ancestor:
-        node = parent_of(node)
-        if node == ancestor:
-            return True
-    return False
 
 
 for _program in (Leaf, Router):

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from gridcore.fair_tree.summaries import aggregate, debit, lookup, split
 from gridcore.fair_tree.summary_tree import LARGEST_BYTES, MADE_BYTES
 from gridsim.model.applications import Application
-from gridsim.schedulers.fair_tree.tree import Tree
+from gridsim.schedulers.fair_tree.tree import Tree, children_of, parent_of, side_of
 from gridsim.scheduling.nodes.program import Message, NodeProgram, View, array
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import kept_in_checkpoints
@@ -213,7 +213,7 @@ class TreeNode(NodeProgram, ABC):
             fields["largest"] = report.largest
         if self.parameters.by_root:
             fields["covers"] = report.covers
-        view.send(parent(view), "summary", **fields)
+        view.send(parent_of(view.node), "summary", **fields)
         self.report_requested, self.since = False, NEVER
         self.number += 1
         self.free_at = view.now_ns + view.environment.tree.gap
@@ -254,7 +254,7 @@ class Leaf(TreeNode):
         """Send a request to the router on this machine, or to the parent."""
         router, first_leaf = view.machine, view.environment.tree.first_leaf
         own = self.parameters.entry == "own-router" and router < first_leaf
-        to = router if own else parent(view) if first_leaf else view.node
+        to = router if own else parent_of(view.node) if first_leaf else view.node
         view.decide(action, application.number, machine=to, tasks=tasks)
         share = {"application": application.number, "tasks": tasks}
         view.send(to, "request", number=CLIMBING, hops=0, **share, **no_news(self.parameters))
@@ -308,12 +308,8 @@ class Leaf(TreeNode):
         for application, tasks in view.completed():
             self.tell(view, "completion", application, tasks)
 
-    def on_release_cell(self, view: View) -> None:
-        """Report for an application released at the next multiple of the release cell."""
-        view.act()
-
     def on_refresh(self, view: View) -> None:
-        """Report anew, since time has passed."""
+        """Report anew, since time has passed, maybe to the next release cell."""
         view.act()
 
     def on_act(self, view: View) -> None:
@@ -390,7 +386,7 @@ class Router(TreeNode):
         """Store the summary of a child, unless a newer one came before, and report in turn."""
         if view.node == 0 and message.since < NEVER:
             view.note("updates", arrived=view.now_ns, since=message.since)
-        side = message.sender - 2 * view.node - 1
+        side = side_of(message.sender)
         environment = view.environment
         if message.number > self.last_summary[side] and not environment.has_left(message.sender):
             self.last_summary[side] = message.number
@@ -436,7 +432,7 @@ class Router(TreeNode):
         at = self.sampled(view, side)
         age = [max(0.0, at - each) for each in release]
         tree: Tree = view.environment.tree
-        child = 2 * view.node + 1 + side
+        child = children_of(view.node)[side]
         dispatched: dict[str, Any] = {
             "tasks": tasks,
             "task_size": task_size,
@@ -473,7 +469,7 @@ class Router(TreeNode):
             self.record(view, message, math.inf if not len(hosts) else stretches[hosts[0]], fair, limit)
             if view.node > 0 and not fair:
                 up = {"number": CLIMBING, "hops": message.hops + 1}
-                view.send(parent(view), "request", **up, **share, **no_news(self.parameters))
+                view.send(parent_of(view.node), "request", **up, **share, **no_news(self.parameters))
                 return
         if view.node == 0 and self.parameters.by_root:
             self.renew(view)
@@ -486,7 +482,7 @@ class Router(TreeNode):
         for side, part in enumerate(shares.tolist()):
             if part:
                 self.dispatch(view, side, application, part, sample, message.hops)
-                of = {"machine": 2 * view.node + 1 + side, "tasks": part, "saw": int(rooms[sample, side])}
+                of = {"machine": children_of(view.node)[side], "tasks": part, "saw": int(rooms[sample, side])}
                 age, limit = self.samples[side], stretches[sample]
                 view.decide("gave", application.number, age=age, limit=limit, **of)
 
@@ -523,14 +519,14 @@ class Router(TreeNode):
         else:
             action = "passed-on-full" if full else "passed-on" if known else "passed-on-idle"
         most = math.nan if limit is None or root else limit
-        to = {"machine": -1 if root or fair else parent(view), "tasks": message.tasks}
+        to = {"machine": -1 if root or fair else parent_of(view.node), "tasks": message.tasks}
         view.decide(action, message.application, saw=stretch, limit=most, age=min(self.samples), **to)
 
     def room(self, view: View, side: int, application: Application) -> NDArray[np.int64]:
         """Return how many tasks of `application` a child can take, for each sample of the stretch."""
         if self.cells[side] is None:
             return np.zeros(len(view.environment.tree.stretch), np.int64)
-        child = 2 * view.node + 1 + side
+        child = children_of(view.node)[side]
         return self.room_in(view, self.debited(view, side), self.release[side], child, application)
 
     def room_in(
@@ -581,7 +577,7 @@ class Router(TreeNode):
     ) -> NDArray[np.int64]:
         """Give each child what its last sample guarantees, and divide the remainder by speed."""
         data, needs = view.environment.tree.data, view.environment.tree.needs
-        children = 2 * view.node + 1, 2 * view.node + 2
+        children = children_of(view.node)
         known = None if data is None else data.slice_of(application)
         moved = -1 if known is None else known  # beyond the last sample, that of the last one
         if needs is not None:
@@ -605,7 +601,7 @@ class Router(TreeNode):
         what = tasks, of.task_size, of.size, of.release, stretch, of.bytes_per_mflop
         self.debts[side].insert(0, (self.last_issued[side], *what))
         share = {"application": of.number, "tasks": tasks, "number": self.last_issued[side]}
-        view.send(2 * view.node + 1 + side, "request", hops=hops, **share, **self.tell(view, side))
+        view.send(children_of(view.node)[side], "request", hops=hops, **share, **self.tell(view, side))
 
     def tell(self, view: View, side: int, in_full: bool = False) -> dict[str, Any]:
         """Return what a message to a child says of the rest of the tree.
@@ -615,12 +611,13 @@ class Router(TreeNode):
         always
             Whether a router gets the copy of the root's summary even if it knows it.
         """
-        parameters, router = self.parameters, 2 * view.node + 1 + side < view.environment.tree.first_leaf
+        parameters = self.parameters
+        is_router = children_of(view.node)[side] < view.environment.tree.first_leaf
         self.sent_minimum[side] = min(self.outer(view), self.minimum[1 - side])
         fields: dict[str, Any] = {**no_news(parameters), "minimum": self.sent_minimum[side]}
-        if parameters.by_largest and router:
+        if parameters.by_largest and is_router:
             fields["largest"] = self.sent_largest[side] = max(self.outer_largest, self.largest[1 - side])
-        copy = self.copy if parameters.by_root and router else None
+        copy = self.copy if parameters.by_root and is_router else None
         if copy is not None and (in_full or copy.made > self.sent_copy[side]):
             self.sent_copy[side] = copy.made
             fields |= {"cells": copy.cells.reshape(-1), "release": copy.release, "made": copy.made}
@@ -639,12 +636,12 @@ class Router(TreeNode):
 
     def renew(self, view: View) -> None:
         """Copy, as the root, the summary of the tree, without debts, once it covers all leaves."""
-        environment, first = view.environment, 2 * view.node + 1
-        children = [side for side in range(2) if not environment.has_left(first + side)]
-        expected = sum(environment.leaves_below(first + side) for side in children)
-        cells = [self.cells[side] for side in children]
+        environment = view.environment
+        children = [child for child in children_of(view.node) if not environment.has_left(child)]
+        expected = sum(environment.leaves_below(child) for child in children)
+        cells = [self.cells[side_of(child)] for child in children]
         known = [each for each in cells if each is not None]
-        at = {self.release[side] for side in children}
+        at = {self.release[side_of(child)] for child in children}
         if (
             not known
             or len(known) < len(cells)
@@ -674,7 +671,7 @@ class Router(TreeNode):
         """Tell each child that is a router the minimum stretch of its rest of the tree, if that is new."""
         if view.environment.has_left(view.node):
             return
-        for side, child in enumerate((2 * view.node + 1, 2 * view.node + 2)):
+        for side, child in enumerate(children_of(view.node)):
             if child < view.environment.tree.first_leaf and (in_full or self.has_news(view, side)):
                 fields = self.tell(view, side, in_full=True)
                 view.send(child, "spread", **fields)
@@ -685,11 +682,6 @@ class Router(TreeNode):
             return True
         largest = max(self.outer_largest, self.largest[1 - side])
         return bool(self.parameters.by_largest and largest != self.sent_largest[side])
-
-
-def parent(view: View) -> int:
-    """Return the parent of a node."""
-    return (view.node - 1) // 2
 
 
 def no_news(parameters: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gridsim.engine.engine import TIMER
 from gridsim.schedulers.fair_tree.environment import TreeEnvironment
 from gridsim.schedulers.fair_tree.member import BELOW_BYTES, COMPLETION, TAG_BYTES, TAKEOVER
-from gridsim.schedulers.fair_tree.tree import Tree
+from gridsim.schedulers.fair_tree.tree import Tree, parent_of
 from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Run
 from gridsim.scheduling.overlays import subtree_sums
 from gridsim.support.arrays import Integers
@@ -95,10 +95,10 @@ class TreeByMessages(TreeEnvironment):
         "the record of a submitter survives its failure, and while it is down the next machine that is up "
         "acts for it, as in the ideal tree; only the model knows which of the missing tasks are lost"
     )
-    periods: ClassVar[dict[str, str]] = {
+    timers: ClassVar[dict[str, str]] = {
         "heartbeat": "heartbeat",
-        "look-around": "beat",
-        "release_cell": "release_cell",
+        "beat": "look-around",
+        "release_cell": "refresh",
         "refresh": "refresh",
     }
     STATE = "bags", "records", "lost", "doubted", "due", "vacancies", "has_failed"
@@ -297,7 +297,7 @@ def repairs(
     rows = []
     for router, failed in sorted(vacancies, key=lambda vacancy: vacancy[::-1]):
         takeover = first(router, TAKEOVER, failed)
-        parent = (router - 1) // 2 if router else router
+        parent = parent_of(router) if router else router
         end = np.maximum(first(router, COMPLETION, takeover), first(parent, COMPLETION, takeover))
         rows.append((router, failed / NS, places.get((router, takeover), -1), takeover / NS, end / NS))
     kinds = {"router": int, "failed": float, "machine": int, "taken": float, "whole": float}

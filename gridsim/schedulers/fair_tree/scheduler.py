@@ -176,7 +176,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
     reports = True
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = {**TABLES, **SEATS}
     environment = IdealRepair
-    environment_timers: ClassVar[tuple[str, ...]] = ("heartbeat", "look-around", "release_cell", "refresh")
+    environment_timers: ClassVar[tuple[str, ...]] = ("heartbeat", "look-around", "refresh")
     environment_handlers: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "on_return": ("view", "number"),
         "on_parent_return": ("view",),

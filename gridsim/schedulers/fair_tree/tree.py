@@ -1,4 +1,7 @@
-"""What all nodes of a fair tree know from the beginning, and what each reaches of the rest of it."""
+"""The numbers of the nodes of a fair tree, what all know from the beginning, and what each may ask.
+
+Nodes are numbered as a heap: node 0 is the root, and the leaf of machine u is node N - 1 + u of N machines.
+"""
 
 from __future__ import annotations
 
@@ -110,3 +113,27 @@ class TreeView(Protocol):
 
     def has_left(self, node: int) -> bool:
         """Return whether this router, or a child of it, has left the tree."""
+
+
+def parent_of(node: int) -> int:
+    """Return the parent of a node that is not the root."""
+    return (node - 1) // 2
+
+
+def children_of(router: int) -> tuple[int, int]:
+    """Return the children of a router."""
+    return 2 * router + 1, 2 * router + 2
+
+
+def side_of(node: int) -> int:
+    """Return which child of its parent a node is: 0 or 1."""
+    return (node - 1) % 2
+
+
+def is_below(node: int, ancestor: int) -> bool:
+    """Return whether `node` is a child of `ancestor`, or of one below that."""
+    while node > ancestor:
+        node = parent_of(node)
+        if node == ancestor:
+            return True
+    return False

@@ -229,6 +229,8 @@ class Adapter(CorePolicy):
 
     def __init__(self, parameters: Any, run: Run) -> None:
         self.environment = parameters.make_environment(run)
+        #: The environment, or one that does nothing.
+        self.outside = Environment(parameters, run) if self.environment is None else self.environment
         self.single_tasks, self.is_recorded = None, run.record
         if parameters.single_tasks:
             self.single_tasks = SingleTasks(run.applications)
@@ -323,14 +325,13 @@ class Adapter(CorePolicy):
             home=layout.home,
             releases=layout.releases,
             until=self._until(),
-            slots=None if self.environment is None else self.environment.slots,
+            slots=self.outside.slots,
             jobs=self.node_jobs,
             environment=None if self.environment is None else self.environment.of_node,
             board=parameters.make_board(self.up, len(bags), run.streams),
             report_endless=self.progress_checks.endless_error,
         )
-        if self.environment is not None:
-            self.environment.attach(self)
+        self.outside.attach(self)
         engine.on("pause", self._pause, priority=10, phase=ACT)
         self.register_failure_timers()
         for number, (name, period) in enumerate(parameters.ticks.items()):
@@ -343,14 +344,13 @@ class Adapter(CorePolicy):
 
     def _until(self) -> str:
         """Return when the core ends the run, as for `NodeCore`."""
-        if self.environment is not None and self.environment.until is not None:
-            return self.environment.until
-        return "" if self.parameters.to_the_end else "done"
+        until = "" if self.parameters.to_the_end else "done"
+        return until if self.outside.until is None else self.outside.until
 
     @property
     def takes_blocks(self) -> bool:  # type: ignore[override]
         """Whether the environment carries out failures, see `Policy`."""
-        return self.environment is not None and self.environment.takes_blocks
+        return self.outside.takes_blocks
 
     @property
     def nodes(self) -> MutableSequence[NodeProgram]:
@@ -603,8 +603,8 @@ class Adapter(CorePolicy):
 
     def application(self, index: int) -> Application:
         """Return an application as nodes see it, with the sizes that its submitter estimates."""
-        if index >= len(self.task_size) and self.environment is not None:
-            return Application.of(self.environment.bags, index)
+        if index >= len(self.task_size):
+            return Application.of(self.outside.bags, index)
         application = Application.of(self.run.applications, index)
         return application._replace(task_size=float(self.task_size[index]), size=float(self.size[index]))
 
@@ -619,7 +619,7 @@ class Adapter(CorePolicy):
 
     def register_failure_timers(self) -> None:
         """Register the timer that submits lost tasks again."""
-        if self.environment is None or not self.environment.detects_losses:
+        if not self.outside.detects_losses:
             self.run.engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
 
     def task_lost(self, application: int, tasks: int, node: int = -1) -> None:
@@ -632,8 +632,8 @@ class Adapter(CorePolicy):
         node
             The receiver, if the tasks were lost in a message; else -1.
         """
-        if self.environment is not None and self.environment.detects_losses:
-            self.environment.task_lost(application, tasks, node)
+        if self.outside.detects_losses:
+            self.outside.task_lost(application, tasks, node)
             return
         due = self.now + nanoseconds(self.parameters.detection)
         if due not in self.lost:
@@ -658,8 +658,8 @@ class Adapter(CorePolicy):
         Tasks and messages on `failed` machines are lost.  Nodes on machines that are up again start with new
         programs.
         """
-        if self.environment is not None and self.environment.carries_out_failures:
-            self.environment.on_faults(failed, recovered)
+        if self.outside.carries_out_failures:
+            self.outside.on_faults(failed, recovered)
             return
         now = self.run.engine.now
         if now > LATEST:
@@ -668,8 +668,7 @@ class Adapter(CorePolicy):
         _, applications, tasks = self.queues.fail(failed, now)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
             self.task_lost(i, count)
-        if self.environment is not None:
-            self.environment.on_faults(failed, recovered)
+        self.outside.on_faults(failed, recovered)
         for i, count in self.restart(failed, recovered):
             self.task_lost(i, count)
         if len(recovered) and any(due <= now for due in self.lost):
@@ -734,9 +733,7 @@ class Adapter(CorePolicy):
         else:
             self._set_nodes(state.pop("nodes"))
         super().setstate(state)
-        if not (
-            self.takes_blocks or (self.environment is not None and self.environment.carries_out_failures)
-        ):
+        if not (self.outside.takes_blocks or self.outside.carries_out_failures):
             self.up[:] = self.layout.of_nodes(self.run.up)
 
     def _set_nodes(self, nodes: Any) -> None:
@@ -800,8 +797,7 @@ class Adapter(CorePolicy):
         outcome.tables = self.notes.tables()
         if self.single_tasks is not None:
             self.single_tasks.join(outcome, machines, record=self.is_recorded)
-        if self.environment is not None:
-            self.environment.complete(outcome)
+        self.outside.complete(outcome)
         return outcome
 
 

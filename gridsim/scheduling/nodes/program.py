@@ -333,7 +333,7 @@ class NodeProgram:
     def hosted_programs(self) -> Iterable[NodeProgram]:
         """Iterate over the programs in the memory of this one, which runs them on its machine.
 
-        Their classes are registered for checkpoints by ``keep_attributes(cls, "parameters")``.
+        Checkpoints need ``gridsim.support.state.keep_attributes(cls, "parameters")`` for each class of them.
         """
         return ()
 

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import CompileError, ScenarioError
-from gridsim.schedulers.fair_tree.member import COMPLETION, TAKEOVER, is_below
+from gridsim.schedulers.fair_tree.member import COMPLETION, TAKEOVER
 from gridsim.schedulers.fair_tree.records import Record, TreeByMessages, repairs
+from gridsim.schedulers.fair_tree.tree import is_below
 from gridsim.validation.results import validate_result
 
 LATENCY = 0.05
