@@ -243,13 +243,9 @@ class MachineView:
     # -- as one that acts for submitters --------------------------------------------------------------------
 
     def submit(self, application: int, tasks: int, now: int) -> None:
-        """Note that a submitter has submitted tasks `now` (ns)."""
+        """Note that a submitter has submitted so many further tasks `now` (ns), or lost ones again (0)."""
         record = self._environment.of(application)
         record.total, record.since = record.total + tasks, now
-
-    def submit_again(self, application: int, now: int) -> None:
-        """Note that a submitter has submitted tasks again."""
-        self._environment.of(application).since = now
 
     def report(self, application: int, machine: int, life: int, left: int, done: int, now: int) -> None:
         """Note what a leaf has done in a life, and what it has left; if it has lost tasks, look for them."""
