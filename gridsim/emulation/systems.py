@@ -15,8 +15,8 @@ from gridsim.emulation.part import Part
 from gridsim.emulation.wire import Fact
 from gridsim.errors import ScenarioError
 from gridsim.schedulers.dgs.environment import DgsEnvironment
-from gridsim.schedulers.fair_tree.interpreted import TreeNodes
-from gridsim.schedulers.fair_tree.members import TreeMembers
+from gridsim.schedulers.fair_tree.environment import IdealRepair
+from gridsim.schedulers.fair_tree.records import TreeByMessages
 from gridsim.schedulers.rjss.environment import RjssEnvironment
 from gridsim.schedulers.steady_state.scheduler import SteadyState
 from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED, TABLES
@@ -47,7 +47,7 @@ def check(part: Part) -> None:
         raise ScenarioError(f"kill must not be given for {name}, whose nodes share what one process keeps")
     if part.setup.kill and any(program.stable_storage for program in policy.nodes):
         raise ScenarioError(f"kill must not be given for {name}, whose nodes have stable_storage")
-    if faults and isinstance(policy, TreeNodes):
+    if faults and isinstance(policy.environment, IdealRepair):
         raise ScenarioError(f"faults must be absent to emulate {name}: its repair is not a node program")
     is_shared = faults or not isinstance(policy.environment, DgsEnvironment)
     if isinstance(policy, RigidAdapter) and is_shared and not part.is_alone:
@@ -55,7 +55,7 @@ def check(part: Part) -> None:
             f"{name}{' with failures' * faults} does not support emulation by several processes: its nodes "
             "share what is known of jobs; set speedup=math.inf"
         )
-    if isinstance(policy, TreeMembers):
+    if isinstance(policy.environment, TreeByMessages):
         raise ScenarioError(f"{name}.maintenance must be 'ideal' in an emulation, got 'messages'")
     if isinstance(part.scheduler, SteadyState) and part.scheduler.branching:
         raise ScenarioError(f"{name}.branching must be 0 in an emulation, whose processes share no plan")
@@ -96,7 +96,7 @@ def begin(part: Part) -> None:
     if isinstance(policy, RigidAdapter):
         if not part.is_alone:
             _begin_dgs(part, policy)
-    elif not isinstance(policy, TreeNodes):
+    elif not isinstance(policy.environment, IdealRepair):
         task_lost = policy.task_lost
 
         def lose(application: int, tasks: int, node: int = -1) -> None:
