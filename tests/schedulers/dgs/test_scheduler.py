@@ -265,7 +265,7 @@ def test_each_attempt_detects_its_own_lost_machines() -> None:
         attempts=np.array([7, 7, 9, 9]),
         lost_at={},
         detection=60,
-        environment=None,
+        outside=SimpleNamespace(on_faults=lambda *_: None, reservations_of=lambda _: ()),
         restart=lambda *_: None,
         call_in_charge=lambda *_: heard.append(engine.now) or True,
     )
