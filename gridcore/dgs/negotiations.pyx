@@ -33,7 +33,7 @@ _STATE = {
 
 
 cdef class Negotiations(Handlers):
-    """The negotiations about the jobs of a run; base class of `gridcore.dgs.protocol.DgsNodes`.
+    """The negotiations about the jobs of a run; base class of `gridcore.dgs.nodes.DgsNodes`.
 
     Parameters
     ----------

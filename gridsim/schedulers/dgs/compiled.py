@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gridcore.dgs.negotiations import PLACED
-from gridcore.dgs.protocol import DgsNodes
+from gridcore.dgs.nodes import DgsNodes
 from gridsim.schedulers.dgs.node import pause
 from gridsim.scheduling.contract import Run
 from gridsim.scheduling.nodes.rigid_jobs import RigidAdapter, RigidNodeScheduler
