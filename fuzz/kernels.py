@@ -30,7 +30,7 @@ from classes import (
     WORK,
     bind_earliest,
 )
-from flows import FLOW, JOBFLOW, NODES, WALK, flow_records
+from flows import FLOW, NODES, WALK, flow_records
 from functions import FUNCTIONS
 from kinds import Arguments, Context, Part
 
@@ -63,13 +63,11 @@ KERNELS: dict[str, tuple[Part, ...]] = {
     "nodes.message_core": (NODES,),
     "nodes.random_stream": (STREAM,),
     "fair_tree.protocol": (FLOW,),
-    "dgs.protocol": (JOBFLOW,),
 }
 #: Kernels without a reference implementation.
 WITHOUT_REFERENCE = (
     "fair_tree.protocol",
     "fair_tree.summary_tree",
-    "dgs.protocol",
     "nodes.message_core",
     "work_queue.dispatch",
     "random_walk.walk",

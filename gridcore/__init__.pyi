@@ -7,7 +7,6 @@ from .centralized.mapping import map_in_turn as map_in_turn
 from .centralized.pull_queue import PullQueue as PullQueue
 from .common.state import NEVER as NEVER
 from .dgs.overlay import Views as Views
-from .dgs.protocol import DgsProtocol as DgsProtocol
 from .dgs.slots import SlotSchedules as SlotSchedules
 from .fair_tree.protocol import FairTreeProtocol as FairTreeProtocol
 from .fair_tree.summaries import aggregate as aggregate

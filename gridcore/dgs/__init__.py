@@ -1,1 +1,1 @@
-"""DGS_ASAP: slot schedules, the CYCLON overlay, and the compiled protocol of co-allocation."""
+"""DGS_ASAP: slot schedules, the CYCLON overlay, and the compiled nodes."""

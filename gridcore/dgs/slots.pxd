@@ -23,10 +23,6 @@ cdef struct Candidate:
     int node
     int row                             # the first of its reservations that is still relevant
 
-cdef struct Observation:                # a node, and the instant (ns) as of which a reader knows its schedule
-    long long as_of
-    int node
-
 cdef struct SearchQuery:                # the request of a job, and the parameters of `SlotSchedules.search`
     long long n_nodes, slots, not_before, exclude, hops
     long long as_of, poll_period, until  # ns
@@ -53,9 +49,7 @@ cdef class SlotSchedules:
     # the nodes visited by the current search, in order; those that do not suit the job are not candidates
     cdef int* visited
     cdef Py_ssize_t n_visited
-    # the number of candidates among the searcher's neighbours, and of those of them that are free at `not_before`
-    cdef Py_ssize_t n_own
-    cdef long long own_free
+    cdef Py_ssize_t n_own                   # the number of candidates among the searcher's neighbours
     # the nodes chosen by all searches of a call
     cdef long long* selection
     cdef Py_ssize_t room_selection
@@ -83,8 +77,6 @@ cdef class SlotSchedules:
     cdef void _prefetch(self, Py_ssize_t k) noexcept nogil
     cdef void _next_interval(self, Candidate* candidate, long long since, long long slots) noexcept nogil
     cdef long long _earliest_start(self, long long n_nodes, long long slots) noexcept nogil
-    cdef long long _true_start(self, const Observation* observations, Py_ssize_t n, const int* picks, long long n_nodes,
-                               long long slots, long long since, long long start) except -1
     cdef void _choose(self, long long n_nodes, long long start, long long slots, long long* out) noexcept nogil
     cdef const long long[::1] _nodes(self, nodes)
     cdef const unsigned char[::1] _flags(self, value, str name)

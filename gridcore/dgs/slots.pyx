@@ -496,7 +496,7 @@ cdef class SlotSchedules:
         if 0 <= query.exclude < self.nodes:
             self.last_search[query.exclude] = self.searches
         self._open(query, views, known_down, instants, searcher, searcher, &free_now)
-        self.n_own, self.own_free = self.n_candidates, free_now
+        self.n_own = self.n_candidates
         if free_now >= query.n_nodes:
             return query.not_before
         while k < self.n_visited:
@@ -677,54 +677,6 @@ cdef class SlotSchedules:
             for k in range(self.n_candidates):
                 if self.candidates[k].low < end:
                     self.candidates[k].low = end
-
-    cdef long long _true_start(self, const Observation* observations, Py_ssize_t n, const int* picks, long long n_nodes,
-                               long long slots, long long since, long long start) except -1:
-        """Return the first slot, from `since` on, from which `n_nodes` of `n` different nodes are free now.
-
-        Parameters
-        ----------
-        start, picks
-            The start that the reader computed from its knowledge, and the nodes that it expected to be free.
-        """
-        cdef Py_ssize_t k, j, fits = 0
-        cdef bint has_additions = False, has_releases = not self.stale
-        cdef const Node* node
-        cdef Candidate* candidate
-        for k in range(n if self.stale else 0):
-            if k + AHEAD < n:
-                prefetch(&self.node[observations[k + AHEAD].node])
-            node = &self.node[observations[k].node]
-            # changes at the instant of the observation may be later than it
-            has_additions |= node.latest >= observations[k].as_of
-            j = released_last_made(&node.released, observations[k].as_of)
-            while j >= 0 and node.released.item[j].last_release >= observations[k].as_of:
-                has_releases |= (node.released.item[j].released_at >= observations[k].as_of
-                                 and node.released.item[j].end > since)
-                j -= 1
-        if not has_releases:
-            # later reservations cannot make an earlier start possible
-            k = 0
-            while has_additions and k < n_nodes and self._is_free(&self.node[picks[k]], NEVER - 1, start, slots):
-                k += 1
-            if not has_additions or k == n_nodes:
-                return start
-            since = start
-        if n < n_nodes:
-            raise ValueError(f"observations must have at least {n_nodes} candidates, got {n}")
-        self._begin_search()
-        self._make_room_for(n)
-        self.n_candidates = n
-        for k in range(n):
-            candidate = &self.candidates[k]
-            candidate.node, candidate.as_of, candidate.row = observations[k].node, NEVER - 1, 0
-        for k in range(n):
-            self._prefetch(k + AHEAD)
-            self._next_interval(&self.candidates[k], since, slots)
-            fits += self.candidates[k].low == since
-            if fits == n_nodes:
-                return since
-        return self._earliest_start(n_nodes, slots)
 
     cdef void _count_starts(self, Candidate* candidate, long long at, long long slots) noexcept nogil:
         """Add the possible starts of a candidate to the window at `at`, gap by gap.

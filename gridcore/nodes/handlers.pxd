@@ -1,12 +1,22 @@
 """C-level contract of handlers that are written in Cython."""
 
 from gridcore.nodes.node_actions cimport NodeActions
+from gridcore.nodes.outbox cimport outbox_add
+
+
+cdef inline long long* put(NodeActions core, Py_ssize_t kind, Py_ssize_t to, Py_ssize_t sender) except NULL:
+    """Add a message to those that leave; the caller fills in the fields that are returned."""
+    core.dirty = True
+    return outbox_add(&core.out[kind], to, sender)
 
 
 cdef class Handlers:
     cdef readonly Py_ssize_t nodes, applications
+    cdef bint holds_tasks               # whether the core counts the tasks that each node must place
+    cdef int n_timers                   # the number of names of timers of applications
 
     cdef int _bind(self, NodeActions core) except -1
     cdef int _message(self, NodeActions core, Py_ssize_t kind, Py_ssize_t node, const long long* row) except -1
     cdef int _event(self, NodeActions core, Py_ssize_t event, Py_ssize_t node, const long long* arguments) except -1
+    cdef int _fire(self, NodeActions core, int name, Py_ssize_t application) except -1
     cdef int _forget(self, Py_ssize_t node) except -1

@@ -13,7 +13,7 @@ cdef class Handlers:
     """
 
     def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, *_args, **_options):
-        self.nodes, self.applications = nodes, applications
+        self.nodes, self.applications, self.holds_tasks = nodes, applications, True
 
     def getstate(self) -> dict[str, Any]:
         """Return the changes since construction, as described in `gridcore.common.state`."""
@@ -35,7 +35,14 @@ cdef class Handlers:
         raise NotImplementedError
 
     cdef int _event(self, NodeActions core, Py_ssize_t event, Py_ssize_t node, const long long* arguments) except -1:
-        """Handle an event: `arguments` are application and tasks (release, loss) or name and value (timer)."""
+        """Handle an event of `gridcore.nodes.roles`, or a local message, whose events are numbered after those.
+
+        `arguments` are application and tasks (release, loss), name and value (timer), or the record of the message.
+        """
+        raise NotImplementedError
+
+    cdef int _fire(self, NodeActions core, int name, Py_ssize_t application) except -1:
+        """Handle a timer of an application."""
         raise NotImplementedError
 
     cdef int _forget(self, Py_ssize_t node) except -1:

@@ -38,7 +38,9 @@ from gridcore.nodes.payloads cimport Payloads
 from gridcore.nodes.random_stream cimport RandomStream
 from gridcore.nodes.roles cimport ON_START, ON_TIMER, WITH_VALUE, Role, role_of
 from gridcore.nodes.rows cimport map_put, rows_clear
-from gridcore.nodes.timers cimport Timer, timers_add, timers_cancel, timers_fields, timers_free, timers_make, timers_set
+from gridcore.nodes.timers cimport (
+    Timer, Timers, timers_add, timers_cancel, timers_fields, timers_free, timers_make, timers_set,
+)
 from gridcore.nodes.active_set cimport ActiveSet, active_add, active_clear, active_make
 from gridcore.queues.task_queues cimport TaskQueues
 
@@ -46,7 +48,7 @@ import numpy as np
 
 from gridcore.common.state import read, read_only
 from gridcore.nodes.node_events import EVENT_NAMES, deferred_reason
-from gridcore.nodes.state import STATE
+from gridcore.nodes.state import APPLICATION_TIMERS, STATE
 from gridcore.nodes.view import View
 
 __all__ = ["NodeCore"]
@@ -214,6 +216,7 @@ cdef class NodeCore(NodeEvents):
         active_make(&self.idle, queues.machines)
         self.now, self.phase, self.pause_at, self.sample_at, self.stalled_at = 0, NOTHING, STRIDE, NEVER, -1
         self._make_counts()
+        self.holds_tasks = True
         if isinstance(compiled_form, Handlers):
             self._use_handlers(compiled_form)
         elif compiled_form is not None:
@@ -530,6 +533,7 @@ cdef class NodeCore(NodeEvents):
             "random": np.array(random, np.int64).reshape(-1, 2),
             **self.local._entries(), **self.payloads.getstate(),
             **({} if self.board is None else self.board._entries()),
+            **self._application_timer_entries(),
         })
 
     def setstate(self, state):
@@ -552,6 +556,7 @@ cdef class NodeCore(NodeEvents):
         self.n_direct, self.n_instant = entries["directs"], 0
         self.placed_at = entries["placed"] - 1
         self._set_timers(entries)
+        self._set_application_timers(state)
         timers_free(&self.turns)
         timers_make(&self.turns, self.nodes, 0)
         turns = entries["turns"]
@@ -610,6 +615,35 @@ cdef class NodeCore(NodeEvents):
             if timers[k, 3] == self.request_timer:
                 map_put(&self.pending_requests, timers_fields(&self.timers, slot)[REQUEST_NUMBER], 2)[1] = slot
         self.timers.number = entries["number"]
+        return 0
+
+    cdef dict _application_timer_entries(self):
+        """Return the timers of applications as an entry of a state; none if the handlers have no names for them."""
+        cdef Py_ssize_t k
+        cdef int slot
+        cdef const Timer* timer
+        rows = []
+        for k in range(self.application_timers.nodes):
+            slot = self.application_timers.first[k]
+            while slot >= 0:
+                timer = &self.application_timers.timer[slot]
+                rows.append((timer.time, timer.number, k, timer.name))
+                slot = timer.next
+        return {"application_timers": np.array(rows, np.int64).reshape(-1, 4)} if self.application_timers.nodes else {}
+
+    cdef int _set_application_timers(self, state) except -1:
+        """Replace the timers of applications by those of a state."""
+        cdef Timers* timers = &self.application_timers
+        cdef Py_ssize_t applications = timers.nodes
+        if not applications:
+            return 0
+        rows = read(state, APPLICATION_TIMERS, applications=applications,
+                    names=self.cython_handlers.n_timers)["application_timers"]
+        timers_free(timers)
+        timers_make(timers, applications, 0)
+        for time, number, application, name in rows[np.argsort(rows[:, 1], kind="stable")].tolist():
+            timers.number = number
+            timers_add(timers, time, application, name, 0.0)
         return 0
 
     cdef int _check_requests(self, entries, first) except -1:

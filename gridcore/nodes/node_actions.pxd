@@ -67,6 +67,7 @@ cdef class NodeActions:
     cdef Head pending_requests          # map: number of a request -> slot of its timer
     cdef bint has_on_idle, has_on_done  # whether nodes of a role have these handlers
     cdef Timers timers, turns           # `turns` has the instants of `on_act`
+    cdef Timers application_timers      # those of handlers written in Cython, by application in place of node
     cdef ActiveSet reorder, idle        # machines
     cdef dict unread_completions        # machine -> application -> completed tasks that no node has read
 
@@ -107,6 +108,7 @@ cdef class NodeActions:
     cdef int _set_timer_fields(self, Py_ssize_t node, Py_ssize_t name, double seconds, const long long* fields) except -1
     cdef int _set_timer_fields_at(self, Py_ssize_t node, Py_ssize_t name, long long instant,
                                   const long long* fields) except -1
+    cdef int _set_application_timer(self, Py_ssize_t application, int name, long long instant) except -1
     cdef int _act_after(self, Py_ssize_t node, double seconds) except -1
     cdef list _timer_values(self, TimerKind kind, const long long* fields)
     cdef int _check_request(self, Py_ssize_t node, MessageKind kind, double seconds) except -1

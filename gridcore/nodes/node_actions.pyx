@@ -25,7 +25,7 @@ from gridcore.nodes.payloads cimport Payload
 from gridcore.nodes.roles cimport ON_ACT, ON_TIMEOUT, ON_TIMER, WITH_VALUE, role_of
 from gridcore.nodes.rows cimport map_discard, map_find, map_put, rows_clear
 from gridcore.nodes.timers cimport (
-    Timer, timers_add, timers_drop, timers_fields, timers_free, timers_make, timers_set, timers_set_fields, timers_sweep,
+    Timer, timers_add, timers_cancel, timers_drop, timers_fields, timers_free, timers_make, timers_set, timers_set_fields, timers_sweep,
 )
 from gridcore.nodes.active_set cimport active_add, active_free
 from gridcore.queues.availability cimport Grid
@@ -65,6 +65,7 @@ cdef class NodeActions:
         free(self.roles)
         timers_free(&self.timers)
         timers_free(&self.turns)
+        timers_free(&self.application_timers)
         free(self.timer_fields)
         rows_clear(&self.pending_requests)
         holdings_free(&self.holdings)
@@ -403,6 +404,12 @@ cdef class NodeActions:
         if not self.now <= instant <= LATEST:
             raise self._timer_error(node, kind.name, (instant - self.now) / 1e9)
         return timers_set_fields(&self.timers, instant, <int> node, kind.number, fields, kind.type_codes, kind.n)
+
+    cdef int _set_application_timer(self, Py_ssize_t application, int name, long long instant) except -1:
+        """Set a timer of an application, in place of an earlier one of this name; no failure cancels it."""
+        timers_cancel(&self.application_timers, <int> application, name)
+        timers_add(&self.application_timers, instant, <int> application, name, 0.0)
+        return 0
 
     cdef int _act_after(self, Py_ssize_t node, double seconds) except -1:
         """Call `on_act` of the node once after `seconds`."""

@@ -7,6 +7,7 @@ from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.kinds cimport MessageKind, TimerKind
 from gridcore.nodes.node_actions cimport NodeActions
 from gridcore.nodes.roles cimport Role
+from gridcore.nodes.timers cimport Timers
 from gridcore.nodes.active_set cimport ActiveSet
 
 # The phases of an instant, in order.
@@ -17,7 +18,7 @@ cdef enum:
     STRIDE = 8192
 
 
-cdef struct DueTimer:                   # ordered by `item` (node and name), then by `number` (order of setting)
+cdef struct DueTimer:                   # ordered by `item` (see `_take_due`), then by `number` (order of setting)
     long long item, number
     int slot
 
@@ -59,6 +60,7 @@ cdef class NodeEvents(NodeActions):
     cdef bint copies_records            # whether a record of the links may move while its handler runs
     cdef Py_ssize_t last_handler, last_node  # row of the last called compiled handler, and its node
     cdef Handlers cython_handlers       # instead of the handlers of roles; or None
+    cdef bint holds_tasks               # whether `holdings` are kept
     cdef long long[::1] record          # scratch: the message for a compiled handler
     cdef readonly list memory           #: per role: the objects of compiled nodes, a `RecordMemory` or None
 
@@ -109,7 +111,9 @@ cdef class NodeEvents(NodeActions):
     cdef int _reorder(self, Py_ssize_t n) except -1
 
     cdef int _release_or_fire(self) except -1
+    cdef Py_ssize_t _take_due(self, Timers* timers, long long per_node, long long per_name) except -1
     cdef int _fire(self, int slot) except -1
+    cdef int _fire_application_timers(self) except -1
     cdef int _time_out(self, int node, const long long* fields) except -1
     cdef int _give(self, Py_ssize_t index, long long tasks, str handler) except -1
     cdef int _give_to(self, Py_ssize_t node, Py_ssize_t index, long long tasks, str handler) except -1

@@ -3,7 +3,7 @@
 The order of the events of one instant, which is that of the engine:
 
     tasks that end -> deliveries, wave by wave -> acts (reorder, start, end, idle, act) -> direct messages (of kinds
-    with their own delay), then releases -> timers
+    with their own delay), then releases -> timers of nodes, then of applications
 
 Tasks are handled by application, then machine.  The deliveries of a wave are handled by kind of message, receiver and
 order of sending, followed by local messages (`View.later`) by receiver and order of sending.  Direct messages are
@@ -41,7 +41,9 @@ from gridcore.nodes.roles cimport (
     role_of,
 )
 from gridcore.nodes.rows cimport map_discard
-from gridcore.nodes.timers cimport Timer, timers_fields, timers_first, timers_release, timers_unlink
+from gridcore.nodes.timers cimport (
+    Timer, Timers, timers_fields, timers_first, timers_make, timers_release, timers_unlink,
+)
 from gridcore.nodes.active_set cimport active_add, active_clear, active_free
 from gridcore.nodes.view cimport new_view
 from gridcore.queues.journal cimport journal_copy
@@ -154,7 +156,9 @@ cdef class NodeEvents(NodeActions):
             raise ValueError(f"compiled_form must be for {self.nodes} nodes and {self.submitter.shape[0]} applications, "
                              f"got {handlers.nodes} and {handlers.applications}")
         self._allocate_record()
-        self.cython_handlers = handlers
+        self.cython_handlers, self.holds_tasks = handlers, handlers.holds_tasks
+        if handlers.n_timers:
+            timers_make(&self.application_timers, handlers.applications, 0)
         return handlers._bind(self)
 
     @cython.final
@@ -411,6 +415,7 @@ cdef class NodeEvents(NodeActions):
             self.links._advance(self.now)
             return self.now
         first = min(min(timers_first(&self.timers), timers_first(&self.turns)), local_first(self.local))
+        first = min(first, timers_first(&self.application_timers))
         if self.queues.machines:
             first = min(first, self.queues.change[self.queues.heap[0]])
         if self.released < self.release.shape[0]:
@@ -434,7 +439,9 @@ cdef class NodeEvents(NodeActions):
             return TIMERS
         if self.direct_kinds.shape[0] and self._next_direct() >= 0:
             return TIMERS
-        return TIMERS if timers_first(&self.timers) <= self.now else NOTHING
+        if timers_first(&self.timers) <= self.now or timers_first(&self.application_timers) <= self.now:
+            return TIMERS
+        return NOTHING
 
     cdef int _collect_idle(self) except -1:
         """Collect the machines that have become idle or ended a task."""
@@ -533,7 +540,7 @@ cdef class NodeEvents(NodeActions):
             if not kind.moves_tasks:
                 return self._handle_dropped(slot)
             (<long long*> row)[2 + kind.request_at] = 0
-        if kind.application_at >= 0:
+        if kind.application_at >= 0 and self.holds_tasks:
             holdings_give(&self.holdings, row[0], row[2 + kind.application_at],
                           row[2 + kind.tasks_at] if kind.moves_tasks else 0)
         if self.is_compiled:
@@ -595,7 +602,7 @@ cdef class NodeEvents(NodeActions):
             if self.is_compiled:
                 memcpy(&self.record[0], row, (2 + kind.n) * sizeof(long long))
                 row = &self.record[0]
-                if kind.has_arrays:
+                if kind.has_arrays and self.cython_handlers is None:
                     self._load_arrays(kind)
                 self.local._free(slot)
                 self._call_compiled(self.n_kinds + EVENTS + kind.local_number, row[0], row)
@@ -777,11 +784,8 @@ cdef class NodeEvents(NodeActions):
 
     @cython.final
     cdef int _release_or_fire(self) except -1:
-        cdef Py_ssize_t first = self.released, k, n
-        cdef const Event* e
-        cdef Timer* timer
-        cdef int slot, number
-        n = 0
+        cdef Py_ssize_t first = self.released, k, n = 0
+        cdef int number
         if self.direct_kinds.shape[0]:
             while True:
                 number = self._next_direct()
@@ -799,20 +803,50 @@ cdef class NodeEvents(NodeActions):
             return 0
         if n:
             return 0
-        while timers_first(&self.timers) <= self.now:
-            slot = pending_pop(&self.timers.heap).slot
+        n = self._take_due(&self.timers, len(self.timer_kinds), 1)
+        for k in range(n):
+            self._fire(self.due_timers[k].slot)
+        return self._fire_application_timers()
+
+    @cython.final
+    cdef Py_ssize_t _take_due(self, Timers* timers, long long per_node, long long per_name) except -1:
+        """Take the due timers out of their heap into `due_timers`; return their number.
+
+        They are ordered by node times `per_node` plus name times `per_name`, then by the order of setting.
+        """
+        cdef Py_ssize_t n = 0
+        cdef Timer* timer
+        cdef int slot
+        while timers_first(timers) <= self.now:
+            slot = pending_pop(&timers.heap).slot
             if n == self.due_timers_room:
                 self.due_timers = <DueTimer*> reallocate(self.due_timers, (2 * n + 16) * sizeof(DueTimer))
                 self.due_timers_room = 2 * n + 16
-            timer = &self.timers.timer[slot]
+            timer = &timers.timer[slot]
             self.due_timers[n].slot, self.due_timers[n].number = slot, timer.number
-            self.due_timers[n].item = <long long> timer.node * len(self.timer_kinds) + timer.name
+            self.due_timers[n].item = timer.node * per_node + timer.name * per_name
             n += 1
         if n > 1:
             qsort(self.due_timers, n, sizeof(DueTimer), by_setting)
+        return n
+
+    cdef int _fire_application_timers(self) except -1:
+        """Fire the due timers of applications, by name and then by application."""
+        cdef Timers* timers = &self.application_timers
+        cdef Py_ssize_t k, n = self._take_due(timers, 1, timers.nodes)
+        cdef int slot, application, name
+        self.events += n
         for k in range(n):
-            self._fire(self.due_timers[k].slot)
-        return 0
+            slot = self.due_timers[k].slot
+            application, name = timers.timer[slot].node, timers.timer[slot].name
+            if name < 0:                # cancelled by a timer that fired earlier at this instant
+                timers.cancelled -= 1
+            else:
+                timers_unlink(timers, slot)
+            timers_release(timers, slot)
+            if name >= 0:
+                self.cython_handlers._fire(self, name, application)
+        return self._handle_now() if self.n_instant else 0
 
     @cython.final
     cdef int _fire(self, int slot) except -1:
@@ -880,7 +914,8 @@ cdef class NodeEvents(NodeActions):
         cdef object application, count = tasks
         cdef long long row[2]
         cdef int event = ON_LOST if handler == "on_lost" else ON_RELEASE
-        holdings_give(&self.holdings, node, index, tasks)
+        if self.holds_tasks:
+            holdings_give(&self.holdings, node, index, tasks)
         if self.is_compiled:
             row[0], row[1] = index, tasks
             return self._call_compiled(self.n_kinds + event, node, row)

@@ -47,4 +47,5 @@ cdef class Payloads:
     cdef list _arrays(self)
     cdef int _read(self, state) except -1
 
+cdef Payload new_payload(int element, int ndim, long long rows, long long columns)
 cdef Payload payload_of(array)

@@ -41,6 +41,11 @@ STATE: dict[str, Entry] = {
     "start": ArrayEntry(np.int64, limits=(0, "nodes")),
     **{name: ArrayEntry(np.int64, limits=(0, "machines")) for name in ("reorder", "end", "idle")},
 }
+APPLICATION_TIMERS: dict[str, Entry] = {
+    "application_timers": TableEntry(
+        {"time": _TIMER, "number": INSTANT, "application": (0, "applications"), "name": (0, "names")}
+    ),
+}
 LOCAL: dict[str, Entry] = {
     "local": TableEntry({"time": _TIMER, "number": INSTANT, "node": (0, "nodes"), "kind": (0, "kinds")}),
     "local_fields": ArrayEntry(np.int64),

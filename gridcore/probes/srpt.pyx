@@ -4,6 +4,7 @@ from libc.math cimport INFINITY, ceil, isfinite
 
 cimport cython
 
+from gridcore.nodes.handlers cimport put
 from gridcore.nodes.roles cimport ON_ACT, ON_TIMER
 from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.node_actions cimport NodeActions
@@ -15,7 +16,7 @@ from gridcore.probes.reservations cimport (
 )
 from gridcore.common.bits cimport count_bits, lowest_bit
 from gridcore.nodes.waiting_times cimport StaleTimes
-from gridcore.probes.workers cimport RETRY, ProbeWorker, put
+from gridcore.probes.workers cimport RETRY, ProbeWorker
 
 import numpy as np
 

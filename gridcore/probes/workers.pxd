@@ -3,19 +3,12 @@
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.node_actions cimport NodeActions
-from gridcore.nodes.outbox cimport outbox_add
 from gridcore.probes.reservations cimport ReservationQueue
 from gridcore.nodes.waiting_times cimport WaitingRecords
 
 # The names of timers, in the order in which the schedulers declare them.
 cdef enum:
     UNANSWERED, RETRY
-
-
-cdef inline long long* put(NodeActions core, Py_ssize_t kind, Py_ssize_t to, Py_ssize_t sender) except NULL:
-    """Add a message to those that leave; the caller fills in the fields that are returned."""
-    core.dirty = True
-    return outbox_add(&core.out[kind], to, sender)
 
 
 cdef class Sparrow(Handlers):

@@ -9,7 +9,7 @@ from libc.string cimport memcpy
 
 cimport cython
 
-from gridcore.nodes.handlers cimport Handlers
+from gridcore.nodes.handlers cimport Handlers, put
 from gridcore.nodes.roles cimport ON_IDLE, ON_LOST, ON_RELEASE, ON_START, ON_TIMER
 from gridcore.nodes.node_actions cimport NodeActions
 from gridcore.nodes.random_stream cimport RandomStream

@@ -143,7 +143,6 @@ def policy(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
 def objects() -> dict[str, Any]:
     """Return a non-empty object of every class, and the objects that it uses as ``class: part``."""
     tree = policy(bags(), gs.FairTree(samples=(4, 3, 3)))
-    dgs = policy(rigid(), gs.DgsAsap(degree=8, slot=10.0))
     walks = Simulation(streams(), gs.Rjss(k=0.3), Options())
     nodes = policy(bags(), gs.ExpandingRing())
     return {
@@ -153,8 +152,6 @@ def objects() -> dict[str, Any]:
         "FairTreeProtocol": tree.flow,
         "FairTreeProtocol: tree": tree.tree, "FairTreeProtocol: queues": tree.queues,
         "SlotSchedules": schedules()[0], "Views": schedules()[1],
-        "DgsProtocol": dgs.flow,
-        "DgsProtocol: schedules": dgs.schedules, "DgsProtocol: views": dgs.overlay.views,
         "NodeCore": nodes.core,
         "JobWalks": walks.policy.walks, "JobWalks: links": walks.network.links,
     }  # fmt: skip
@@ -273,6 +270,6 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 #: Kernels that require others, and a run that uses them.
 WITHIN = {
-    "Links": "FairTree", "SummaryTree": "FairTree", "FairTreeProtocol": "FairTree", "DgsProtocol": "DgsAsap",
-    "JobWalks": "Rjss", "NodeCore": "Search", "View": "Search", "BoardView": "Search",
+    "Links": "FairTree", "SummaryTree": "FairTree", "FairTreeProtocol": "FairTree",
+    "JobWalks": "Rjss", "NodeCore": "DgsAsap", "View": "Search", "BoardView": "Search",
 }  # fmt: skip

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from gridcore import (
-    DgsProtocol,
     FairTreeProtocol,
     JobWalks,
     Links,
@@ -27,7 +26,6 @@ from gridcore import (
     bind_earliest,
     sample_availability,
 )
-from gridcore.dgs import negotiations as jobflow
 from gridcore.fair_tree.protocol import SHARE
 from gridcore.fair_tree.summary_tree import REQUEST, SPREAD, SUMMARY
 from gridcore.queues import edf
@@ -42,9 +40,6 @@ pytestmark = pytest.mark.slow
 
 LAST = 2**63 - 1
 GRID = SummaryGrid([1.0], [4.0], [1.0])
-MESSAGES = (
-    jobflow.CANCEL, jobflow.REQUEST, jobflow.ANSWER, jobflow.COMMIT, jobflow.REPLY, jobflow.DISPLACED,
-)  # fmt: skip
 
 
 def links(widths: Any = (16, 24), nodes: int = 3, kind: Any = Links, **changes: Any) -> Any:
@@ -78,50 +73,6 @@ def flow(**changes: Any) -> Any:
     return FairTreeProtocol(**{**settings, **changes})
 
 
-def negotiation(**changes: Any) -> tuple[Any, dict[str, Any]]:
-    """Return a protocol with two jobs, and the arrays and settings that it shares."""
-    counts = (
-        "attempt", "searches", "in_vain", "conflicts", "late", "reached", "resubmitted", "end", "done",
-        "submitter",
-    )  # fmt: skip
-    shared: dict[str, Any] = {
-        "jobs": {
-            "phase": np.zeros(2, np.int8),
-            **{name: np.zeros(2, np.int64) for name in counts},
-            "tasks": np.array([1, 2]),
-            "length": np.array([2, 3]),
-            "held": np.array([2, 3]),
-            "lasts": np.full(2, 10**9),
-            "first_start": np.full(2, -1),
-            "group": np.zeros(2, np.int64),
-            "earliest": np.zeros(2, np.int64),
-            "latest": np.full(2, 2**62),
-        },
-        "nodes": {
-            **{name: np.zeros(3, np.int64) for name in ("received", "changes", "busy", "tasks", "first")},
-            "up": np.ones(3, np.bool_),
-            "away": np.zeros(3, np.bool_),
-        },
-        "counts": np.zeros(5, np.int64),
-    }
-    settings = {
-        **dict.fromkeys(("one_way", "latency", "at_least", "opening", "period", "width", "seed"), 0),
-        **dict.fromkeys(("patience", "detection", "log"), 0),
-        **dict.fromkeys(("hops", "rounds", "forward", "tries"), 2),
-        **dict.fromkeys(("wide", "others", "keep", "pull", "poll", "stale", "record", "faults"), False),
-        **{"slot": 10**9, "push": True},
-    }
-    arguments: dict[str, Any] = {
-        "links": links([kind.itemsize for kind in MESSAGES]),
-        "settings": settings,
-        **shared,
-    }
-    made = DgsProtocol(
-        SlotSchedules(3), Views(3, 2, shuffle=1), kinds=[(k, 1) for k in range(6)], **{**arguments, **changes}
-    )
-    return made, {**shared, "settings": settings}
-
-
 FACTORIES: dict[Any, Callable[[], Any]] = {
     Links: links,
     TaskQueues: lambda: TaskQueues([1.0]),
@@ -148,12 +99,10 @@ def test_a_protocol_without_one_of_its_parts_is_rejected(name: str) -> None:
         flow(**{name: None})
 
 
-def test_walks_and_negotiations_without_links_are_rejected() -> None:
+def test_walks_without_links_are_rejected() -> None:
     none: Any = None
     with pytest.raises(TypeError, match="links"):
         JobWalks(none, [], kinds=[], release=[], node=[], work=[], data=[], rate=[], probes=0)
-    with pytest.raises(TypeError, match="links"):
-        negotiation(links=None)
 
 
 def test_mismatched_parts_of_a_protocol_are_rejected() -> None:
@@ -162,8 +111,6 @@ def test_mismatched_parts_of_a_protocol_are_rejected() -> None:
         flow(links=links(widths, 2, deferred=[False, False, True, False]))
     with pytest.raises(ValueError, match="^queues"):
         flow(queues=TaskQueues(np.ones(2)), submitter=np.zeros(0, np.int64))
-    with pytest.raises(ValueError, match="^links"):
-        negotiation(links=links([kind.itemsize for kind in MESSAGES], 2))
 
 
 @pytest.mark.parametrize("payload", [-2, 0, 512, 2**31, LAST])
@@ -338,41 +285,6 @@ def test_a_rejected_start_counts_no_machine() -> None:
     assert it.totals()["nodes_used"].tolist() == [0]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "expected"),
-    [
-        ("slot", 0, r"settings\['slot'\] must be in 1..100000000000000000, got 0"),
-        ("rounds", 0, r"settings\['rounds'\] must be in 1..100000000000000000, got 0"),
-        ("jobs", {}, "^jobs must have an entry"),
-        ("nodes", {}, "^nodes must have an entry"),
-        ("counts", np.zeros(2, np.int64), r"counts must be int64\[5\]"),
-    ],
-)
-def test_invalid_settings_of_a_negotiation_are_rejected(name: str, value: Any, expected: str) -> None:
-    settings = negotiation()[1]["settings"]
-    with pytest.raises(ValueError, match=expected):
-        negotiation(**({"settings": {**settings, name: value}} if name in settings else {name: value}))
-
-
-def test_invalid_jobs_of_a_negotiation_are_rejected() -> None:
-    it, shared = negotiation()
-    del shared["settings"]
-    for tasks, expected in (
-        (0, r"tasks\[1\] must be in 1.."),
-        (LAST, r"tasks\[1\] must be in 1.."),
-        (3, "^tasks"),
-    ):
-        with pytest.raises(ValueError, match=expected):
-            it.bind(**{**shared, "jobs": {**shared["jobs"], "tasks": np.array([1, tasks])}})
-    it.search([0, 0], 0)  # job 0 is searching already when it is listed again
-    it.flush(0)
-    it.advance(10**9)
-    if shared["jobs"]["phase"][0] == jobflow.NEW:
-        pytest.fail("the job has not begun its search")
-    with pytest.raises(ValueError, match=r"^jobs\[0\]"):
-        it.search([0], 10**9)
-
-
 def test_unaligned_arrays_are_copied_or_rejected() -> None:
     """Some processors cannot read numbers at addresses that are no multiples of their size."""
 
@@ -436,9 +348,6 @@ def test_arrays_that_misstate_their_shape_are_rejected() -> None:
         aggregate_into(out, np.ones((3, *many), np.uint32)) is out
         and np.asarray(out).tolist() == [3] * 10_000
     )
-    jobs = negotiation()[1]["jobs"]
-    with pytest.raises(ValueError, match="^length"):
-        negotiation(jobs={**jobs, "length": with_false_shape([1], (2,))})
 
 
 class FalseGrid(SummaryGrid):

@@ -180,10 +180,12 @@ STATES: dict[str, Callable[[], Any]] = {
     "Links": lambda: half.walks(10)[0],
     "SummaryTree": lambda: halfway(work.bags(), gs.FairTree(samples=(4, 3, 3))).tree,
     "FairTreeProtocol": lambda: halfway(work.bags(), gs.FairTree(samples=(4, 3, 3))).flow,
-    "DgsProtocol": lambda: halfway(work.rigid(), gs.DgsAsap(degree=8, slot=10.0)).flow,
+    "DgsNodes": lambda: halfway(
+        work.rigid(), gs.DgsAsap(degree=8, slot=10.0, overlay="cyclon", cycle=2.0)
+    ).compiled,
 }  # fmt: skip
 # : Kernels of whole runs, for which Python itself sometimes keeps memory.
-OF_RUNS = ("SummaryTree", "FairTreeProtocol", "DgsProtocol")
+OF_RUNS = ("SummaryTree", "FairTreeProtocol", "DgsNodes")
 
 
 @pytest.mark.slow

@@ -1,326 +1,230 @@
-"""Runs the compiled protocol of DGS_ASAP, which does the same as the node program."""
+"""Runs the compiled nodes of DGS_ASAP, which do the same as the node program."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from gridcore.common.state import LATEST
-from gridcore.dgs.negotiations import (
-    ANSWER,
-    BROKEN,
-    CANCEL,
-    CANCELLED,
-    COMMIT,
-    COMMITTING,
-    DISPLACED,
-    DONE,
-    FAILED,
-    PLACED,
-    REPLY,
-    REQUEST,
-    WAITING,
-)
-from gridcore.dgs.protocol import DgsProtocol
-from gridcore.dgs.slots import SlotSchedules
-from gridsim.engine.engine import TIMER, Engine
-from gridsim.schedulers.dgs.decisions import note_rows
-from gridsim.schedulers.dgs.failures import Failures
-from gridsim.schedulers.dgs.jobs import ANSWER_BYTES, SMALL, Times, add_overlay
-from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
+from gridcore.dgs.negotiations import PLACED
+from gridcore.dgs.nodes import DgsNodes
 from gridsim.schedulers.dgs.node import pause
-from gridsim.scheduling.contract import Outcome, Policy, Run
-from gridsim.scheduling.rigid_runs import Runs, set_cancellation_timers
+from gridsim.scheduling.contract import Run
+from gridsim.scheduling.nodes.rigid_jobs import RigidAdapter, RigidNodeScheduler
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 
 
-class Compiled(Policy):
-    """The negotiations of a run, which `gridcore.dgs.protocol.DgsProtocol` carries out.
+class CompiledRecords(Sequence[Any]):
+    """The records of all jobs, which are columns of the compiled nodes.
 
-    It leaves to Python what is rare: releases, jobs that wait, failures and the runs that they cut off, and
-    the end of the run.
+    Attributes
+    ----------
+    nodes
+        The compiled nodes.
+    columns
+        Name -> values of all jobs.
+    search_logs
+        Job -> searcher -> what the answer of the searcher rests on, if decisions are recorded.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = (
-        "schedules", "overlay", "runs", "failures", "phase", "attempt", "searches", "conflicts", "late",
-        "reached", "resubmitted", "in_vain", "next_forget", "why", "held",
-    )  # fmt: skip
+    def __init__(self, nodes: DgsNodes, columns: dict[str, Any]) -> None:
+        self.nodes, self.columns = nodes, columns | nodes.columns
+        self.search_logs: dict[int, dict[int, Any]] = {}
 
-    def __init__(self, parameters: Any, run: Run) -> None:
-        self.parameters, self.run = parameters, run
-        jobs, engine, network = run.applications, run.engine, run.network
-        count = len(jobs)
-        self.times = times = Times(parameters, run)
-        #: Slots that each job reserves.
-        self.length = times.length
-        self.schedules = SlotSchedules(len(run.speeds), stale=times.stale)
-        self.overlay = Neighbourhood(run, parameters, times.latency)
-        self.next_forget = 0
-        #: How many jobs were rejected for each reason, see `DgsProtocol.read_outcomes`.
-        self.why = dict.fromkeys(("", *parameters.rejections_of(run)), 0)
-        # one value for each job
-        self.phase = np.zeros(count, np.int8)
-        self.attempt, self.searches = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        self.conflicts, self.late = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        self.reached, self.resubmitted = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        self.in_vain = np.zeros(count, np.int64)  # searches since it was last placed
-        self.held = np.zeros(count, np.int64)  # slots that it has reserved, once it is placed
-        self.runs = Runs(run, times.lasts)
+    def __len__(self) -> int:
+        return self.nodes.applications
 
-        kinds = {"cancel": CANCEL, "request": REQUEST, "answer": ANSWER, "commit": COMMIT, "reply": REPLY}
-        if times.outlived:
-            kinds["displaced"] = DISPLACED
-        for priority, (name, dtype) in enumerate(kinds.items()):
-            nbytes = ANSWER_BYTES if name == "answer" else SMALL
-            network.kind(name, dtype, nbytes, None, priority=priority)
-        network.open()
-        engine.on("finish", self._finish, priority=1, phase=TIMER)
-        engine.on("retry", self._retry, priority=2, phase=TIMER)
-        engine.on("overdue", self._overdue, priority=3, phase=TIMER)
-        engine.on("call-off", self._call_off, priority=5, phase=TIMER)
-        engine.on("outlived", self._outlived, priority=6, phase=TIMER)
-        set_cancellation_timers(engine, jobs)
-        self.failures = Failures(self)
-        #: The compiled protocol.
-        self.flow = DgsProtocol(
-            self.schedules,
-            self.overlay.views,
-            network.links,
-            kinds=[*map(network.number, kinds), *([] if times.outlived else [(-1, 0)])],
+    def __getitem__(self, number: Any) -> Any:
+        return CompiledRecord(self, number)
+
+
+class CompiledRecord:
+    """One job, with those attributes of a `gridsim.schedulers.dgs.node.DgsRecord` that others need."""
+
+    def __init__(self, records: CompiledRecords, number: int) -> None:
+        vars(self).update(_records=records, number=number)
+
+    def __getattr__(self, name: str) -> Any:
+        records: CompiledRecords = self._records
+        if name in records.columns:
+            return records.columns[name][self.number].item()
+        if name == "nodes":
+            return records.nodes.machines_of(self.number).tolist()
+        if name == "search_log":
+            return records.search_logs.setdefault(self.number, {})
+        return records.nodes.negotiation_of(self.number)[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        records: CompiledRecords = self._records
+        if name == "search_log":
+            records.search_logs.pop(self.number, None)
+        else:
+            records.columns[name][self.number] = value
+
+
+class CompiledDgs(RigidAdapter):
+    """The adapter of the compiled nodes, which leave to it what is rare.
+
+    These are jobs that wait, outlive their reservations, are cancelled or rejected, and failures.
+    """
+
+    compiled: DgsNodes
+    records: CompiledRecords
+    environment: Any
+
+    def __init__(self, parameters: RigidNodeScheduler, run: Run) -> None:
+        super().__init__(parameters, run)
+        self._share()
+
+    def new_records(self, parameters: RigidNodeScheduler, run: Run, lengths: Integers) -> Any:
+        """Return no records yet, since `_compile` makes them."""
+        return ()
+
+    def _compile(self) -> DgsNodes:
+        #: Returns how long a job waits before it searches again, ns.
+        self.pause = partial(pause, self.parameters)
+        #: Removes past reservations.
+        self.forget = self.environment.forget
+        columns = self.job_columns()
+        nodes = self.new_nodes(columns)
+        self.records = CompiledRecords(nodes, columns)
+        return nodes
+
+    def job_columns(self) -> dict[str, Any]:
+        """Return the columns of jobs that do not change."""
+        times, jobs = self.environment.times, self.run.applications
+        return {
+            "tasks": jobs.tasks,
+            "length": times.length,
+            "run_time": self.runs.durations,
+            "submitter": jobs.submitter,
+            "group": jobs.group,
+            "earliest": times.earliest,
+            "latest": times.latest,
+        }
+
+    def new_nodes(self, jobs: dict[str, Any]) -> DgsNodes:
+        """Make the compiled nodes, given the columns of jobs."""
+        parameters, run, environment = self.parameters, self.run, self.environment
+        times, overlay = environment.times, environment.overlay
+        return DgsNodes(
+            len(run.speeds),
+            len(run.applications),
+            environment.schedules,
+            overlay.views,
+            jobs=jobs,
             settings={
                 "slot": times.slot,
                 "one_way": times.one_way,
                 "latency": times.latency,
-                "at_least": self.overlay.at_least,
-                "opening": self.overlay.opening,
-                "period": self.overlay.period,
-                "width": self.overlay.width,
-                "seed": self.overlay.seed,
+                "at_least": overlay.at_least,
+                "opening": overlay.opening,
+                "period": overlay.period,
+                "width": overlay.width,
+                "seed": overlay.seed,
                 **{name: getattr(parameters, name) for name in ("forward", "hops", "rounds", "tries")},
                 "wide": parameters.wide == "widen",
                 "keep": parameters.early == "keep",
                 "others": parameters.candidates == "others",
                 **{policy: parameters.policy == policy for policy in ("push", "pull", "poll")},
-                "stale": self.schedules.stale,
+                "stale": times.stale,
                 "record": run.record or self.runs.places is not None,
                 "faults": run.faults,
                 "patience": nanoseconds(parameters.patience),
-                "detection": self.failures.detection,
-                "log": 0 if run.decisions is None else min(run.decisions.limit, LATEST),
             },
-            suitable=jobs.suited,
-            on_decisions=None if run.decisions is None else self._decided,
-            **self._shared(),
+            suitable=run.applications.suited,
+            adapter=self,
+            log=None if run.decisions is None else environment.log,
         )
-        network.hand_links_to(self)
-        engine.at_wave_end(self._flush)
 
-    def _shared(self) -> dict[str, Any]:
-        """Return the arrays that the compiled protocol shares with this policy."""
-        jobs, overlay, runs = self.run.applications, self.overlay, self.runs
-        own = (
-            "phase",
-            "attempt",
-            "searches",
-            "in_vain",
-            "conflicts",
-            "late",
-            "reached",
-            "resubmitted",
-            "length",
-            "held",
-        )
+    def _share(self) -> None:
+        """Let the compiled nodes use the present arrays of the overlay and of the runs."""
+        self.compiled.share(**self.shared_arrays())
+
+    def shared_arrays(self) -> dict[str, Any]:
+        """Return the arrays that the compiled nodes change, and those that say who is up."""
+        overlay, runs = self.environment.overlay, self.runs
         return {
-            "jobs": {
-                **{name: getattr(self, name) for name in own},
-                "lasts": runs.durations,
-                **{name: getattr(runs, name) for name in ("first_start", "end", "done")},
-                "earliest": self.times.earliest,
-                "latest": self.times.latest,
-                "tasks": jobs.tasks,
-                "submitter": jobs.submitter,
-                "group": np.zeros(len(jobs), np.int64) if jobs.group is None else jobs.group,
-            },
+            "jobs": {name: getattr(runs, name) for name in ("first_start", "end", "done")},
             "nodes": {
                 "received": overlay.received,
                 "changes": overlay.changes,
                 "first": overlay.first,
                 "busy": runs.busy,
                 "tasks": runs.tasks,
-                "up": self.run.up,
+                "up": self.up,
                 "away": overlay.away,
             },
             "counts": overlay.counts,
         }
 
-    def getstate(self) -> dict[str, Any]:
-        """See `gridsim.support.state.Stateful`."""
-        self._stop()
-        return {**super().getstate(), "flow": self.flow}
+    # -- calls of the compiled nodes ------------------------------------------------------------------------
+
+    def outlives(self, job: int) -> None:
+        """Handle that a job was placed that runs longer than its reservation."""
+        self._place(job)
+        self._watch_reservation(self.records[job])
+
+    def record_run(self, job: int) -> None:
+        """Record the completed run of a job that was interrupted before, or if the run has a schedule."""
+        machines = np.array(self.records[job].nodes, np.int64)
+        self.runs.record_completion(job, machines)
+        if job in self.runs.used:
+            self.runs.used[job].update(machines.tolist())
+
+    def _place(self, job: int) -> None:
+        """Let the accounting of runs know the run of a placed job."""
+        record, slot = self.records[job], self.environment.times.slot
+        machines = np.array(record.nodes, np.int64)
+        self.runs.place(job, machines, record.start * slot, (record.start + record.length) * slot)
+
+    # -- what the adapter does otherwise for records and programs -------------------------------------------
+
+    def call(self, handler: str, node: int, application: int, *arguments: Any) -> None:
+        """Call a handler of the compiled nodes about a job; the first argument is the job itself."""
+        getattr(self.compiled, handler)(self.core, node, application, *arguments[1:])
+
+    def cancel_job(self, job: Any) -> None:
+        """Give a job up, as its user wants."""
+        self._place_unless_known(job)
+        super().cancel_job(job)
+
+    def _lose(self, job: Any, machine: int, attempt: int) -> bool:
+        if job.attempt == attempt:
+            self._place_unless_known(job)
+        return super()._lose(job, machine, attempt)
+
+    def _place_unless_known(self, job: Any) -> None:
+        """Let the accounting of runs know the run of a placed job, unless it outlives its reservation."""
+        is_known = self.runs.durations[job.number] > job.length * self.environment.times.slot
+        if job.phase == PLACED and not is_known:
+            self._place(job.number)
+
+    def end_if_over(self) -> None:
+        """End the run if all jobs are done or have been rejected."""
+        if self.compiled.n_unfinished == 0:
+            self.core.stop()
+            self.run.engine.stop()
+
+    # -- checkpoints, and the end ---------------------------------------------------------------------------
+
+    def records_state(self) -> Any:
+        """Return what answers rest on; the compiled nodes have the records."""
+        return self.records.search_logs
+
+    def set_records(self, records: Any) -> None:
+        """Restore what `records_state` returned."""
+        self.records.search_logs = records
 
     def setstate(self, state: dict[str, Any]) -> None:
         """See `gridsim.support.state.Stateful`."""
-        own = dict(state)
-        kept = own.pop("flow", None)
-        super().setstate(own)
-        if kept is None:
-            raise ValueError("the state of Compiled must have a flow")
-        self.flow.bind(**self._shared())
-        self.flow.setstate(kept.state)
+        super().setstate(state)
+        self._share()
 
-    # -- as a source of the engine, behind the network ----------------------------------------------------
-
-    def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`."""
-        return self.flow.advance(limit)
-
-    def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
-        self._heed()
-        if self.flow.last_reported_end == time and not self.flow.is_over:
-            # handled in their order among the events of this instant
-            engine.at(time, "finish")
-            engine.at(time, "overdue")
-            engine.at(time, "outlived")
-        self.flow.flush(time)
-
-    def _heed(self) -> None:
-        """Do what the compiled protocol leaves to Python: let jobs wait, count rejected ones, end the run."""
-        waiting, given_up = self.flow.read_outcomes()
-        for job in waiting:
-            self.phase[job] = WAITING
-            until = self.run.engine.now + pause(self.parameters, job, int(self.searches[job]))
-            self.run.engine.at(until, "retry", job)
-        for _, why in given_up:
-            self.why[why] += 1
-        for job, attempt in self.flow.displacements():
-            self.failures.displaced(job, attempt)
-        if self.flow.is_over:
-            self.run.engine.stop()
-
-    def _stop(self) -> None:
-        """Stop machines that still work on lost runs of jobs, where these have been cancelled."""
-        for job, node, attempt, time in self.flow.cancellations():
-            self.runs.stop(job, node, attempt, time)
-
-    def _decided(self, rows: NDArray[Any], lost: int) -> None:
-        """Record decisions of the compiled protocol, see `DgsProtocol`."""
-        assert self.run.decisions is not None
-        note_rows(self.run.decisions, rows, lost, partial(pause, self.parameters))
-
-    def _flush(self) -> None:
-        self.flow.flush(self.run.engine.now)
-
-    # -- events of the engine -----------------------------------------------------------------------------
-
-    def on_release(self, applications: list[int]) -> None:
-        """Search for machines for jobs that are submitted now."""
-        self._forget()
-        self._search(applications)
-
-    def _forget(self) -> None:
-        now = self.run.engine.now
-        if now >= self.next_forget:
-            # what ends now may still be extended
-            self.schedules.forget(max(0, now // self.times.slot - 1), self.overlay.oldest)
-            self.next_forget = now + 3600 * 10**9
-
-    def _search(self, jobs: list[int]) -> None:
-        self.flow.search(np.array(jobs, np.int64), self.run.engine.now)
-        self._heed()
-
-    def _retry(self, jobs: list[int]) -> None:
-        """Search again for jobs whose wait is over."""
-        self._search([job for job in jobs if self.phase[job] == WAITING])
-
-    def _finish(self, _: list[int]) -> None:
-        """End the jobs that end now."""
-        self.flow.finish(self.run.engine.now)
-        if self.flow.is_over:
-            self.run.engine.stop()
-
-    def _overdue(self, _: list[int]) -> None:
-        """Wait no longer for answers or replies that were due by now."""
-        self.flow.end_waits(self.run.engine.now)
-        self._heed()
-
-    def _outlived(self, _: list[int]) -> None:
-        """Extend what jobs have reserved that go on after it."""
-        self.flow.extend_reservations(self.run.engine.now)
-        self._heed()
-
-    def _call_off(self, jobs: list[int]) -> None:
-        """Cancel jobs, as their users want, that are not over."""
-        now, slot = self.run.engine.now, self.times.slot
-        for job in jobs:
-            if self.phase[job] == PLACED:
-                start, nodes = self.flow.start_of(job), self.flow.machines_of(job)
-                until = (start + int(self.held[job])) * slot
-                self.runs.cancel(job, nodes, start * slot, until, int(self.attempt[job]), now)
-            self.runs.placed.pop(job, None)
-            self.flow.cancel(job, now)
-        self._heed()
-
-    # -- failures -----------------------------------------------------------------------------------------
-
-    def on_faults(self, failed: Integers, back: Integers) -> None:
-        """See `gridsim.schedulers.dgs.failures`."""
-        self._stop()
-        self._forget()
-        self.failures.on_faults(failed, back)
-        self.flow.fail(failed)
-
-    def hit(self, job: int, node: int, attempt: int) -> bool:
-        """See `gridsim.schedulers.dgs.failures.FailingRun`."""
-        phase = self.flow.lose_node(job, attempt)
-        if phase == BROKEN:
-            start, slot = self.flow.start_of(job), self.times.slot
-            until = (start + int(self.held[job])) * slot
-            self.runs.place(job, self.flow.machines_of(job), start * slot, until)
-            self.runs.lose(job, node, attempt, self.run.engine.now)
-        return phase in (BROKEN, COMMITTING)
-
-    def search_anew(self, job: int, attempt: int) -> None:
-        """See `gridsim.schedulers.dgs.failures.FailingRun`."""
-        self.flow.search_displaced(job, attempt, self.run.engine.now)
-        self._heed()
-
-    def start_again(self, job: int) -> None:
-        """See `gridsim.schedulers.dgs.failures.FailingRun`."""
-        self.runs.placed.pop(job, None)
-        now, failed = self.run.engine.now, 0
-        if self.run.decisions is not None and self.phase[job] == BROKEN:
-            failed = self.failures.absences.since(now, self.flow.machines_of(job))
-        self.flow.detect_failure(job, now, failed)
-        self._heed()
-
-    # -- the end ------------------------------------------------------------------------------------------
-
-    def finish(self) -> Outcome:
-        """See `gridsim.scheduling.contract.Policy`."""
-        self._stop()
-        self.flow.hand_over()
-        self.runs.settle(self.run.engine.now)
-        self.runs.extended, self.runs.displaced = self.flow.extended, self.flow.displaced
-        if self.runs.cancelled is not None:
-            self.runs.cancelled[:] = self.phase == CANCELLED
-        for job in np.flatnonzero(self.phase == DONE).tolist():
-            if self.run.record or self.runs.places is not None:
-                self.runs.record_completion(job, self.flow.machines_of(job))
-            if job in self.runs.used:
-                self.runs.used[job].update(self.flow.machines_of(job).tolist())
-        outcome = self.runs.outcome(
-            failed=(self.phase == FAILED).astype(np.int64),
-            resubmitted=self.resubmitted,
-            searches=self.searches,
-            conflicts=self.conflicts,
-            late=self.late,
-            reached=self.reached,
-        )
-        outcome.facts |= {reason: count for reason, count in self.why.items() if reason}
-        add_overlay(outcome, self.overlay)
-        return outcome
+    def column(self, name: str) -> Integers:
+        """Return an attribute of all records."""
+        column: Integers = self.records.columns[name]
+        return column

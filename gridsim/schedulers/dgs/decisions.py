@@ -6,18 +6,14 @@ reads schedules, and takes the true values from the schedules as they are now.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridcore.dgs.negotiations import COMMITTING, SEARCHING
 from gridcore.dgs.slots import SlotSchedules
-from gridcore.dgs.state import ACTIONS
 from gridsim.results.decisions import Decisions, DecisionTexts
-from gridsim.schedulers.dgs.candidates import Candidates
 from gridsim.schedulers.dgs.failures import Absences
 from gridsim.schedulers.dgs.jobs import Times
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
@@ -57,26 +53,6 @@ WORDS: DecisionTexts = {
         "",
     ),
 }
-
-#: Actions that the compiled protocol leaves to `note_rows` to complete.
-_WAITS = [code for code, action in enumerate(ACTIONS) if action.startswith("waited")]
-
-
-def note_rows(log: Decisions, rows: NDArray[Any], lost: int, pause: Callable[[int, int], int]) -> None:
-    """Record decisions of the compiled protocol.
-
-    Parameters
-    ----------
-    rows, lost
-        See `gridcore.dgs.protocol.DgsProtocol`.
-    pause
-        (job, searches) -> ns that the job waits before it searches again.
-    """
-    for k in np.flatnonzero(np.isin(rows["action"], _WAITS)):
-        row = rows[k]
-        row["saw"] = float(row["time"] + pause(int(row["application"]), int(row["saw"]))) / NS
-    log.record(rows["action"], **{name: rows[name] for name in rows.dtype.names or () if name != "action"})
-    log.dropped += lost
 
 
 class DgsRun(Protocol):
@@ -134,9 +110,10 @@ class DecisionLog:
 
     # -- the scheduling node ------------------------------------------------------------------------------
 
-    def asks(self, job: Any, home: int, neighbour: int) -> None:
-        """Record that a scheduling node asks a neighbour to search."""
-        self.note("asked", job.number, home, machine=neighbour, among=len(self.grid.overlay.known_to(home)))
+    def asks(self, job: Any, home: int, neighbours: list[int]) -> None:
+        """Record that a scheduling node asks neighbours to search."""
+        among = len(self.grid.overlay.known_to(home))
+        self.note("asked", job.number, home, machine=np.array(neighbours, np.int64), among=among)
 
     def chooses(self, action: str, job: Any) -> None:
         """Record that the first answer left is chosen (`action` ``"chose"``) or dropped (``"dropped"``).
@@ -155,7 +132,7 @@ class DecisionLog:
             saw=self.seconds(start),
             limit=float(self.grid.now + self.grid.times.one_way) / NS,
             true=self.earliest(nodes, len(nodes), job.length, max(start, now)),
-            age=self.age(job.looked[searcher].oldest),
+            age=self.age(job.search_log[searcher].oldest),
         )
 
     def waits(self, action: str, job: Any, until: int) -> None:
@@ -195,6 +172,7 @@ class DecisionLog:
         start = self.seconds(job.start)
         true = np.nan if job.has_lost_node else start
         self.of_home("placed", job, tasks=len(job.nodes), saw=start, true=true)
+        job.search_log = {}
 
     def misses(self, job: Any) -> None:
         """Record that the failure of a machine of `job` is detected and its tasks are started again.
@@ -217,11 +195,14 @@ class DecisionLog:
 
     # -- searchers ----------------------------------------------------------------------------------------
 
-    def looks(self, searcher: int, message: Any, candidates: Candidates, first: int, left: int) -> None:
+    def looks(self, searcher: int, message: Any, candidates: Any, first: int, left: int) -> None:
         """Remember what the answer of a searcher rests on, and record that it has opened neighbours.
 
         Parameters
         ----------
+        candidates
+            Its ``nodes``, ``as_of``, ``own`` and ``opened``, as in
+            `gridsim.schedulers.dgs.candidates.Candidates`.
         first
             Slot from which on it looked for starts.
         left
@@ -243,11 +224,11 @@ class DecisionLog:
                 saw=int(schedules.is_free(nodes, first, job.length, seen).sum()),
                 limit=job.tasks,
                 true=int(schedules.is_free(nodes, first, job.length).sum()),
-                age=self.age(min(as_of, default=self.grid.now)),
+                age=self.age(int(np.min(as_of, initial=self.grid.now))),
             )
-        job.looked[searcher] = SimpleNamespace(
-            candidates=list(candidates.nodes),
-            oldest=min(candidates.as_of, default=self.grid.now),
+        job.search_log[searcher] = SimpleNamespace(
+            candidates=np.array(candidates.nodes, np.int64),
+            oldest=int(np.min(candidates.as_of, initial=self.grid.now)),
             slot=max(left, first),
         )
 
@@ -256,8 +237,9 @@ class DecisionLog:
         job = self.grid.records[job_number]
         if not self._awaited(job, search):
             return
-        looked, said = job.looked[searcher], {"machine": home, "tasks": job.tasks}
-        reached, age = len(looked.candidates), self.age(looked.oldest)
+        record, said = job.search_log[searcher], {"machine": home, "tasks": job.tasks}
+        candidates, record.candidates = record.candidates, None
+        reached, age = len(candidates), self.age(record.oldest)
         if start < 0:
             self.note(
                 "unreached", job.number, searcher, saw=reached, limit=job.tasks, true=reached, age=age, **said
@@ -269,8 +251,8 @@ class DecisionLog:
             searcher,
             among=reached,
             saw=self.seconds(start),
-            limit=self.seconds(looked.slot),
-            true=self.earliest(looked.candidates, job.tasks, job.length, looked.slot),
+            limit=self.seconds(record.slot),
+            true=self.earliest(candidates, job.tasks, job.length, record.slot),
             age=age,
             **said,
         )

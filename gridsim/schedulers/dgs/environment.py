@@ -53,6 +53,7 @@ class DgsEnvironment(Environment):
     because = (
         "the exchange of schedules is counted and not sent one by one, and CYCLON shuffles all views at once"
     )
+    has_overlay = True
     STATE = "schedules", "overlay", "absences", "next_forget"
 
     def __init__(self, parameters: Any, run: Run) -> None:
@@ -62,12 +63,8 @@ class DgsEnvironment(Environment):
         self.schedules = SlotSchedules(len(run.speeds), stale=self.times.stale)
         self.absences = Absences(run, parameters, self.overlay)
         self.next_forget = 0
-
-    def attach(self, adapter: Any) -> None:
-        """Give nodes their slots, and record decisions if the run does."""
-        super().attach(adapter)
-        decisions = self.run.decisions
-        self.log: Any = NoLog() if decisions is None else DecisionLog(self, decisions)
+        #: Records decisions if the run does.
+        self.log: Any = NoLog() if run.decisions is None else DecisionLog(self, run.decisions)
 
     @property
     def now(self) -> int:
@@ -94,11 +91,15 @@ class DgsEnvironment(Environment):
         """Return what a node sees of schedules and of the overlay."""
         return DgsView(self, node)
 
-    def forget(self) -> None:
-        """Remove past reservations now and then; what ends now may still be extended."""
+    def forget(self) -> int:
+        """Remove past reservations now and then; return when that is due next, ns.
+
+        What ends now may still be extended.
+        """
         if self.now >= self.next_forget:
             self.schedules.forget(max(0, self.now // self.times.slot - 1), self.overlay.oldest)
             self.next_forget = self.now + _FORGET_INTERVAL
+        return self.next_forget
 
     def complete(self, outcome: Outcome) -> None:
         """Add what the overlay has counted."""

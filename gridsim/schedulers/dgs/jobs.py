@@ -26,8 +26,8 @@ class Times:
     one_way
         ns that a message takes at most if it waits for no other; searches allow for it, and answers that
         leave too little time are dropped.
-    lasts, length
-        int64[jobs], ns that each job runs, and slots that it reserves.
+    length
+        int64[jobs], slots that each job reserves.
     earliest, latest
         int64[jobs], the first and the last slot in which each job may start.
     outlived
@@ -39,11 +39,11 @@ class Times:
     def __init__(self, parameters: Any, run: Run) -> None:
         network = run.network.network
         self.latency, self.slot = nanoseconds(network.latency), nanoseconds(parameters.slot)
-        self.lasts, wanted = run_and_reserved_times(
+        run_times, wanted = run_and_reserved_times(
             run.applications, float(run.speeds[0]), parameters.estimate
         )
         self.length: Integers = -(-wanted // self.slot)
-        self.outlived = bool((self.lasts > self.length * self.slot).any())
+        self.outlived = bool((run_times > self.length * self.slot).any())
         self.earliest, self.latest = allowed_start_slots(run.applications, wanted, self.slot)
         byte = nanoseconds(
             min(2.0 / network.bandwidth, MAX_TRANSFER_TIME)

@@ -80,7 +80,7 @@ class DgsRecord(JobRecord):
         The slot in which the allocation starts that is tried or was confirmed.
     taken
         Nodes that have committed to it.
-    looked
+    search_log
         What answers rest on, for the record of decisions; the scheduling node does not know it.
     """
 
@@ -94,7 +94,7 @@ class DgsRecord(JobRecord):
         self.taken = list[int]()
         self.hope = False
         self.tardy = -1
-        self.looked: dict[int, Any] = {}
+        self.search_log: dict[int, Any] = {}
 
     def expect(self, phase: int, missing: int) -> None:
         """Wait for so many answers or replies."""
@@ -132,13 +132,13 @@ class DgsNode(NodeProgram):
         job.searches += 1
         job.in_vain += 1
         asked = home.environment.draw(job.number, job.searches, self.parameters.forward)
-        job.answers, job.hope, job.tardy, job.looked = [], False, -1, {}
+        job.answers, job.hope, job.tardy, job.search_log = [], False, -1, {}
         job.expect(SEARCHING, len(asked))
         self.limit_wait(view, job)
         wanted = {"home": job.submitter, "tasks": job.tasks, "length": job.length, "group": job.group}
         wanted |= {"earliest": job.earliest, "latest": job.latest}
+        view.environment.log.asks(job, home.node, asked)
         for neighbour in asked:
-            view.environment.log.asks(job, home.node, neighbour)
             home.send(neighbour, "request", application=job.number, search=job.searches, **wanted)
         if not asked:
             self.choose(view, job)

@@ -22,7 +22,7 @@ from gridsim.errors import ScenarioError
 from gridsim.model.applications import JOB_TIMES, JobTime
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.dgs.acap import AcapNode
-from gridsim.schedulers.dgs.compiled import Compiled
+from gridsim.schedulers.dgs.compiled import CompiledDgs
 from gridsim.schedulers.dgs.decisions import WORDS
 from gridsim.schedulers.dgs.environment import DgsEnvironment
 from gridsim.schedulers.dgs.jobs import Times
@@ -147,12 +147,15 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`.
 
-        The compiled protocol is the default.  Someone may watch the nodes of a run, or its messages with a
-        limit of cohorts, which the compiled protocol does not show.
+        Compiled nodes are the default.  Someone may watch the nodes of a run, or its messages with a limit of
+        cohorts, which compiled nodes do not show.
         """
         is_watched = bool(run.watchers) or not run.engine.whole_cohorts
         is_compiled = run.nodes == "compiled" or (run.nodes is None and not is_watched)
-        return Compiled(self, run) if is_compiled else self.start_nodes(run)
+        if not is_compiled:
+            return self.start_nodes(run)
+        self._check_classes()
+        return CompiledDgs(self, run)
 
     def new_records(self, run: Run, lengths: Integers) -> list[DgsRecord]:
         """Return the records of all jobs."""
@@ -181,7 +184,7 @@ class DgsAcap(DgsAsap, frozen=True, kw_only=True):
     """DGS_ASAP on machines that are as close as possible to one another, of those that start a job soonest.
 
     Machines need places (`gridsim.DrawnAttributes`).  It runs as a node program only, which is slower than
-    the compiled protocol of `DgsAsap`.
+    the compiled nodes of `DgsAsap`.
 
     Fiscato, Costa and Pierre, "On the feasibility of decentralized grid scheduling" (2008), let users specify
     desired properties of schedules; docs/background/dgs_asap.md says what is theirs and what is ours.

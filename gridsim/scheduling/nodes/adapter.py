@@ -264,10 +264,7 @@ class Adapter(CorePolicy):
         self.watch = parameters.watch or watch
         self.queues = self.make_queues(ends="on_done" in all_handlers)
         self.task_size, self.size = estimated_sizes(bags)
-        # With estimates, even equal tasks need true sizes of their own, since queues plan with the estimates.
-        has_sizes = bags.unequal or bags.estimate is not None
-        columns = {"sizes": bags.sizes(), "tasks": bags.tasks} if has_sizes else moved_bytes(run)
-        self.queues.add_applications(bags.release, self.size, self.task_size, **columns)
+        self.queue_applications()
         self.resubmitted = np.zeros(len(bags), np.int64)
         self.notes = Notes(parameters.tables)
         self.decider = Decider(self)
@@ -519,6 +516,14 @@ class Adapter(CorePolicy):
             **parameters.queue_options,
         )
 
+    def queue_applications(self) -> None:
+        """Make the applications known to the task queues."""
+        bags = self.run.applications
+        # With estimates, even equal tasks need true sizes of their own, since queues plan with the estimates.
+        has_sizes = bags.unequal or bags.estimate is not None
+        columns = {"sizes": bags.sizes(), "tasks": bags.tasks} if has_sizes else moved_bytes(self.run)
+        self.queues.add_applications(bags.release, self.size, self.task_size, **columns)
+
     def note(self, node: int, table: str, values: Mapping[str, float]) -> None:
         """Add `values`, which `node` passed to `View.note`, to `table` of the result."""
         self.notes.add(node, table, values)
@@ -526,7 +531,7 @@ class Adapter(CorePolicy):
     def neighbours(self) -> Integers:
         """Draw the neighbours of each node: int64[nodes, degree]."""
         nodes, degree = self.layout.nodes, getattr(self.parameters, "degree", 0)
-        if degree == 0:
+        if degree == 0 or self.outside.has_overlay:
             return np.zeros((nodes, 0), np.int64)
         overlay = self.run.streams(f"{self.parameters.name} overlay")
         # the nodes of one role, all nodes without roles

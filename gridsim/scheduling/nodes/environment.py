@@ -34,6 +34,8 @@ class Environment(Stateful):
     because: ClassVar[str]
     #: Whether it takes failures in blocks, and carries them out (`gridsim.scheduling.contract.Policy`).
     takes_blocks: ClassVar[bool] = False
+    #: Whether it has the neighbours of nodes; ``view.neighbours`` is then empty.
+    has_overlay: ClassVar[bool] = False
     #: Whether `on_faults` carries out failures, with queues, programs (`restart`) and which nodes are up.
     carries_out_failures: ClassVar[bool] = False
     #: Whether it decides when lost tasks are submitted again, by `task_lost`.

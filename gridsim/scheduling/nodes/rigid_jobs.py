@@ -11,7 +11,7 @@ and the next node in charge has it.  So do the timers of jobs, which fire at the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
 from types import SimpleNamespace
@@ -372,19 +372,27 @@ class RigidAdapter(Adapter):
         estimate: Any = getattr(parameters, "estimate", "run")
         durations, lengths = run_and_reserved_times(jobs, float(run.speeds[0]), estimate)
         self.runs = Runs(run, durations)
-        self.records = parameters.new_records(run, lengths)
-        for name in parameters.columns:
-            if not all(hasattr(record, name) for record in self.records[:1]):
-                raise ScenarioError(
-                    f"{type(parameters).__name__}.columns must be attributes of "
-                    f"{parameters.record.__name__}, got {name!r}"
-                )
+        self.records = self.new_records(parameters, run, lengths)
         self.claims, self.attempts = np.full(machines, -1, np.int64), np.zeros(machines, np.int64)
         self.lost_at: dict[int, int] = {}
         self.rejected = dict.fromkeys(("", *parameters.rejections_of(run)), 0)
         self.cancelled = 0
         self.detection = nanoseconds(getattr(parameters, "detection", 0.0))
         super().__init__(parameters, run)
+
+    def new_records(self, parameters: RigidNodeScheduler, run: Run, lengths: Integers) -> Sequence[Any]:
+        """Return the records of all jobs, which are expected to run for `lengths` (ns)."""
+        records = parameters.new_records(run, lengths)
+        for name in parameters.columns:
+            if not all(hasattr(record, name) for record in records[:1]):
+                raise ScenarioError(
+                    f"{type(parameters).__name__}.columns must be attributes of "
+                    f"{parameters.record.__name__}, got {name!r}"
+                )
+        return records
+
+    def queue_applications(self) -> None:
+        """Do nothing, since rigid jobs do not wait in task queues."""
 
     def node_jobs(self, node: int) -> NodeJobs:
         """Return what `View.jobs` of a node is."""
@@ -395,6 +403,9 @@ class RigidAdapter(Adapter):
     def in_charge(self, job: Any) -> int:
         """Return the node that is in charge of a job; -1 if no machine is up."""
         machines = len(self.run.speeds)
+        node = int(self.layout.release_nodes[job.submitter])
+        if self.up[node]:
+            return node
         nodes = self.layout.release_nodes[(job.submitter + np.arange(machines)) % machines]
         up = np.flatnonzero(self.up[nodes])
         return int(nodes[up[0]]) if len(up) else -1
@@ -613,28 +624,37 @@ class RigidAdapter(Adapter):
 
     def getstate(self) -> dict[str, Any]:
         """See `gridsim.support.state.Stateful`."""
-        records = [SimpleNamespace(**{**vars(job), "phase": int(job.phase)}) for job in self.records]
-        return {**super().getstate(), "records": records}
+        return {**super().getstate(), "records": self.records_state()}
 
     def setstate(self, state: dict[str, Any]) -> None:
         """See `gridsim.support.state.Stateful`."""
-        records = state.pop("records", [])
+        self.set_records(state.pop("records", []))
+        super().setstate(state)
+
+    def records_state(self) -> Any:
+        """Return what a checkpoint has of the records."""
+        return [SimpleNamespace(**{**vars(job), "phase": int(job.phase)}) for job in self.records]
+
+    def set_records(self, records: Any) -> None:
+        """Restore the records from what `records_state` returned."""
         if len(records) != len(self.records):
             raise ValueError(f"the state must have {len(self.records)} records of jobs, got {len(records)}")
         for job, kept in zip(self.records, records, strict=True):
             check_names(job, vars(kept), vars(job))
             vars(job).update(vars(kept))
-        super().setstate(state)
+
+    def column(self, name: str) -> Integers:
+        """Return an attribute of all records, int64[jobs]."""
+        return np.array([getattr(job, name) for job in self.records], np.int64)
 
     def finish(self) -> Outcome:
         """Return the outcome of all jobs."""
         self.runs.settle(self.run.engine.now)
+        phase = self.column("phase")
         if self.runs.cancelled is not None:
-            self.runs.cancelled[:] = [job.phase == CANCELLED for job in self.records]
-        names = "resubmitted", *self.parameters.columns
-        columns = {name: np.array([getattr(job, name) for job in self.records], np.int64) for name in names}
-        failed = np.array([job.phase == FAILED for job in self.records], np.int64)
-        outcome = self.runs.outcome(failed=failed, **columns)
+            self.runs.cancelled[:] = phase == CANCELLED
+        columns = {name: self.column(name) for name in ("resubmitted", *self.parameters.columns)}
+        outcome = self.runs.outcome(failed=(phase == FAILED).astype(np.int64), **columns)
         outcome.facts |= {reason: count for reason, count in self.rejected.items() if reason}
         outcome.tables |= self.notes.tables()
         self.outside.complete(outcome)

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridcore.dgs.state import ACTIONS
-from gridsim.schedulers.dgs.decisions import WORDS
 from gridsim.support.random_streams import Streams
 from gridsim.testing.resuming import resume_difference
 
@@ -37,10 +35,6 @@ def said(rows: list[Row], action: str, job: int, *names: str) -> list[tuple[Any,
 
 #: Three machines: of machine 0's neighbours, 1 and 2, each has only the other one to look at.
 THREE: dict[str, Any] = {"nodes": 3, "forward": 2, "degree": 2, "candidates": "others"}
-
-
-def test_the_compiled_protocol_numbers_all_actions() -> None:
-    assert tuple(WORDS) == ACTIONS
 
 
 def test_age_of_an_answer_is_the_delay_of_its_messages() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import gridsim as gs
 from gridcore.dgs.negotiations import COMMITTING, PLACED
-from gridsim.schedulers.dgs.failures import Absences, Failures
+from gridsim.schedulers.dgs.failures import Absences
 from gridsim.scheduling.nodes.rigid_jobs import RigidAdapter
 from gridsim.support.clock import NS
 from gridsim.validation.results import validate_result
@@ -252,30 +252,31 @@ def test_second_failure_restarts_the_detection(monkeypatch: pytest.MonkeyPatch) 
 
 def test_each_attempt_detects_its_own_lost_machines() -> None:
     """The first attempt loses machines and is abandoned; the next one loses two, 50 s later."""
-    heard, due, known = [], [], Failures.__new__(Failures)
-    known.engine = SimpleNamespace(now=0, at=lambda at, *_: due.append(at))  # type: ignore[assignment]
-    known.detection, known.missed_at = 60, {}
+    heard, due, none = [], [], np.zeros(0, np.int64)
+    engine = SimpleNamespace(now=0, at=lambda at, *_: due.append(at))
     job = SimpleNamespace(number=0, phase=COMMITTING, attempt=7, has_lost_node=False)
-    grid: Any = SimpleNamespace(
-        records=[job],
-        now=0,
-        times=SimpleNamespace(slot=1),
-        run=SimpleNamespace(engine=known.engine),
+    adapter: Any = RigidAdapter.__new__(RigidAdapter)
+    vars(adapter).update(
+        run=SimpleNamespace(engine=engine),
+        core=SimpleNamespace(enter=lambda _: None, wake=lambda _: None),
         runs=SimpleNamespace(stop=lambda *_: None, lose=lambda *_: None),
-        hit=lambda _, node, attempt: RigidAdapter._lose(grid, job, node, attempt),
-        start_again=lambda job: heard.append((known.engine.now, job)),
+        records=[job],
+        claims=np.zeros(4, np.int64),
+        attempts=np.array([7, 7, 9, 9]),
+        lost_at={},
+        detection=60,
+        outside=SimpleNamespace(on_faults=lambda *_: None, reservations_of=lambda _: ()),
+        restart=lambda *_: None,
+        call_in_charge=lambda *_: heard.append(engine.now) or True,
     )
-    known.of = grid
-    known.task_lost(0, 0, 7)
-    known.engine.now = 1
-    known.task_lost(0, 1, 7)
-    job.phase, job.attempt = PLACED, 9
-    for known.engine.now, node in ((50, 2), (51, 3)):
-        known.task_lost(0, node, 9)
+    for engine.now, machine in ((0, 0), (1, 1), (50, 2), (51, 3)):
+        if machine == 2:
+            job.phase, job.attempt = PLACED, 9
+        adapter.on_faults(np.array([machine]), none)
     assert due == [60, 110]
-    for known.engine.now in due:
-        known.broken([0])
-    assert heard == [(110, 0)] and known.missed_at == {}
+    for engine.now in due:
+        adapter._detect([0])
+    assert heard == [110] and adapter.lost_at == {}
 
 
 def of_attempts(case: str) -> tuple[gs.Scenario, gs.DgsAsap]:
