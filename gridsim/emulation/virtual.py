@@ -13,13 +13,11 @@ import msgspec
 
 from gridcore.common.state import NEVER
 from gridcore.nodes.kinds import MessageKind
-from gridsim.emulation import systems
 from gridsim.emulation.coordinator import Coordinator
 from gridsim.emulation.part import Setup
 from gridsim.emulation.tasks import Parts, TaskSet
 from gridsim.emulation.wire import message_frame
 from gridsim.emulation.worker import Worker
-from gridsim.scheduling.nodes.rigid_jobs import RigidAdapter
 
 
 class VirtualWorker(Worker):
@@ -42,7 +40,10 @@ class VirtualWorker(Worker):
 
     def post(self, kind: MessageKind, message: Any, to: int) -> None:
         """Deliver a message."""
-        self.core.come(self.decoder.decode(message_frame(message)[4:]))
+        self.core.mail.come(self.decoder.decode(message_frame(message)[4:]))
+
+    def share(self, name: str, *values: float) -> None:
+        """Do nothing: there is no other process."""
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
         """Give tasks to a node at once."""
@@ -103,8 +104,14 @@ class VirtualCoordinator(Coordinator):
             raise
         self.engine.ended, self.seconds = worker.engine.ended, time.perf_counter() - started
         self.outages, self.policy.resubmitted = worker.outages, worker.policy.resubmitted
-        if isinstance(worker.policy, RigidAdapter):
-            self.policy = worker.policy  # it has the runs of the jobs
-        self.counted = [worker.network.counters.packed()]
+        worker.end_nodes()
+        worker._tell_counts()
         seconds, late, behind = time.process_time() - busy, [0.0] * 4, [0] * 3
-        self.final = [[systems.collect(worker), late, behind, worker.engine.events, seconds]]
+        self.final = [[late, behind, worker.engine.events, seconds]]
+        if worker.policy.keeps_jobs:
+            self.policy = worker.policy  # what nodes have made its environment count is there, too
+            self.counted = [(self.counted[0][0], {})]
+
+    def on_counts(self, process: int, packed: bytes, counts: dict[str, Any]) -> None:
+        """See `Coordinator`."""
+        self.counted = [(packed, counts)]

@@ -23,7 +23,7 @@ from gridsim.cli.main import cli
 from gridsim.emulation.coordinator import Coordinator, Peer
 from gridsim.emulation.emulate import emulate
 from gridsim.emulation.part import Setup
-from gridsim.emulation.wire import Fact, Greeting, frame
+from gridsim.emulation.wire import Greeting, frame
 from gridsim.emulation.worker import Worker
 from gridsim.report import write_report
 from gridsim.scheduling.registry import make_scheduler
@@ -44,11 +44,6 @@ def rigid() -> gs.Scenario:
         release=[0.0, 10.0, 20.0], nodes=[3, 8, 2], run_time=[50.0, 60.0, 70.0], kinds=["a", "", "b"]
     )
     return gs.Scenario(gs.Platform.equal(8, attributes=own), jobs, seed=3)
-
-
-def alike() -> gs.Scenario:
-    """Return a scenario of rigid jobs on equal machines."""
-    return gs.Scenario(gs.Platform.equal(8), gs.Workload.jobs_of([0.0, 10.0], [3, 8], [50.0, 60.0]))
 
 
 #: Each shares something else between nodes: nothing, a server, a board, a tree, words that take no time.
@@ -147,15 +142,13 @@ def test_an_error_of_a_node_ends_the_run_and_its_processes() -> None:
         (gs.Sparrow(), {"processes": 9}, "at most 8"),
         (gs.Sparrow(), {"speedup": 0.0}, "speedup"),
         (gs.WqrFt(), {"work": "spin"}, "sleep"),
-        (gs.Zorilla(), {}, "zorilla does not support emulation by several processes: its nodes share"),
-        (gs.Metascheduler(), {}, "metascheduler does not support emulation"),
     ],
 )
 def test_unsupported_emulations_are_rejected(
     scheduler: gs.Scheduler, how: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
-        emulate(alike() if scheduler.rigid else bags(), scheduler, **how)
+        emulate(bags(), scheduler, **how)
 
 
 class Waiting(gs.NodeProgram):
@@ -199,7 +192,7 @@ class Silent(Exception):
 @pytest.mark.parametrize("what", [Odd(), Silent(), None])
 def test_a_worker_reports_only_the_error_after_a_failure(what: Exception | None) -> None:
     worker, sent = Worker(setup(), 0, 0), list[bytes]()
-    worker.control = SimpleNamespace(transport=SimpleNamespace(write=sent.append))  # type: ignore[assignment]
+    worker.control = SimpleNamespace(write=sent.append)  # type: ignore[assignment]
     if what is None:
         worker.tell("note", object())
     else:
@@ -215,7 +208,7 @@ def test_invalid_messages_from_other_processes_are_rejected() -> None:
     task = core.mail.wire["task"].type
     good: dict[str, Any] = {"node": 1, "sender": 7, "_due": 0, "_start": 0, "_life": 0, "_move": 0}
     good |= {"_tasks": ((2, 3),), "application": 0, "tasks": 1}
-    core.come(task(**good))
+    core.mail.come(task(**good))
     for wrong in (
         {"node": 7},
         {"node": -1},
@@ -229,7 +222,7 @@ def test_invalid_messages_from_other_processes_are_rejected() -> None:
         {"_tasks": ((3, 2), (2, 4))},
     ):
         with pytest.raises(msgspec.ValidationError):
-            core.come(task(**(good | wrong)))
+            core.mail.come(task(**(good | wrong)))
     assert core.next_instant() < NEVER and core.hands[0].parts == [(2, 3)]
 
 
@@ -237,7 +230,7 @@ def test_invalid_board_values_from_other_processes_are_rejected() -> None:
     without, core = (
         Worker(setup(scheduler=scheduler), 0, 0).core for scheduler in (gs.Sparrow(), gs.JoinShortestQueue())
     )
-    core.come(Fact("board", [7, 0, 1.0, 0]))
+    core.hear("board", [7, 0, 1.0, 0])
     for where, values in (
         (without, [7, 0, 1.0, 0]),
         (core, [7, 0, 1.0]),
@@ -249,7 +242,7 @@ def test_invalid_board_values_from_other_processes_are_rejected() -> None:
         (core, [7, 0, 1.0, 2]),
     ):
         with pytest.raises(msgspec.ValidationError):
-            where.come(Fact("board", values))
+            where.hear("board", values)
     assert len(core.incoming) == 1 and not without.incoming
 
 

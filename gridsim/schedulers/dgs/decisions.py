@@ -21,6 +21,7 @@ from gridsim.schedulers.dgs.candidates import Candidates
 from gridsim.schedulers.dgs.failures import Absences
 from gridsim.schedulers.dgs.jobs import Times
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
 
 _START = "a start at", "s"
@@ -86,6 +87,7 @@ class DgsRun(Protocol):
     overlay: Neighbourhood
     absences: Absences
     times: Times
+    reached: Integers
 
     @property
     def now(self) -> int: ...
@@ -172,7 +174,7 @@ class DecisionLog:
 
     def too_large(self, job: Any) -> None:
         """Record that `job` is rejected because no searcher reached enough machines."""
-        self.of_home("gave-up-too-large", job, saw=int(job.reached), limit=job.tasks)
+        self.of_home("gave-up-too-large", job, saw=int(self.grid.reached[job.number]), limit=job.tasks)
 
     def too_late(self, job: Any, start: int) -> None:
         """Record that `job` is rejected because its first possible `start` is too late for its deadline."""

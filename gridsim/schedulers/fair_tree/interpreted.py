@@ -13,6 +13,7 @@ import numpy as np
 from gridcore.fair_tree.summary_tree import DECISION
 from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.queues.task_queues import TaskQueues
+from gridsim.errors import ScenarioError
 from gridsim.model.applications import Application
 from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.schedulers.fair_tree.data_axis import DataAxis
@@ -165,6 +166,13 @@ class TreeNodes(TreeAdapter):
         self.present = self.up
 
     # -- what the adapter asks for ---------------------------------------------------------------------------
+
+    def check_emulation(self) -> None:
+        """Raise ScenarioError with failures: their repair is done from outside the nodes."""
+        if self.run.faults:
+            raise ScenarioError(
+                f"faults must be absent to emulate {self.of.name}: its repair is not a node program"
+            )
 
     def program(self, node: int) -> TreeNode:
         """Make the program of a node."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.engine.engine import TIMER
+from gridsim.errors import ScenarioError
 from gridsim.schedulers.fair_tree.deciders import MemberDecider
 from gridsim.schedulers.fair_tree.decisions import WORDS
 from gridsim.schedulers.fair_tree.interpreted import TreeAdapter
@@ -131,6 +132,10 @@ class TreeMembers(TreeAdapter):
         self.started = True
         self.vacated: list[tuple[int, int]] = []
         self.due: dict[int, int] = {}
+
+    def check_emulation(self) -> None:
+        """Raise ScenarioError: submitters share their records."""
+        raise ScenarioError(f"{self.of.name}.maintenance must be 'ideal' in an emulation, got 'messages'")
 
     def make_tree(self, grid: SummaryGrid) -> None:
         """Make what all nodes know, and the records of submitters."""

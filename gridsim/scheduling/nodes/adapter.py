@@ -226,6 +226,8 @@ class Adapter(CorePolicy):
     node_jobs: Callable[[int], Any] | None = None
     #: What the model does from outside its nodes; None if nothing.
     environment: Environment | None = None
+    #: Whether the adapter keeps jobs and their runs, and not task queues.
+    keeps_jobs = False
 
     def __init__(self, parameters: Any, run: Run) -> None:
         self.environment = parameters.make_environment(run)
@@ -677,6 +679,17 @@ class Adapter(CorePolicy):
         begin = self.layout.on(np.union1d(failed, recovered))
         self.core.begin(begin[self.up[begin]])
         return unplaced
+
+    # -- emulations -----------------------------------------------------------------------------------------
+
+    def check_emulation(self) -> None:
+        """Raise ScenarioError if this run cannot be emulated; by default each can."""
+
+    def is_over(self) -> bool:
+        """Return whether an emulation is over, as far as processes have reported."""
+        if self.environment is not None:
+            return self.environment.is_over()
+        return bool(self.queues.tasks_done == self.run.applications.tasks.sum())
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 
