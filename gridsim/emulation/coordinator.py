@@ -294,7 +294,7 @@ class Coordinator(Part):
             return
         number = talk.process
         if number in self.out and self.peers[number].life == talk.life:
-            self._bury(number)
+            self.engine.call_at(self.engine.clock(), self._bury, number)
         elif self.peers[number].life == talk.life:
             self.failure = GridSimError(f"process {number} of the emulation has ended")
 
@@ -356,12 +356,17 @@ class Coordinator(Part):
         if number not in self.out and number not in self.servers:
             self._kill(self.peers[number])
             self.kills += 1
-            self.out[number] = machine, self.engine.clock()
+            since = self.engine.clock()  # until when it may have done something
+            self.out[number] = machine, since
             self.waiting[number] = {q for q, _ in self._talking()}
-            self._change(self.machines_of[number], [])
-            for other in [*self.out]:
-                self._join(other)
+            self.engine.call_at(since, self._lose, number)
         self._next_change()
+
+    def _lose(self, number: int) -> None:
+        """Let the machines of a process fail that was killed just now."""
+        self._change(self.machines_of[number], [])
+        for other in [*self.out]:
+            self._join(other)
 
     def _revive(self, machine: int) -> None:
         """Start a process again whose machine is up."""

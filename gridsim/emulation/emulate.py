@@ -147,10 +147,11 @@ def result_of(run: Coordinator) -> Result:
 def _what_failed(run: Coordinator) -> None:
     """Let the scenario of the result have the failures that killed processes were."""
     machine, down, up = [], [], []
+    origin = run.scenario.workload.origin  # from which the clock of the run counts
     for u, since, until in run.down:
         machine.append(u)
-        down.append(since / NS)
-        up.append(until / NS if until < NEVER else math.inf)
+        down.append(since / NS + origin)
+        up.append(until / NS + origin if until < NEVER else math.inf)
     faults = Faults.of(machine, down, up)
     run.scenario = replace(run.scenario, faults=faults)
     outages = Outages(faults, run.scenario.platform.nodes, run.engine, run.network)

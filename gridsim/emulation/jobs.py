@@ -105,7 +105,7 @@ class JobKeeper:
 
     def __init__(self, coordinator: Any, adapter: RigidAdapter) -> None:
         self.coordinator, self.adapter = coordinator, adapter
-        self.failed_at = np.full(len(adapter.claims), -1, np.int64)
+        self.failed_at = np.full(len(adapter.claims), -2, np.int64)
         self.attempted_at: dict[int, int] = {}  # job -> when the coordinator heard of its attempt, ns
         self.count = 0
         #: Process -> number of a call that it has not reported -> node, handler, job and further arguments.

@@ -16,6 +16,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -234,7 +235,8 @@ class Control:
             self._read()
 
     def _receive(self) -> None:
-        self._read()
+        with suppress(BlockingIOError):  # a handler that has asked meanwhile has read it
+            self._read(socket.MSG_DONTWAIT)
         self._handle_waiting()
 
     def _handle_waiting(self) -> None:
@@ -242,9 +244,9 @@ class Control:
         if commands:
             self.handle(commands)
 
-    def _read(self) -> None:
+    def _read(self, flags: int = 0) -> None:
         """Read what has come, or wait for it; a process whose coordinator is gone ends."""
-        data = self.socket.recv(1 << 18)
+        data = self.socket.recv(1 << 18, flags)
         if not data:
             os._exit(0)
         came = self._came
