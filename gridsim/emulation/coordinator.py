@@ -568,10 +568,10 @@ class Coordinator(Part):
             self.failure = error
             self.changed.set()
 
-    def on_record(self, process: int, number: int, changes: dict[str, Any]) -> None:
+    def on_record(self, process: int, number: int, changes: dict[str, Any], instant: int) -> None:
         """A handler has changed the record of a rigid job."""
         if self.jobs is not None:
-            self.jobs.change(number, changes)
+            self.jobs.change(number, changes, instant)
 
     def on_job(self, process: int, method: str, *arguments: Any) -> None:
         """A handler does something with a rigid job."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from gridsim.emulation.wire import from_plain, to_plain
 from gridsim.scheduling.nodes.rigid_jobs import JobPhase, RigidAdapter
+from gridsim.scheduling.nodes.timers import handler_name
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
 
@@ -60,7 +61,7 @@ class RemoteJobs:
             now = _encoded(attributes)
             changes = {name: attributes[name] for name, value in now.items() if known.get(name) != value}
             if changes:
-                self._process.tell("record", number, changes)
+                self._process.tell("record", number, changes, self._process.core.now)
                 self._known[number] = now
 
     def forget(self) -> None:
@@ -107,6 +108,7 @@ class JobKeeper:
         self.coordinator, self.adapter = coordinator, adapter
         self.failed_at = np.full(len(adapter.claims), -2, np.int64)
         self.attempted_at: dict[int, int] = {}  # job -> when the coordinator heard of its attempt, ns
+        self.called_at: dict[tuple[int, str], int] = {}  # job, handler -> when it was called last, ns
         self.count = 0
         #: Process -> number of a call that it has not reported -> node, handler, job and further arguments.
         self.pending: dict[int, dict[int, tuple[int, str, int, tuple[int, ...]]]] = {}
@@ -119,14 +121,20 @@ class JobKeeper:
         """Return the attributes of a record."""
         return _attributes(self.adapter.records[number])
 
-    def change(self, number: int, changes: dict[str, Any]) -> None:
-        """Change a record as a handler has, unless the job is over meanwhile."""
-        record = self.adapter.records[number]
+    def change(self, number: int, changes: dict[str, Any], instant: int) -> None:
+        """Change a record as a handler has at `instant` ns, unless the job is over meanwhile."""
+        adapter = self.adapter
+        record = adapter.records[number]
         if record.phase in _OVER:
             return
-        vars(record).update((name, from_plain(value)) for name, value in changes.items())
         if "attempt" in changes:
-            self.attempted_at[number] = self.adapter.now
+            record.has_lost_node, self.attempted_at[number] = False, adapter.now
+        vars(record).update((name, from_plain(value)) for name, value in changes.items())
+        for name, due in record.timers.items():
+            # a timer may have fired meanwhile that did not count in the phase before
+            called_at = self.called_at.get((number, handler_name(name)), -1)
+            if instant <= due <= adapter.now and called_at < due:
+                adapter.wake(adapter.now, name, record)
 
     def do(self, method: str, *arguments: Any) -> None:
         """Carry out one of the `RigidAdapter.shared` methods, unless things have changed meanwhile."""
@@ -158,6 +166,7 @@ class JobKeeper:
         if handler == "on_job_end":
             self.adapter.end_claim(node, number)
         process = self.coordinator.core.process_of[node]
+        self.called_at[number, handler] = self.adapter.now
         self.count += 1
         self.pending.setdefault(process, {})[self.count] = node, handler, number, arguments
         self.coordinator.call(process, self.count, node, handler, number, arguments)
