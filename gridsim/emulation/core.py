@@ -214,7 +214,7 @@ class EmulatedCore(PythonCore):
         """Call a handler of nodes whose process was killed at `instant` ns, as far as they have it."""
         now, self.now = self.now, instant
         for node in nodes:
-            if self.handles(node, handler):
+            if hasattr(self.programs[node], handler):
                 super().call(node, handler)
         self.now = now
 

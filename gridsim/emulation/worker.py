@@ -392,7 +392,8 @@ class Worker(Part):
         self.flush()
 
     def end_nodes(self) -> None:
-        """Let nodes end what they do."""
+        """Let nodes end what they do, now."""
+        self.engine.move_to(self.engine.clock())
         if self.policy.environment is not None:
             self.policy.environment.end()
 
