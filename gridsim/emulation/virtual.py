@@ -7,6 +7,7 @@ coordinator makes the result.  That has the digest of a simulation.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -37,6 +38,11 @@ class VirtualWorker(Worker):
         self.coordinator.engine.now = self.engine.now
         name, *values = msgspec.msgpack.decode(msgspec.msgpack.encode((name, *values)))
         self.coordinator.records[name](0, *values)
+
+    def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
+        """Report a row that a node writes; the environment here reads it, too."""
+        super().note(node, table, values)
+        self.policy.note(node, table, values)
 
     def post(self, kind: MessageKind, message: Any, to: int) -> None:
         """Deliver a message."""
