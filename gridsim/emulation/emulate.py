@@ -79,8 +79,6 @@ def emulate(
         raise ScenarioError("emulate needs a system that can copy a process (fork), such as Linux")
     if isinstance(scheduler, Scheduler) and "interpreted" not in scheduler.node_forms:
         raise ScenarioError(f"{scheduler.name} has no node program that could be emulated")
-    if getattr(scenario.workload.recipe, "cancel_at", None) is not None:
-        raise ScenarioError("workload.cancel_at must be absent for an emulation, where users cancel no jobs")
     speedup = real("speedup", speedup, above=0, finite=False)
     is_virtual = speedup == math.inf
     if processes is None:

@@ -65,10 +65,73 @@ def test_node_programs_run_in_processes(name: str) -> None:
     assert result.messages["kind"].tolist() == simulated.messages["kind"].tolist()
 
 
-def test_rigid_jobs_run_in_processes() -> None:
-    result = emulate(rigid(), gs.DgsAsap(slot=10.0), speedup=100.0)
+def alike(**further: Any) -> gs.Scenario:
+    """Return a scenario of rigid jobs on equal machines."""
+    workload = gs.Workload.jobs_of([5.0 * k for k in range(6)], [3, 5, 2, 4, 1, 3], [20.0] * 6)
+    return gs.Scenario(gs.Platform.equal(8), workload, seed=3, **further)
+
+
+RIGID: dict[str, dict[str, float]] = {
+    "dgs-asap": {"slot": 5.0, "retry": 10.0, "detection": 1.0, "patience": 10.0},
+    "zorilla": {"detection": 1.0, "patience": 10.0, "longest": 10.0},
+    "metascheduler": {"sites": 1, "period": 10.0},
+}
+
+
+@pytest.mark.parametrize("name", RIGID)
+def test_rigid_jobs_run_in_processes(name: str) -> None:
+    result = emulate(alike(), make_scheduler(name, RIGID[name]), speedup=20.0)
     check(result)
     assert (result.applications["failed"] == 0).all()
+
+
+def test_jobs_with_kinds_run_in_processes() -> None:
+    check(emulate(rigid(), gs.DgsAsap(slot=10.0), speedup=100.0))
+
+
+@pytest.mark.parametrize("kill", [False, True])
+@pytest.mark.parametrize("name", ["dgs-asap", "zorilla"])
+def test_rigid_jobs_survive_failures_in_processes(name: str, kill: bool) -> None:
+    faults = gs.Faults.of([1, 6, 2], [12.0, 20.0, 28.0], [15.0, 23.0, 31.0])
+    result = emulate(alike(faults=faults), make_scheduler(name, RIGID[name]), speedup=15.0, kill=kill)
+    check(result)
+    assert (result.applications["failed"] == 0).all() and result.applications["resubmitted"].sum() > 0
+    assert result.provenance["emulation"]["kills"] == (3 if kill else 0)
+
+
+def test_users_cancel_jobs_in_processes() -> None:
+    cancel_at = [float("inf"), 12.0, float("inf"), 25.0, float("inf"), float("inf")]
+    workload = gs.Workload.jobs_of(
+        [5.0 * k for k in range(6)], [3, 5, 2, 4, 1, 3], [20.0] * 6, cancel_at=cancel_at
+    )
+    scheduler = make_scheduler("dgs-asap", RIGID["dgs-asap"])
+    result = emulate(gs.Scenario(gs.Platform.equal(8), workload, seed=3), scheduler, speedup=10.0)
+    check(result)
+    assert result.applications["cancelled"].tolist() == [0, 1, 0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("store", ["server", "local"])
+def test_task_copies_of_killed_processes_are_accounted_for(store: str) -> None:
+    """All cycles add up, also those of copies that a kill has ended; checkpoints on disks survive it."""
+    faults = gs.Faults.of([1, 2, 0], [25.0, 40.0, 55.0], [28.0, 43.0, 58.0])
+    scheduler = gs.WqrFt(
+        checkpoint_interval=4.0, checkpoint_cost=0.5, restore_cost=0.5, checkpoint_store=store
+    )  # type: ignore[arg-type]
+    result = emulate(bags(faults=faults), scheduler, speedup=20.0, kill=True)
+    check(result)
+    assert result.provenance["emulation"]["kills"] == 3 and result.machines["interrupted"].sum() > 3
+
+
+def test_nodes_follow_one_plan_in_processes() -> None:
+    check(emulate(bags(), gs.SteadyState(branching=2), speedup=100.0))
+
+
+def test_owners_come_and_go_in_processes() -> None:
+    faults = gs.Faults.exponential(up=60.0, down=30.0, seed=1, reachable=True)
+    scheduler = gs.Rjss(k=0.5, probe_latency="network", on_return="migrate")
+    result = emulate(bags(faults=faults), scheduler, speedup=40.0)
+    check(result)
+    assert result.machines["interrupted"].sum() > 0
 
 
 def test_emulated_results_can_be_saved_printed_and_reported(tmp_path: Path) -> None:
@@ -142,13 +205,18 @@ def test_an_error_of_a_node_ends_the_run_and_its_processes() -> None:
         (gs.Sparrow(), {"processes": 9}, "at most 8"),
         (gs.Sparrow(), {"speedup": 0.0}, "speedup"),
         (gs.WqrFt(), {"work": "spin"}, "sleep"),
+        (
+            gs.DgsAsap(),
+            {"work": "spin"},
+            "work must be 'sleep' for dgs-asap, whose nodes have no task queues",
+        ),
     ],
 )
 def test_unsupported_emulations_are_rejected(
     scheduler: gs.Scheduler, how: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
-        emulate(bags(), scheduler, **how)
+        emulate(alike() if scheduler.rigid else bags(), scheduler, **how)
 
 
 class Waiting(gs.NodeProgram):

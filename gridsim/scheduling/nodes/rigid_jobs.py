@@ -584,7 +584,7 @@ class RigidAdapter(Adapter):
     def _cancel(self, jobs: list[int]) -> None:
         """Cancel jobs, as their users want, unless they are over."""
         self.core.enter(self.run.engine.now)
-        for number in jobs:
+        for number in jobs if self.keeper is self else ():
             job = self.records[number]
             if job.phase not in (DONE, FAILED, CANCELLED):
                 self.call_in_charge("on_job_cancelled", job)
