@@ -193,7 +193,7 @@ class Coordinator(Part):
         )
         zero = time.monotonic_ns() + int(_BEFORE * NS)
         self.engine.start(zero)
-        self._all("start", zero, self.policy.run.up.tolist())
+        self._all("start", zero, self.policy.run.up.tolist(), self.network.counters.lives())
         self._schedule()
         while not self._over():
             self._reap()
@@ -269,7 +269,8 @@ class Coordinator(Part):
         if peer.life:
             others = [[q, other.port, other.life] for q, other in self._talking() if q != greeting.process]
             up = self.policy.run.up.tolist()
-            self._send(greeting.process, "start", self.engine.zero, up)
+            lives = self.network.counters.lives()
+            self._send(greeting.process, "start", self.engine.zero, up, lives)
             self._send(greeting.process, "peers", [*others, [greeting.process, greeting.port, greeting.life]])
             for command in peer.waiting:
                 self._send(greeting.process, *command)
@@ -379,6 +380,8 @@ class Coordinator(Part):
     def _change(self, failed: list[int], back: list[int]) -> None:
         """Let machines fail or be up, in all processes."""
         self.outages.up[failed], self.outages.up[back] = False, True
+        self.network.fail(np.array(failed, np.int64), down=True)
+        self.network.restore(np.array(back, np.int64))
         self.policy.on_faults(np.array(failed, np.int64), np.array(back, np.int64))
         self._all("faults", failed, back, self.engine.now)
 
@@ -471,7 +474,7 @@ class Coordinator(Part):
         self._hand(process, application, tasks, -1)
         if self.core.placed_at < 0 and self.ledger.enqueued >= self.core.total:
             self.core.placed_at = self.ledger.last_placed
-            if getattr(self.policy, "until", "") == "placed" and not self.quiet:
+            if self.policy.until() == "placed" and not self.quiet:
                 self.quiet = True  # the accounting of messages ends
                 self._all("quiet")
 
@@ -548,6 +551,13 @@ class Coordinator(Part):
                 self._send(q, "fact", name, values)
             elif peer.talk is None and not peer.dead:
                 peer.waiting.append(["fact", name, values])
+
+    def on_central(self, process: int, method: str, *values: float) -> None:
+        """A node changes what only the model knows."""
+        environment = self.policy.environment
+        if environment is None or method not in environment.central:
+            raise msgspec.ValidationError(f"a method {method[:40]!r} of the environment")
+        getattr(environment, method)(*values)
 
     def on_stored(self, process: int, node: int, stored: dict[str, Any]) -> None:
         """The stable storage of a node has changed."""

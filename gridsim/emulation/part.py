@@ -69,6 +69,7 @@ class Part(Simulation):
         super().__init__(setup.scenario, setup.scheduler, Options(nodes="interpreted", record=("schedule",)))
         if isinstance(self.policy, Adapter):
             self.engine.nodes = self.core
+            self.policy.local_nodes = self.core.is_local
             if not self.is_alone:
                 # only the coordinator knows what has become of tasks
                 self.policy.progress_checks.patience = math.inf
@@ -147,8 +148,9 @@ def check_run(part: Part) -> None:
     policy, name, setup = part.policy, part.scheduler.name, part.setup
     if not isinstance(policy, Adapter):
         raise ScenarioError(f"{name} has no node program that could be emulated")
-    policy.check_emulation()
     faults, environment = part.scenario.faults, policy.environment
+    if environment is not None:
+        environment.check_emulation()
     if setup.kill and faults is None:
         raise ScenarioError("kill needs a scenario with faults, which say when")
     if setup.kill and faults is not None and faults.reachable:

@@ -109,15 +109,11 @@ class VirtualCoordinator(Coordinator):
             worker.policy.explain(error)
             raise
         self.engine.ended, self.seconds = worker.engine.ended, time.perf_counter() - started
-        self.outages, self.policy.resubmitted = worker.outages, worker.policy.resubmitted
+        self.outages = worker.outages
         worker.end_nodes()
-        worker._tell_counts()
+        self.counted = [(worker.network.counters.packed(), {})]
         seconds, late, behind = time.process_time() - busy, [0.0] * 4, [0] * 3
         self.final = [[late, behind, worker.engine.events, seconds]]
-        if worker.policy.keeps_jobs:
-            self.policy = worker.policy  # what nodes have made its environment count is there, too
-            self.counted = [(self.counted[0][0], {})]
-
-    def on_counts(self, process: int, packed: bytes, counts: dict[str, Any]) -> None:
-        """See `Coordinator`."""
-        self.counted = [(packed, counts)]
+        # its nodes and environment are those of the run, and here is what they have reported
+        worker.policy.queues, worker.policy.notes = self.policy.queues, self.policy.notes
+        self.policy = worker.policy

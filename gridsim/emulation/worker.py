@@ -79,7 +79,7 @@ class Worker(Part):
             if self.policy.keeps_jobs:
                 self.jobs = self.policy.keeper = RemoteJobs(self, self.policy)
             if self.policy.environment is not None:
-                self.policy.environment.call_elsewhere = self.share
+                self.policy.environment.process = self
         #: Whether the coordinator must know all that has happened before messages leave.
         self.reports_first = setup.kill or self.jobs is not None
         self.has_facts = False  # among what is to be reported
@@ -103,8 +103,9 @@ class Worker(Part):
         there = coordinator.policy
         if there.environment is not None:
             copy_state(there.environment, self.policy.environment)
-        if self.core.board is not None:
-            self.core.board.setstate(coordinator.core.board.getstate())
+        board, shown = self.core.board, coordinator.core.board
+        if board is not None and shown is not None:
+            board.setstate(shown.getstate())
         for node, program in enumerate(self.core.programs):
             for name in program.stable_storage:
                 setattr(program, name, getattr(coordinator.core.programs[node], name))
@@ -327,14 +328,13 @@ class Worker(Part):
         if (process, life) not in self.incoming:
             self.tell("forgot", process, life)
 
-    def do_start(self, zero: int, up: list[bool]) -> None:
-        """Let the time begin; up: which machines are up."""
+    def do_start(self, zero: int, up: list[bool], lives: list[Any]) -> None:
+        """Let the time begin; up: which machines are up; lives: see `Counters.lives`."""
         policy: Any = self.policy
         self.engine.start(zero)
-        if not all(up):
-            self.outages.up[:] = up
-            self.network.fail(np.flatnonzero(~self.outages.up), down=True)
-            policy.up[:] = policy.layout.of_nodes(policy.run.up)
+        self.outages.up[:] = up
+        self.network.counters.set_lives(lives)
+        policy.up[:] = policy.layout.of_nodes(policy.run.up)
         if self.life:
             self.engine.skip()
             if policy.environment is not None:

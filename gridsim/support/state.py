@@ -130,6 +130,9 @@ def _plain(value: Any, save: Callable[[Array], int], path: str) -> Any:
     if type(value) in _RECORD_CLASSES:
         key, names = _RECORD_CLASSES[type(value)]
         return {key: [_plain(getattr(value, name), save, f"{path}.{name}") for name in names]}
+    if type(value) in _ATTRIBUTE_CLASSES:
+        key, exclude = _ATTRIBUTE_CLASSES[type(value)]
+        return {key: _plain({k: v for k, v in vars(value).items() if k not in exclude}, save, path)}
     if type(value) is set:
         return {"set": [_plain(item, save, path) for item in sorted(value)]}
     if type(value) is dict:
@@ -207,6 +210,9 @@ _SEQUENCES: dict[str, Callable[[Any], Any]] = {
 #: Class of records that a checkpoint may contain -> its name in the checkpoint, and the names of its fields.
 _RECORD_CLASSES: dict[type, tuple[str, tuple[str, ...]]] = {}
 
+#: Class of objects of which a checkpoint has the attributes -> its name there, and the attributes left out.
+_ATTRIBUTE_CLASSES: dict[type, tuple[str, tuple[str, ...]]] = {}
+
 #: Class of other objects that a checkpoint may contain -> its name there, and a function that returns JSON
 #: values from which an object with the same content can be made.
 _PLAIN_FORMS: dict[type, tuple[str, Callable[[Any], Any]]] = {}
@@ -224,6 +230,19 @@ def keep_in_checkpoints(cls: type, to_plain: Callable[[Any], Any], from_plain: C
     """
     _PLAIN_FORMS[cls] = cls.__name__, to_plain
     _FACTORIES[cls.__name__] = from_plain
+
+
+def keep_attributes(cls: Any, *exclude: str) -> None:
+    """Allow instances of `cls` in checkpoints, by their attributes but those to `exclude`."""
+    key = f"{cls.__module__}.{cls.__qualname__}"
+
+    def rebuild(attributes: dict[str, Any]) -> Any:
+        instance = cls.__new__(cls)
+        vars(instance).update(attributes)
+        return instance
+
+    _ATTRIBUTE_CLASSES[cls] = key, exclude
+    _FACTORIES[key] = rebuild
 
 
 Record = TypeVar("Record")

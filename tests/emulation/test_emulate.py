@@ -114,12 +114,37 @@ def test_users_cancel_jobs_in_processes() -> None:
 def test_task_copies_of_killed_processes_are_accounted_for(store: str) -> None:
     """All cycles add up, also those of copies that a kill has ended; checkpoints on disks survive it."""
     faults = gs.Faults.of([1, 2, 0], [25.0, 40.0, 55.0], [28.0, 43.0, 58.0])
-    scheduler = gs.WqrFt(
-        checkpoint_interval=4.0, checkpoint_cost=0.5, restore_cost=0.5, checkpoint_store=store
-    )  # type: ignore[arg-type]
+    parameters = {"checkpoint_interval": 4.0, "checkpoint_cost": 0.5, "restore_cost": 0.5}
+    scheduler = make_scheduler("WQR-FT", {**parameters, "checkpoint_store": store})
     result = emulate(bags(faults=faults), scheduler, speedup=20.0, kill=True)
     check(result)
     assert result.provenance["emulation"]["kills"] == 3 and result.machines["interrupted"].sum() > 3
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_tree_that_is_kept_by_messages_survives_failures_in_processes(kill: bool) -> None:
+    faults = gs.Faults.of([1, 6, 2], [25.0, 60.0, 90.0], [35.0, 70.0, 100.0])
+    scheduler = gs.FairTree(maintenance="messages", heartbeat=20.0)
+    result = emulate(bags(faults=faults), scheduler, speedup=15.0, kill=kill)
+    check(result)
+    assert result.applications["resubmitted"].sum() > 0 and len(result.tables["repairs"]["router"]) > 0
+    assert result.provenance["emulation"]["kills"] == (3 if kill else 0)
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({}, "maintenance must be 'messages' in an emulation with failures, got 'ideal'"),
+        (
+            {"maintenance": "messages", "resubmit": "new"},
+            "resubmit must be 'as-is' in an emulation with fail",
+        ),
+    ],
+)
+def test_a_tree_that_knows_failures_at_once_is_not_emulated(parameters: Any, message: str) -> None:
+    faults = gs.Faults.of([1], [25.0], [35.0])
+    with pytest.raises(gs.ScenarioError, match=message):
+        emulate(bags(faults=faults), gs.FairTree(**parameters))
 
 
 def test_nodes_follow_one_plan_in_processes() -> None:

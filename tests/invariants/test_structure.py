@@ -241,7 +241,8 @@ def test_imports_follow_the_order_of_packages() -> None:
 
 def _defines_scheduler(path: Path) -> bool:
     classes = [node for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)]
-    return any(isinstance(base, ast.Name) and base.id == "Scheduler" for c in classes for base in c.bases)
+    names = {base.id for c in classes for base in c.bases if isinstance(base, ast.Name)}
+    return not names.isdisjoint({"Scheduler", "ProgramScheduler"})
 
 
 def test_schedulers_do_not_import_one_another() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gridsim.reproduce.framework import BELOW, Grid, Report, Row, Run, judge, panels
 from gridsim.reproduce.rjss.common import METRICS, REMARKS, TURNAROUNDS, G, jobs, means, series
 from gridsim.schedulers import Rjss
-from gridsim.schedulers.rjss.scheduler import ProbeLatency
 from gridsim.scheduling.contract import Scheduler
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ SEEDS = (20, 5)
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 BEST, OTHERS = (0.1, 0.2), (0.05, 0.4, 1.0)
 #: Ways to ask -> `probe_latency` of `Rjss`, the time that a question takes.
-ASKING: dict[str, ProbeLatency] = {"free": 0.0, "in round trips": "network"}
+ASKING: dict[str, float | Literal["network"]] = {"free": 0.0, "in round trips": "network"}
 #: Loads; the paper's own numbers make a load of 1.5.
 LOADS = (0.6, 0.9, 1.5)
 

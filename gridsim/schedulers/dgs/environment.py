@@ -158,7 +158,7 @@ class DgsEnvironment(Environment):
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
         """Let nodes leave the overlay and join it."""
-        self.overlay.counts_failures = self.call_elsewhere is None
+        self.overlay.counts_failures = self.process is None
         self.absences.on_faults(failed, recovered)
 
     def resume(self) -> None:

@@ -15,9 +15,8 @@ from gridcore.queues.task_queues import TaskQueues
 from gridsim.engine.engine import ACT, TIMER, Engine
 from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.schedulers.fair_tree.decisions import TreeLog
-from gridsim.schedulers.fair_tree.outcome import Found, ended, outcome, together
+from gridsim.schedulers.fair_tree.outcome import Found, ended, outcome_of, together
 from gridsim.schedulers.fair_tree.recovery import Recovery
-from gridsim.schedulers.fair_tree.tree import idle_minimum, unknown_minimum
 from gridsim.scheduling.contract import Outcome, Policy, Run
 from gridsim.scheduling.overlays import tree_level, tree_machines, tree_parts
 from gridsim.support.arrays import Floats, Rows
@@ -50,7 +49,7 @@ class Compiled(Policy):
             hold_off=nanoseconds(parameters.hold_off),
             accept=parameters.accept,
             bound=parameters.bound,
-            unknown=unknown_minimum(parameters),
+            unknown=parameters.unknown_minimum,
             common_release=cell > 0,
         )
         self.queues = TaskQueues(
@@ -107,7 +106,7 @@ class Compiled(Policy):
             self.queues,
             network.links,
             **{kind: network.number(kind) for kind in ("summary", "spread", "request", "accept")},
-            idle_minimum=idle_minimum(parameters, run.speeds),
+            idle_minimum=parameters.idle_minimum(run.speeds),
             submitter=applications.submitter + self.first_leaf,
             goal=NEVER if run.faults else self.to_place,
             run_on=parameters.run_on,
@@ -290,7 +289,7 @@ class Compiled(Policy):
                 totals = together(totals, other)
                 for count, further in zip(counts, others, strict=True):
                     count += further
-        return outcome(self.parameters, self.run, self.grid, self.queues, self.bags, found, totals)
+        return outcome_of(self.parameters, self.run, self.grid, self.queues, self.bags, found, totals)
 
     def _found(self) -> Found:
         rows, time = self.flow.decisions()

@@ -18,23 +18,165 @@ What they send passes through the machine, which knows where others are:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 from gridsim.model.applications import Application
-from gridsim.schedulers.fair_tree.node import Router, TreeNode, messages
-from gridsim.schedulers.fair_tree.part import Part, near
-from gridsim.schedulers.fair_tree.records import Records
-from gridsim.schedulers.fair_tree.tree import Tree
-from gridsim.schedulers.fair_tree.worker import Worker
-from gridsim.scheduling.nodes.program import NodeProgram, View
+from gridsim.schedulers.fair_tree.node import Leaf, Router, TreeNode
+from gridsim.schedulers.fair_tree.node import messages as messages_of_nodes
+from gridsim.schedulers.fair_tree.tree import Tree, children_of, is_below, parent_of, side_of
+from gridsim.scheduling.nodes.program import Message, NodeProgram, View, array
 from gridsim.support.clock import NEVER, nanoseconds
+from gridsim.support.state import keep_attributes, kept_in_checkpoints
 
 #: A claim on a router: since when (ns), and on which machine it is.
 Claim = tuple[int, int]
 #: What happens to a router, in the table ``seats``: a machine takes it over, or loses it to another one; all
 #: its children have reported, or are known to be gone.
-TAKEN, RESIGNED, WHOLE = 0, 1, 2
+TAKEOVER, RESIGNATION, COMPLETION = 0, 1, 2
+SEATS: dict[str, dict[str, type]] = {"seats": {"router": int, "machine": int, "time": int, "what": int}}
+
+#: Bytes that each message in the tree has more: two nodes, and since when its sender is there.
+TAG_BYTES = 16
+#: Bytes that a summary has more: how many leaves are below its sender, and their speed.
+BELOW_BYTES = 16
+#: Bytes of the claim on a router that has moved: the router, since when, and the machine.
+MOVED_BYTES = 16
+
+_TAG: dict[str, Any] = {"role": int, "by": int, "claimed": int}
+_LEFT: dict[str, Any] = {"left": int, "done": int, "life": int}
+
+
+def messages(parameters: Any) -> dict[str, Message]:
+    """Return the kinds of messages of machines, in the order in which they are handled at one instant.
+
+    Those of nodes (`gridsim.schedulers.fair_tree.node.messages`) say in addition for which node they are
+    (`role`), from which (`by`), and since when that is on its machine (`claimed`, ns).  A summary has the
+    number of `leaves` below and their `speed`; a request, whether it was `passed` on (0 or 1).
+
+    Notes
+    -----
+    - ``accept``, ``completion``: how many tasks of the application the leaf has `left`, and has `done` in
+      this `life`; those in bags of its lost tasks count with them.
+    - ``beat``: a sign of life, with routers that have `moved` (node, since when in ns, machine);
+      `needs_report` is 1 if the receiver is to report anew.
+    - ``take``: asks to take over a `router` that is silent since a claim of that time.
+    - ``where``: a `router` is on that `machine`, `since` ns.
+    - ``failed``: a leaf has lost the tasks that it had of an application (`whose`); its new `life` begins.
+    """
+    kinds, small = messages_of_nodes(parameters), parameters.beat_bytes
+    summary_bytes: Any = kinds["summary"].nbytes
+    of: dict[str, dict[str, Any]] = {name: kind.fields for name, kind in kinds.items()}
+
+    def tagged(name: str) -> Any:
+        nbytes: Any = kinds[name].nbytes
+        return (lambda **fields: nbytes(**fields) + TAG_BYTES) if callable(nbytes) else nbytes + TAG_BYTES
+
+    return {
+        "summary": Message(
+            lambda cells, **_: summary_bytes(cells) + TAG_BYTES + BELOW_BYTES,
+            **of["summary"],
+            **_TAG,
+            leaves=int,
+            speed=float,
+        ),
+        "spread": Message(tagged("spread"), **of["spread"], **_TAG),
+        "request": Message(tagged("request"), moves_tasks=True, **of["request"], **_TAG, passed=int),
+        "accept": Message(parameters.accept_bytes, **of["accept"], **_LEFT),
+        "completion": Message(parameters.completion_bytes, **of["completion"], **_LEFT),
+        "failed": Message(small, whose=int, life=int),
+        "beat": Message(
+            lambda moved, **_: small + MOVED_BYTES * (len(moved) // 3),
+            **_TAG,
+            needs_report=int,
+            moved=array(int),
+        ),
+        "take": Message(small, router=int, since=int),
+        "where": Message(small, router=int, since=int, machine=int),
+    }
+
+
+@kept_in_checkpoints
+@dataclass
+class Children:
+    """What a router knows of its children, by their numbers.
+
+    Parameters
+    ----------
+    leaves, speed
+        How many leaves are below each, and their speed, Mflop/s; 0 until it reports.
+    absent
+        Whether it has left the tree.
+    """
+
+    leaves: dict[int, int]
+    speed: dict[int, float]
+    absent: dict[int, bool]
+
+
+class HostedView:
+    """The view of a leaf or router: that of its machine, but for its number, and whom it can send to.
+
+    Nodes send to nodes.  The machine knows, or believes to know, where these are.  As its environment a node
+    reaches what its machine knows (`gridsim.schedulers.fair_tree.tree.TreeView`).
+    """
+
+    __slots__ = ("member", "node", "view")
+
+    def __init__(self, member: Member, view: View, node: int) -> None:
+        self.member, self.view, self.node = member, view, node
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.view, name)
+
+    def send(self, to: int, kind: str, **fields: Any) -> None:
+        """Send a message to a node, wherever it is."""
+        self.member.send(self.view, self.node, to, kind, fields)
+
+    def act(self, seconds: float = 0.0) -> None:
+        """See `View.act`."""
+        at = self.view.now_ns + nanoseconds(seconds)
+        self.member.turns.add((self.node, at))
+        self.view.act(seconds)
+
+    def decide(self, action: str, application: int, **columns: Any) -> None:
+        """See `View.decide`; machines are nodes."""
+        self.member.speaking = self.node
+        self.view.decide(action, application, **columns)
+
+    @property
+    def environment(self) -> HostedView:
+        """What this node knows of the tree."""
+        return self
+
+    @property
+    def tree(self) -> Tree:
+        """See `TreeView`."""
+        tree: Tree = self.view.environment.tree
+        return tree
+
+    def submitter(self, application: int) -> int:
+        """See `TreeView`."""
+        leaf: int = self.view.environment.submitter(application)
+        return leaf
+
+    def holds(self, application: int) -> bool:
+        """See `TreeView`; all machines have the memory and disk of all tasks."""
+        return True
+
+    def leaves_below(self, child: int) -> int:
+        """See `TreeView`."""
+        return self.member.children[self.node].leaves[child]
+
+    def speed_below(self, child: int) -> float:
+        """See `TreeView`."""
+        return self.member.children[self.node].speed[child]
+
+    def has_left(self, node: int) -> bool:
+        """See `TreeView`; a router that is here has not."""
+        return node != self.node and self.member.children[self.node].absent[node]
 
 
 class Member(NodeProgram):
@@ -44,105 +186,116 @@ class Member(NodeProgram):
     ----------
     leaf
         Its leaf.
-    routers
-        Number -> each router that is here.
+    routers, children
+        Number -> each router that is here, and what it knows of its children.
     life, born
-        Number of this life, above that of the one before, and when it began, ns.
+        Number of this life, above that of the one before, and when it began, ns; -1 before.
+    left, done
+        Application -> tasks that the leaf has to do, and those it has done in this life.
+    last_reports
+        Application -> ns, when its submitter heard of the leaf last, and of which bag that was.
+    lost_applications
+        The applications of which this machine had tasks as it failed.
     claims
         Node -> the latest claim that is known, if it is not that of the beginning.
-    heard
+    last_heard
         Node -> ns, when it was heard last.
-    spoke
+    last_spoken
         (node here, neighbour) -> ns, the last message.
-    told
+    sent_claims
         Child -> the claims that it was told last.
-    asked
+    takeovers
         Silent parent -> how many in its line of succession have been asked.
     turns
         (node here, ns), when each wants to act.
-    whole
+    complete
         The routers here whose children have all reported, or are known to be gone.
-    disk
-        The applications of which this machine had tasks as it failed.
+    speaking
+        The node here that decided last, for the record of decisions.
     """
 
-    def __init__(self, tree: Tree, records: Records) -> None:
-        super().__init__(tree)
-        self.records = records
-        self.beat = nanoseconds(tree.parameters.beat)
-        self.silence = tree.parameters.missed * self.beat
-        self.life, self.born = 0, 0
-        self.leaf = Worker(tree, 0)
+    #: The disk has where others were, and whose tasks the leaf had.
+    stable_storage: ClassVar[tuple[str, ...]] = ("life", "claims", "left", "lost_applications")
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.beat = nanoseconds(parameters.beat)
+        self.silence = parameters.missed * self.beat
+        self.life = self.born = self.first_leaf = -1
+        self.leaf = Leaf(parameters)
         self.routers: dict[int, Router] = {}
+        self.children: dict[int, Children] = {}
+        self.left: dict[int, int] = {}
+        self.done: dict[int, int] = {}
+        self.last_reports: dict[int, tuple[int, int]] = {}
+        self.lost_applications: list[int] = []
         self.claims: dict[int, Claim] = {}
-        self.heard: dict[int, int] = {}
-        self.spoke: dict[tuple[int, int], int] = {}
-        self.told: dict[int, list[int]] = {}
-        self.asked: dict[int, int] = {}
+        self.last_heard: dict[int, int] = {}
+        self.last_spoken: dict[tuple[int, int], int] = {}
+        self.sent_claims: dict[int, list[int]] = {}
+        self.takeovers: dict[int, int] = {}
         self.turns: set[tuple[int, int]] = set()
-        self.whole: set[int] = set()
-        self.disk: list[int] = []
-        self.speaking = 0  # the node here that decides something, for the record of decisions
+        self.complete: set[int] = set()
+        self.speaking = 0
 
-    @property
-    def tree(self) -> Tree:
-        """What all nodes know of the tree."""
-        tree: Tree = self.parameters
-        return tree
+    def hosted_programs(self) -> Iterator[TreeNode]:
+        """Iterate over the leaf and the routers."""
+        yield self.leaf
+        yield from self.routers.values()
 
-    def recall(self, former: Member, machine: int) -> None:
-        """Read from the disk of a machine, as it failed: where others were, and whose tasks it had."""
-        self.life = former.life + 1
-        self.claims = {node: claim for node, claim in former.claims.items() if claim[1] != machine}
-        if machine in former.claims:
-            self.claims[machine] = former.claims[machine]
-        mine = (application for application, tasks in former.leaf.left.items() if tasks)
-        self.disk = sorted({*former.disk, *mine})
-
-    def begin(self, machine: int, now: int) -> None:
-        """Begin a life on a machine that is up from `now` (ns) on, with its home router.
+    def begin(self, view: View) -> None:
+        """Begin a life with what is on the disk and the home router, unless it has begun.
 
         Messages and timers may come first at this instant, before `on_start` says so to others.
         """
-        self.born, self.life = now, max(now, self.life)
-        self.leaf = Worker(self.tree, self.life)
-        self.claims[self.tree.first_leaf + machine] = self.life, machine
-        if machine >= self.tree.first_leaf:
+        if self.born >= 0:
+            return
+        machine = view.machine
+        self.first_leaf = view.environment.tree.first_leaf
+        self.born = view.now_ns
+        self.life = max(self.born, self.life + 1, int(view.environment.has_failed))
+        self.claims = {n: claim for n, claim in self.claims.items() if claim[1] != machine or n == machine}
+        lost = {application for application, tasks in self.left.items() if tasks}
+        self.lost_applications = sorted({*self.lost_applications, *lost})
+        self.left = {}
+        self.leaf.number = self.life  # numbers grow with time: they are above those of a former life
+        self.claims[self.leaf_number(view)] = self.life, machine
+        if machine >= self.first_leaf:
             return
         if self.life > 0:
-            self.hold(machine, machine, now, self.life)
-        else:
-            self.routers[machine] = Router(near(self.tree, machine, known=True), machine)
+            self.hold(view, machine, self.life)
+            return
+        children = children_of(machine)
+        self.routers[machine] = Router(self.parameters)
+        self.children[machine] = Children(
+            {child: view.environment.leaves_below(child) for child in children},
+            {child: view.environment.speed_below(child) for child in children},
+            dict.fromkeys(children, False),
+        )
 
     # -- starting, and what is due ---------------------------------------------------------------------------
 
     def on_start(self, view: View) -> None:
         """Say, unless all begin, that the home router is here, and whose tasks are lost; and report."""
+        self.begin(view)
         if self.life > 0 and view.machine in self.routers:
             self.announce(view, view.machine)
-        for number in self.disk:
-            self.report(view, number, "failed", {"whose": number, "life": self.life})
-        self.disk = []
-        self.leaf.on_start(self.part(view, self.own(view)))
+        for number in self.lost_applications:
+            view.send(view.environment.acting(number), "failed", whose=number, life=self.life)
+        self.lost_applications = []
+        self.leaf.on_start(self.view_of(view, self.leaf_number(view)))
 
     def on_release(self, view: View, application: Application, tasks: int) -> None:
         """Record tasks that are submitted, and send a request for them."""
-        record = self.records.of(application.number)
-        record.total, record.since = record.total + tasks, view.now_ns
-        self.leaf.on_release(self.part(view, self.own(view)), application, tasks)
+        self.begin(view)
+        view.environment.submit(application.number, tasks, view.now_ns)
+        self.leaf.on_release(self.view_of(view, self.leaf_number(view)), application, tasks)
 
     def on_lost(self, view: View, application: Application, tasks: int) -> None:
         """Send a request for tasks that were presumed to be lost, and are."""
-        self.records.of(application.number).since = view.now_ns
-        self.leaf.on_lost(self.part(view, self.own(view)), application, tasks)
-
-    def on_end(self, view: View) -> None:
-        """Let the leaf report that tasks have ended."""
-        self.leaf.on_end(self.part(view, self.own(view)))
-
-    def on_idle(self, view: View) -> None:
-        """Let the leaf report that there are no tasks left."""
-        self.leaf.on_idle(self.part(view, self.own(view)))
+        self.begin(view)
+        view.environment.submit_again(application.number, view.now_ns)
+        self.leaf.on_lost(self.view_of(view, self.leaf_number(view)), application, tasks)
 
     def on_act(self, view: View) -> None:
         """Let the nodes act that want to act now."""
@@ -150,76 +303,104 @@ class Member(NodeProgram):
         self.turns -= due
         for node in sorted({node for node, _ in due}):
             if (program := self.program(view, node)) is not None:
-                program.on_act(self.part(view, node))
+                program.on_act(self.view_of(view, node))
 
-    def on_timer(self, view: View, name: str) -> None:
-        """Do what is due at a beat, a heartbeat, or when time has passed."""
-        if name == "beat":
-            self.look_around(view)
-            return
-        self.leaf.on_timer(self.part(view, self.own(view)), name)
-        if name != "heartbeat":
-            return
+    def on_heartbeat(self, view: View) -> None:
+        """Report as a leaf, spread the minimum stretch as the root, and seek tasks as a submitter."""
+        self.begin(view)
+        self.report_left(view)
         if (root := self.routers.get(0)) is not None:
-            root.on_timer(self.part(view, 0), name)
-        for application in sorted(self.records.records):
-            self.watch(view, application)
+            root.on_heartbeat(self.view_of(view, 0))
+        view.environment.watch()
+
+    def on_refresh(self, view: View) -> None:
+        """Let the leaf report anew, since time has passed."""
+        self.begin(view)
+        self.leaf.on_refresh(self.view_of(view, self.leaf_number(view)))
+
+    # -- the leaf, whose reports let submitters notice what is lost ------------------------------------------
+
+    def on_end(self, view: View) -> None:
+        """Report tasks as soon as they end: what nobody knows of is run again after a failure."""
+        self.begin(view)
+        self.report_completed(view)
+        if self.parameters.update_on == "completion":
+            self.leaf.on_end(self.view_of(view, self.leaf_number(view)))
+
+    def on_idle(self, view: View) -> None:
+        """Let the leaf report that there are no tasks left."""
+        self.begin(view)
+        self.leaf.on_idle(self.view_of(view, self.leaf_number(view)))
+
+    def report_completed(self, view: View) -> None:
+        """Tell submitters of tasks that have ended."""
+        for application, tasks in view.completed():
+            self.left[application] = max(0, self.left.get(application, 0) - tasks)
+            self.done[application] = self.done.get(application, 0) + tasks
+            self.tell(view, "completion", application, tasks)
+
+    def report_left(self, view: View) -> None:
+        """Show submitters that have not heard of the leaf since the last heartbeat that it is alive."""
+        self.report_completed(view)
+        before = view.now_ns - nanoseconds(self.parameters.heartbeat)
+        for number, tasks in self.left.items():
+            last_report, bag = self.last_reports[number]
+            if tasks and last_report <= before:
+                self.tell(view, "completion", bag, 0)
+
+    def tell(self, view: View, kind: str, application: int, tasks: int) -> None:
+        """Tell whoever acts for a submitter of so many tasks, and how many are left here.
+
+        Reports are on all tasks of an application, those in bags of lost tasks with them.
+        """
+        number = view.environment.whole_of(application)
+        self.last_reports[number] = view.now_ns, application
+        rest = {"left": self.left.get(number, 0), "done": self.done.get(number, 0), "life": self.life}
+        to = view.environment.acting(application)
+        view.send(to, kind, application=application, tasks=tasks, **rest)
 
     # -- submitters ------------------------------------------------------------------------------------------
-
-    def watch(self, view: View, application: int) -> None:
-        """Submit tasks again that are missing, if this machine acts for the submitter."""
-        submitter = self.tree.submitter(application) - self.tree.first_leaf
-        if self.records.acting(submitter) == view.machine:
-            self.records.watch(application, view.now_ns)
-
-    def report(self, view: View, application: int, kind: str, fields: dict[str, Any]) -> None:
-        """Send a message to whoever acts for the submitter of an application."""
-        submitter = self.tree.submitter(application) - self.tree.first_leaf
-        view.send(self.records.acting(submitter), kind, **fields)
 
     def on_accept(self, view: View, message: Any) -> None:
         """Note, as a submitter, what a leaf has accepted."""
         view.note("told", accepted=message.tasks, completed=0)
-        self.reported(view, message)
+        self.note_report(view, message)
 
     def on_completion(self, view: View, message: Any) -> None:
         """Note, as a submitter, what a leaf has completed."""
         view.note("told", accepted=0, completed=message.tasks)
-        self.reported(view, message)
+        self.note_report(view, message)
 
-    def reported(self, view: View, message: Any) -> None:
+    def note_report(self, view: View, message: Any) -> None:
         """Note what a leaf has done, and what it has left; if it has lost tasks, look for them."""
-        record, now = self.records.of(message.application), view.now_ns
-        lost = record.report(message.sender, message.life, message.left, message.done, now)
-        self.records.seek(message.application, lost, now)
+        report = message.sender, message.life, message.left, message.done
+        view.environment.report(message.application, *report, view.now_ns)
 
     def on_failed(self, view: View, message: Any) -> None:
         """Note that a leaf has lost the tasks that it had, and look for them."""
-        lost = self.records.of(message.whose).fail(message.sender, message.life, view.now_ns)
-        self.records.seek(message.whose, lost, view.now_ns)
+        view.environment.fail(message.whose, message.sender, message.life, view.now_ns)
 
     # -- who is where ----------------------------------------------------------------------------------------
 
-    def own(self, view: View) -> int:
+    def leaf_number(self, view: View) -> int:
         """Return the number of the leaf of this machine."""
-        return self.tree.first_leaf + view.machine
+        return self.first_leaf + view.machine
 
-    def here(self, view: View) -> list[int]:
+    def nodes_here(self, view: View) -> list[int]:
         """Return the nodes on this machine, ascending."""
-        return [*sorted(self.routers), self.own(view)]
+        return [*sorted(self.routers), self.leaf_number(view)]
 
     def program(self, view: View, node: int) -> TreeNode | None:
         """Return the program of a node that is on this machine."""
-        return self.leaf if node == self.own(view) else self.routers.get(node)
+        return self.leaf if node == self.leaf_number(view) else self.routers.get(node)
 
-    def part(self, view: View, node: int) -> Any:
+    def view_of(self, view: View, node: int) -> Any:
         """Return what a node on this machine sees."""
-        return Part(self, view, node)
+        return HostedView(self, view, node)
 
     def home(self, node: int) -> int:
         """Return the machine on which a node is when all are up."""
-        return node if node < self.tree.first_leaf else node - self.tree.first_leaf
+        return node if node < self.first_leaf else node - self.first_leaf
 
     def claim(self, node: int) -> Claim:
         """Return the latest claim on a node that is known; that of a leaf says when its life began."""
@@ -231,13 +412,13 @@ class Member(NodeProgram):
 
     def neighbours(self, node: int) -> list[int]:
         """Return the parent and the children of a node."""
-        below = [2 * node + 1, 2 * node + 2] if node < self.tree.first_leaf else []
-        return below if node == 0 else [above(node), *below]
+        children = children_of(node) if node < self.first_leaf else ()
+        return [*children] if node == 0 else [parent_of(node), *children]
 
     def silent(self, node: int, now: int) -> bool:
         """Return whether a neighbour is silent: for too long, or since a life that is not the first began."""
-        if node in self.heard or self.life == 0:
-            return bool(now - self.heard.get(node, self.born) > self.silence)
+        if node in self.last_heard or self.life == 0:
+            return bool(now - self.last_heard.get(node, self.born) > self.silence)
         return bool(now - self.born > self.beat)
 
     def learn(self, view: View, node: int, claim: Claim) -> None:
@@ -250,59 +431,62 @@ class Member(NodeProgram):
         self.claims[node] = claim
         if node in self.routers and claim[1] != view.machine:
             self.leave(view, node)
-        if node == view.machine and node < self.tree.first_leaf:
+        if node == view.machine and node < self.first_leaf:
             self.take(view, node, view.now_ns)
             self.say(view, node, claim[1])
             return
-        if node > 0 and above(node) in self.routers:
-            self.clear(above(node), node)
-            self.told.pop(node, None)
-            self.speak(view, above(node), node)
-        if node < self.tree.first_leaf:
-            self.heard[node] = view.now_ns
+        if node > 0 and parent_of(node) in self.routers:
+            self.clear(view, parent_of(node), node)
+            self.sent_claims.pop(node, None)
+            self.speak(view, parent_of(node), node)
+        if node < self.first_leaf:
+            self.last_heard[node] = view.now_ns
             self.renew(view, node)
 
     def renew(self, view: View, parent: int) -> None:
         """Let the nodes here report anew to a parent that begins without knowledge."""
-        for child in (2 * parent + 1, 2 * parent + 2):
+        for child in children_of(parent):
             if (program := self.program(view, child)) is not None:
-                program.asked = True
+                program.report_requested = True
                 self.speak(view, child, parent)
-                self.part(view, child).act()
+                self.view_of(view, child).act()
 
     def take(self, view: View, router: int, since: int) -> None:
         """Claim a router, which begins with an empty memory, and tell its neighbours."""
-        self.hold(router, view.machine, view.now_ns, since)
+        self.hold(view, router, since)
         self.announce(view, router)
 
-    def hold(self, router: int, machine: int, now: int, since: int) -> None:
+    def hold(self, view: View, router: int, since: int) -> None:
         """Claim a router for this machine, since `since` (ns) or later; it begins with an empty memory."""
-        since = max(since, self.claim(router)[0] + 1)
-        self.claims[router] = since, machine
-        self.routers[router] = made = Router(near(self.tree, router, known=False), router)
-        made.number, made.issued = since, [since, since]  # above those of whoever had it before
-        self.asked.pop(router, None)
-        self.heard[router] = now
-        for child in self.below(router):
-            self.heard[child] = now
-            self.told.pop(child, None)
-        if router > 0 and above(router) in self.routers:
-            self.clear(above(router), router)
-            self.routers[above(router)].tree.gone[router] = False
+        since, children = max(since, self.claim(router)[0] + 1), children_of(router)
+        self.claims[router] = since, view.machine
+        self.routers[router] = made = Router(self.parameters)
+        self.children[router] = Children(
+            dict.fromkeys(children, 0), dict.fromkeys(children, 0.0), dict.fromkeys(children, False)
+        )
+        made.number, made.last_issued = since, [since, since]  # above those of whoever had it before
+        self.takeovers.pop(router, None)
+        self.last_heard[router] = view.now_ns
+        for child in children:
+            self.last_heard[child] = view.now_ns
+            self.sent_claims.pop(child, None)
+        if router > 0 and parent_of(router) in self.routers:
+            self.clear(view, parent_of(router), router)
+            self.children[parent_of(router)].absent[router] = False
 
     def announce(self, view: View, router: int) -> None:
         """Tell the neighbours of a router that it is here, where it begins without knowledge."""
-        self.seat(view, router, TAKEN)
-        for other in self.neighbours(router):
-            self.speak(view, router, other)
+        self.seat(view, router, TAKEOVER)
+        for neighbour in self.neighbours(router):
+            self.speak(view, router, neighbour)
         self.renew(view, router)
 
     def leave(self, view: View, router: int) -> None:
         """Give up a router that another machine has."""
-        del self.routers[router]
+        del self.routers[router], self.children[router]
         self.turns = {turn for turn in self.turns if turn[0] != router}
-        self.whole.discard(router)
-        self.seat(view, router, RESIGNED)
+        self.complete.discard(router)
+        self.seat(view, router, RESIGNATION)
 
     def seat(self, view: View, router: int, what: int) -> None:
         """Record what has happened to a router here."""
@@ -310,37 +494,40 @@ class Member(NodeProgram):
 
     # -- signs of life ---------------------------------------------------------------------------------------
 
-    def look_around(self, view: View) -> None:
+    def on_look_around(self, view: View) -> None:
         """Look who is silent, and show neighbours that have heard nothing that the nodes here are alive."""
+        self.begin(view)
         now = view.now_ns
-        for parent in sorted({above(node) for node in self.here(view) if node > 0}):
+        for parent in sorted({parent_of(node) for node in self.nodes_here(view) if node > 0}):
             if parent not in self.routers and self.silent(parent, now):
-                self.succeed(view, parent)
+                self.replace_parent(view, parent)
             else:
-                self.asked.pop(parent, None)
+                self.takeovers.pop(parent, None)
         for router in sorted(self.routers):
-            for child in (2 * router + 1, 2 * router + 2):
-                there = self.program(view, child) is None and not self.routers[router].tree.gone[child]
+            for child in children_of(router):
+                there = self.program(view, child) is None and not self.children[router].absent[child]
                 if there and self.silent(child, now):
                     self.lose(view, router, child)
-        for node in self.here(view):
-            for other in self.neighbours(node):
-                if self.is_due(node, other, now):
-                    self.speak(view, node, other)
+        for node in self.nodes_here(view):
+            for neighbour in self.neighbours(node):
+                if self.is_due(node, neighbour, now):
+                    self.speak(view, node, neighbour)
 
-    def is_due(self, node: int, other: int, now: int) -> bool:
+    def is_due(self, node: int, neighbour: int, now: int) -> bool:
         """Return whether a neighbour must hear of a node here: it has not lately, or there is news.
 
         A beat is left out only if something was sent in the last half of a period, so that nobody who is up
         is silent for two.
         """
-        if now - self.spoke.get((node, other), -NEVER) >= self.beat // 2:
+        if now - self.last_spoken.get((node, neighbour), -NEVER) >= self.beat // 2:
             return True
-        return other > node and (self.wanted(node, other) or self.told.get(other, []) != self.moved(node))
+        return neighbour > node and (
+            self.needs_report(node, neighbour) or self.sent_claims.get(neighbour, []) != self.moved(node)
+        )
 
-    def wanted(self, router: int, child: int) -> bool:
+    def needs_report(self, router: int, child: int) -> bool:
         """Return whether a child must report anew."""
-        return self.routers[router].cells[child - 2 * router - 1] is None
+        return self.routers[router].cells[side_of(child)] is None
 
     def moved(self, router: int) -> list[int]:
         """Return claims: node, since when, and machine, of each router that has moved.
@@ -350,54 +537,54 @@ class Member(NodeProgram):
         rows = [
             (node, *claim)
             for node, claim in sorted(self.claims.items())
-            if node < self.tree.first_leaf and (node in (0, router) or is_below(router, above(node)))
+            if node < self.first_leaf and (node in (0, router) or is_below(router, parent_of(node)))
         ]
         return [number for row in rows for number in row]
 
-    def speak(self, view: View, node: int, other: int) -> None:
+    def speak(self, view: View, node: int, neighbour: int) -> None:
         """Send a sign of life of a node here to a neighbour; to a child that is gone, also to its home."""
-        places, moved, wanted = [self.host(other)], list[int](), False
-        if other > node:
-            self.told[other] = moved = self.moved(node)
-            wanted = self.wanted(node, other)
-            if self.routers[node].tree.gone[other]:
-                places.append(self.home(other))
-        self.spoke[node, other] = view.now_ns
-        tag = self.tag(node, other)
+        places, moved, needs_report = [self.host(neighbour)], list[int](), False
+        if neighbour > node:
+            self.sent_claims[neighbour] = moved = self.moved(node)
+            needs_report = self.needs_report(node, neighbour)
+            if self.children[node].absent[neighbour]:
+                places.append(self.home(neighbour))
+        self.last_spoken[node, neighbour] = view.now_ns
+        tag = self.tag(node, neighbour)
         for place in dict.fromkeys(places):
-            view.send(place, "beat", wanted=int(wanted), moved=moved, **tag)
+            view.send(place, "beat", needs_report=int(needs_report), moved=moved, **tag)
 
     def lose(self, view: View, router: int, child: int) -> None:
         """Take a silent child out of the tree."""
-        self.clear(router, child)
-        self.routers[router].tree.gone[child] = True
-        self.routers[router].asked = True
-        self.part(view, router).act()
+        self.clear(view, router, child)
+        self.children[router].absent[child] = True
+        self.routers[router].report_requested = True
+        self.view_of(view, router).act()
         self.look(view, router)
 
-    def clear(self, router: int, child: int) -> None:
+    def clear(self, view: View, router: int, child: int) -> None:
         """Forget what a child has reported."""
-        tree = self.routers[router].tree
-        tree.leaves[child], tree.speed[child] = 0, 0.0
-        self.routers[router].forget(child - 2 * router - 1)
-        self.whole.discard(router)
+        children = self.children[router]
+        children.leaves[child], children.speed[child] = 0, 0.0
+        self.routers[router].on_child_leave(self.view_of(view, router), side_of(child))
+        self.complete.discard(router)
 
     def look(self, view: View, router: int) -> None:
         """Record that all children of a router have reported or are known to be gone."""
-        children, tree = (2 * router + 1, 2 * router + 2), self.routers[router].tree
-        if router not in self.whole and all(
-            tree.gone[child] or not self.wanted(router, child) for child in children
+        absent = self.children[router].absent.items()
+        if router not in self.complete and all(
+            is_absent or not self.needs_report(router, child) for child, is_absent in absent
         ):
-            self.whole.add(router)
-            self.seat(view, router, WHOLE)
+            self.complete.add(router)
+            self.seat(view, router, COMPLETION)
 
     # -- succession ------------------------------------------------------------------------------------------
 
-    def succeed(self, view: View, parent: int) -> None:
+    def replace_parent(self, view: View, parent: int) -> None:
         """Take a silent parent over, or ask the next machine in its line of succession to do so."""
         line = self.line(view, parent)
-        turn = self.asked.get(parent, 0)
-        self.asked[parent] = turn + 1
+        turn = self.takeovers.get(parent, 0)
+        self.takeovers[parent] = turn + 1
         to = line[turn % len(line)]
         if to == view.machine:
             self.take(view, parent, view.now_ns)
@@ -409,17 +596,18 @@ class Member(NodeProgram):
 
         A machine that has not heard that parent since it failed may not know where it is, and comes last.
         """
-        nodes = [2 * parent + 1, 2 * parent + 2, *([above(parent)] if parent else [])]
+        nodes = [*children_of(parent), *([parent_of(parent)] if parent else [])]
         line = [place for place in dict.fromkeys(map(self.host, nodes)) if place != self.host(parent)]
-        if parent in self.heard or self.life == 0:
+        if parent in self.last_heard or self.life == 0:
             return line
         places = dict.fromkeys((self.home(parent), *line))
         return [*(each for each in places if each not in (view.machine, self.host(parent))), view.machine]
 
     def on_take(self, view: View, message: Any) -> None:
         """Take a router over, unless it is here or was heard lately."""
+        self.begin(view)
         router = message.router
-        lately = router in self.heard and not self.silent(router, view.now_ns)
+        lately = router in self.last_heard and not self.silent(router, view.now_ns)
         concerned = any(self.program(view, node) is not None for node in self.neighbours(router))
         if router not in self.routers and concerned and not lately:
             self.take(view, router, view.now_ns)
@@ -432,6 +620,7 @@ class Member(NodeProgram):
 
     def on_where(self, view: View, message: Any) -> None:
         """Learn where a router is."""
+        self.begin(view)
         self.learn(view, message.router, (message.since, message.machine))
 
     # -- messages of the tree --------------------------------------------------------------------------------
@@ -443,37 +632,34 @@ class Member(NodeProgram):
     def send(self, view: View, node: int, to: int, kind: str, fields: dict[str, Any]) -> None:
         """Send a message of a node here to another node."""
         if kind in ("accept", "completion"):
-            self.report(view, fields["application"], kind, fields)
+            self.tell(view, kind, **fields)
             return
         if kind == "summary":
-            tree = self.routers[node].tree if node in self.routers else None
-            leaves = 1 if tree is None else sum(tree.leaves[child] for child in self.below(node))
-            speed = view.speed if tree is None else sum(tree.speed[child] for child in self.below(node))
+            children = self.children.get(node)
+            leaves = 1 if children is None else sum(children.leaves.values())
+            speed = view.speed if children is None else sum(children.speed.values())
             fields = {**fields, "leaves": leaves, "speed": speed}
         if kind == "request":
             fields = {**fields, "passed": 0}
-        self.spoke[node, to] = view.now_ns
+        self.last_spoken[node, to] = view.now_ns
         view.send(self.host(to), kind, **fields, **self.tag(node, to))
-
-    def below(self, router: int) -> tuple[int, int]:
-        """Return the children of a router."""
-        return 2 * router + 1, 2 * router + 2
 
     def on_message(self, view: View, message: Any) -> None:
         """Hand a message of the tree over to the node for which it is."""
+        self.begin(view)
         node, by, sender = message.role, message.by, message.sender
         claim, program = (message.claimed, sender), self.program(view, node)
         stale = claim < self.claim(by)
         if message.kind == "request" and message.passed:
             pass  # who passes it on is not where its node is
         elif stale:
-            if by < self.tree.first_leaf:
+            if by < self.first_leaf:
                 self.say(view, by, sender)
         else:
             self.learn(view, by, claim)
-            self.heard[by] = view.now_ns
-            if node in self.routers and by in self.below(node):
-                self.routers[node].tree.gone[by] = False
+            self.last_heard[by] = view.now_ns
+            if node in self.routers and by in children_of(node):
+                self.children[node].absent[by] = False
         if program is None:
             if message.kind == "request":
                 self.pass_on(view, message)
@@ -487,23 +673,26 @@ class Member(NodeProgram):
         node, by = message.role, message.by
         message = SimpleNamespace(**{**vars(message), "sender": by})
         if message.kind == "summary":
-            which, tree = by - 2 * node - 1, self.routers[node].tree
-            if message.number > self.routers[node].heard[which]:
-                tree.leaves[by], tree.speed[by] = message.leaves, message.speed
+            children = self.children[node]
+            if message.number > self.routers[node].last_summary[side_of(by)]:
+                children.leaves[by], children.speed[by] = message.leaves, message.speed
+        if message.kind == "request" and program is self.leaf:
+            number = view.environment.whole_of(message.application)
+            self.left[number] = self.left.get(number, 0) + message.tasks
         if message.kind != "beat":
-            getattr(program, f"on_{message.kind}")(self.part(view, node), message)
+            getattr(program, f"on_{message.kind}")(self.view_of(view, node), message)
         else:
-            self.heed(view, message, program)
+            self.handle_beat(view, message, program)
         if message.kind == "summary":
             self.look(view, node)
 
-    def heed(self, view: View, message: Any, program: TreeNode) -> None:
+    def handle_beat(self, view: View, message: Any, program: TreeNode) -> None:
         """Learn from a sign of life which routers have moved, and report anew if the parent wants it."""
         for router, since, machine in message.moved.reshape(-1, 3).tolist():
             self.learn(view, router, (since, machine))
-        if message.wanted:
-            program.asked = True
-            self.part(view, message.role).act()
+        if message.needs_report:
+            program.report_requested = True
+            self.view_of(view, message.role).act()
 
     def pass_on(self, view: View, message: Any) -> None:
         """Pass a request on to where its node is.
@@ -511,20 +700,9 @@ class Member(NodeProgram):
         Whoever had a router knows of a later claim, or has failed since and sends it home: so it goes round
         in no circle.
         """
-        same = (*messages(self.tree.parameters)["request"].fields, "role", "by", "claimed")
-        fields = {name: getattr(message, name) for name in same}
-        view.send(self.host(message.role), "request", passed=1, **fields)
+        fields = {name: getattr(message, name) for name in messages(self.parameters)["request"].fields}
+        view.send(self.host(message.role), "request", **{**fields, "passed": 1})
 
 
-def above(node: int) -> int:
-    """Return the parent of a node."""
-    return (node - 1) // 2
-
-
-def is_below(node: int, other: int) -> bool:
-    """Return whether `node` is a child of `other`, or of one below that."""
-    while node > other:
-        node = above(node)
-        if node == other:
-            return True
-    return False
+for _program in (Leaf, Router):
+    keep_attributes(_program, "parameters")

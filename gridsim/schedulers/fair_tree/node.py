@@ -11,6 +11,10 @@ good enough by the rule of `FairTree.accept`.  That router splits the request, a
 splits its share again, in proportion to the room of its children.  A leaf queues its share, and runs its
 tasks by their deadlines at its own minimum stretch.
 
+What nodes know of the tree beyond messages they get from ``view.environment``
+(`gridsim.schedulers.fair_tree.tree.TreeView`).  Where the tree is kept by messages that is what their machine
+has learned (`gridsim.schedulers.fair_tree.member`).
+
 The heavy computing is that of the shared kernels: to sample a queue, to add and to look up summaries, to
 split a request, and to debit a summary by what was dispatched since.
 """
@@ -19,7 +23,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +31,7 @@ from numpy.typing import NDArray
 from gridcore.fair_tree.summaries import aggregate, debit, lookup, split
 from gridcore.fair_tree.summary_tree import LARGEST_BYTES, MADE_BYTES
 from gridsim.model.applications import Application
-from gridsim.schedulers.fair_tree.tree import Tree
+from gridsim.schedulers.fair_tree.tree import Tree, children_of, parent_of, side_of
 from gridsim.scheduling.nodes.program import Message, NodeProgram, View, array
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import kept_in_checkpoints
@@ -155,31 +159,21 @@ class TreeNode(NodeProgram, ABC):
     A node that has changed reports, but not more often than the update rate allows.  Meanwhile it keeps
     silent, and then reports only what is the newest.  A report without news is not sent, unless the node
     received a request since its last report, which its parent must learn.
-
-    The numbers of messages, and when the next report may be sent, survive a failure (`recall`).
     """
 
     is_leaf = False
+    #: Numbers of messages, and when the next report may be sent, survive a failure.
+    stable_storage: ClassVar[tuple[str, ...]] = ("number", "free_at")
 
-    def __init__(self, tree: Tree) -> None:
-        super().__init__(tree)
-        self.said: Availability | None = None  # the last report
-        self.asked = False  # whether a request came since then
-        self.got = -1  # number of the last request from the parent
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        self.last_report: Availability | None = None
+        self.report_requested = False  # since then, by a request or by a parent that knows nothing
+        self.last_request = -1  # number of the last request from the parent
         self.number = 0  # of the next report
         self.free_at, self.due = 0, NEVER  # ns, when the next report may be, and is to be, sent
         self.since = NEVER  # ns, the oldest change of a leaf that has not been reported
         self.samples: list[int] = []  # ns, when the oldest sample in the summary of each child was taken
-
-    @property
-    def tree(self) -> Tree:
-        """What all nodes know of the tree."""
-        tree: Tree = self.parameters
-        return tree
-
-    def recall(self, former: TreeNode, issued: int) -> None:
-        """Take over what survives a failure of this node; requests up to number `issued` are void."""
-        self.number, self.free_at, self.got = former.number, former.free_at, issued
 
     @abstractmethod
     def availability(self, view: View) -> Availability | None:
@@ -189,7 +183,8 @@ class TreeNode(NodeProgram, ABC):
         """Report, now or when that is allowed."""
         now = view.now_ns
         if self.due == NEVER:
-            self.due = max(self.free_at, now + (0 if self.is_leaf else self.tree.hold_off))
+            hold_off = 0 if self.is_leaf else view.environment.tree.hold_off
+            self.due = max(self.free_at, now + hold_off)
             if self.due > now:
                 view.act((self.due - now) / NS)
         if self.due <= now:
@@ -198,32 +193,44 @@ class TreeNode(NodeProgram, ABC):
 
     def report(self, view: View) -> None:
         """Send a summary to the parent, if there is any news."""
-        found = self.availability(view)
-        if found is None:
+        report = self.availability(view)
+        if report is None:
             return
-        if not self.asked and self.said is not None and _same(found, self.said):
+        if not self.report_requested and self.last_report is not None and _equal(report, self.last_report):
             self.since = NEVER
             return
-        self.said = found
-        what: dict[str, Any] = {
-            "cells": found.cells.reshape(-1),
-            "release": found.release,
-            "minimum": found.minimum,
+        self.last_report = report
+        fields: dict[str, Any] = {
+            "cells": report.cells.reshape(-1),
+            "release": report.release,
+            "minimum": report.minimum,
+            "number": self.number,
+            "echo": self.last_request,
             "since": self.since,
+            "sampled": min(self.samples, default=view.now_ns),
         }
-        if self.tree.parameters.by_largest:
-            what["largest"] = found.largest
-        if self.tree.parameters.by_root:
-            what["covers"] = found.covers
-        sampled = min(self.samples, default=view.now_ns)
-        view.send(parent(view), "summary", number=self.number, echo=self.got, sampled=sampled, **what)
-        self.asked, self.since = False, NEVER
+        if self.parameters.by_largest:
+            fields["largest"] = report.largest
+        if self.parameters.by_root:
+            fields["covers"] = report.covers
+        view.send(parent_of(view.node), "summary", **fields)
+        self.report_requested, self.since = False, NEVER
         self.number += 1
-        self.free_at = view.now_ns + self.tree.gap
+        self.free_at = view.now_ns + view.environment.tree.gap
 
     def receive(self, message: Any) -> None:
         """Note the number of a request, which the next report echoes."""
-        self.got, self.asked = max(self.got, message.number), True
+        self.last_request, self.report_requested = max(self.last_request, message.number), True
+
+    # -- the ideal repair of the tree, which calls these handlers --------------------------------------------
+
+    def on_return(self, view: View, number: int) -> None:
+        """Be in the tree again, with an empty memory; requests up to that number are void."""
+        self.last_request = number
+
+    def on_parent_return(self, view: View) -> None:
+        """Report anew: the parent is in the tree again, with an empty memory."""
+        self.report_requested = True
 
 
 class Leaf(TreeNode):
@@ -245,17 +252,17 @@ class Leaf(TreeNode):
 
     def submit(self, view: View, application: Application, tasks: int, action: str) -> None:
         """Send a request to the router on this machine, or to the parent."""
-        router, first_leaf = view.machine, self.tree.first_leaf
-        own = self.tree.parameters.entry == "own-router" and router < first_leaf
-        to = router if own else parent(view) if first_leaf else view.node
+        router, first_leaf = view.machine, view.environment.tree.first_leaf
+        own = self.parameters.entry == "own-router" and router < first_leaf
+        to = router if own else parent_of(view.node) if first_leaf else view.node
         view.decide(action, application.number, machine=to, tasks=tasks)
         share = {"application": application.number, "tasks": tasks}
-        view.send(to, "request", number=CLIMBING, hops=0, **share, **unsaid(self.tree))
+        view.send(to, "request", number=CLIMBING, hops=0, **share, **no_news(self.parameters))
 
     def on_request(self, view: View, message: Any) -> None:
         """Queue a share, and tell its submitter; pass on what needs memory or disk that is not here."""
         self.receive(message)
-        if not self.tree.holds(view.machine, message.application):
+        if not view.environment.holds(message.application):
             self.pass_on(view, message)
             return
         view.enqueue(message.application, message.tasks)
@@ -268,16 +275,17 @@ class Leaf(TreeNode):
 
         That happens only where summaries ignore memory and disk.
         """
-        leaf = view.random.integers(self.tree.first_leaf) + self.tree.first_leaf
+        first_leaf = view.environment.tree.first_leaf
+        leaf = view.random.integers(first_leaf) + first_leaf
         leaf += leaf >= view.node
         share = {"application": message.application, "tasks": message.tasks}
         view.decide("sent-on", message.application, machine=leaf, tasks=message.tasks)
-        view.send(leaf, "request", number=CLIMBING, hops=message.hops, **share, **unsaid(self.tree))
+        view.send(leaf, "request", number=CLIMBING, hops=message.hops, **share, **no_news(self.parameters))
         view.act()
 
     def tell(self, view: View, kind: str, application: int, tasks: int) -> None:
         """Tell the submitter of `application` of so many tasks."""
-        view.send(self.tree.submitter(application), kind, application=application, tasks=tasks)
+        view.send(view.environment.submitter(application), kind, application=application, tasks=tasks)
 
     def on_accept(self, view: View, message: Any) -> None:
         """Note, as a submitter, that a leaf has accepted tasks."""
@@ -295,13 +303,14 @@ class Leaf(TreeNode):
         """Report that there are no tasks left."""
         view.act()
 
-    def on_timer(self, view: View, name: str) -> None:
-        """Tell submitters of completed tasks, at each heartbeat; else report anew, since time has passed."""
-        if name != "heartbeat":
-            view.act()
-            return
+    def on_heartbeat(self, view: View) -> None:
+        """Tell submitters of completed tasks."""
         for application, tasks in view.completed():
             self.tell(view, "completion", application, tasks)
+
+    def on_refresh(self, view: View) -> None:
+        """Report anew, since time has passed, maybe to the next release cell."""
+        view.act()
 
     def on_act(self, view: View) -> None:
         """See `TreeNode`."""
@@ -311,18 +320,17 @@ class Leaf(TreeNode):
 
     def availability(self, view: View) -> Availability:
         """Sample the queue, for an application released now or at the next multiple of the release cell."""
-        cell, now = self.tree.cell, view.now_ns
+        tree, now, minimum = view.environment.tree, view.now_ns, view.minimum_stretch
+        cell = tree.cell
         release = (now // cell + 1) * cell if cell else now
-        minimum = view.minimum_stretch
-        data, needs = self.tree.data, self.tree.needs
-        cells = view.sample(self.tree.grid, release) if data is None else data.sample(view, release)
-        if needs is not None:
-            cells = needs.sample(view.machine, cells)
-        covers = int(self.tree.parameters.by_root)
+        cells = view.sample(tree.grid, release) if tree.data is None else tree.data.sample(view, release)
+        if tree.needs is not None:
+            cells = tree.needs.sample(view.machine, cells)
+        covers = int(self.parameters.by_root)
         if minimum < math.inf:
-            largest = minimum if self.tree.parameters.by_largest else 0.0
+            largest = minimum if self.parameters.by_largest else 0.0
             return Availability(release / NS, minimum, largest, covers, cells)
-        idle = self.tree.idle_minimum[view.machine]
+        idle = self.parameters.idle_minimum(view.speed)
         return Availability(release / NS if cell else math.inf, idle, 0.0, covers, cells)
 
 
@@ -333,40 +341,44 @@ class Router(TreeNode):
     include yet, the latest first: number, tasks, task size, size, release, stretch and bytes per Mflop.
 
     A minimum stretch that is not known yet, of the rest of the tree or of a child that has not reported,
-    counts as `Tree.unknown`.
+    counts as `FairTree.unknown_minimum`.
     """
 
-    def __init__(self, tree: Tree, node: int) -> None:
-        super().__init__(tree)
-        self.rest = tree.unknown if node else math.inf  # minimum stretch of the rest of the tree
-        self.rest_largest = 0.0  # the largest minimum stretch of a leaf there
+    stable_storage = (*TreeNode.stable_storage, "last_summary", "last_issued")
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters)
+        unknown = parameters.unknown_minimum
+        self.outer_minimum = unknown  # minimum stretch of the rest of the tree; not of the root
+        self.outer_largest = 0.0  # the largest minimum stretch of a leaf there
         self.copy: RootCopy | None = None  # of the root's summary
         self.cells: list[Cells | None] = [None, None]  # the last summary of each child
-        self.release, self.minimum = [0.0, 0.0], [tree.unknown, tree.unknown]  # and what came with it
+        self.release, self.minimum = [0.0, 0.0], [unknown, unknown]  # and what came with it
         self.largest, self.covers = [0.0, 0.0], [0, 0]
         self.debts: list[list[tuple[int, int, float, float, float, float, float]]] = [[], []]
         self.samples = [NEVER, NEVER]
-        self.heard, self.issued = [-1, -1], [0, 0]  # numbers of the last summary from, and request to, each
-        self.told = [math.inf, math.inf]  # the rest's minimum stretch, as last told to each child
-        self.told_largest, self.copied = [0.0, 0.0], [-1, -1]  # likewise; and when the copy was made (ns)
+        self.last_summary, self.last_issued = (
+            [-1, -1],
+            [0, 0],
+        )  # numbers of the last from, and request to, each
+        self.sent_minimum = [math.inf, math.inf]  # the rest's minimum stretch, as last told to each child
+        self.sent_largest, self.sent_copy = [0.0, 0.0], [-1, -1]  # likewise; and when the copy was made (ns)
 
-    def recall(self, former: TreeNode, issued: int) -> None:
-        """See `TreeNode`."""
-        super().recall(former, issued)
-        assert isinstance(former, Router)
-        self.heard, self.issued = former.heard, former.issued
-
-    def forget(self, which: int) -> None:
+    def on_child_leave(self, view: View, side: int) -> None:
         """Forget all about a child that has left the tree."""
-        self.samples[which] = NEVER
-        self.cells[which], self.minimum[which], self.told[which] = None, math.inf, math.inf
-        self.largest[which], self.covers[which] = 0.0, 0
-        self.told_largest[which], self.copied[which] = 0.0, -1
-        self.debts[which] = []
+        self.samples[side] = NEVER
+        self.cells[side], self.minimum[side], self.sent_minimum[side] = None, math.inf, math.inf
+        self.largest[side], self.covers[side] = 0.0, 0
+        self.sent_largest[side], self.sent_copy[side] = 0.0, -1
+        self.debts[side] = []
 
-    def expect(self, which: int) -> None:
+    def on_child_return(self, view: View, side: int) -> None:
         """Count on a child that is in the tree again, and of which nothing is known yet."""
-        self.minimum[which] = self.tree.unknown
+        self.minimum[side] = self.parameters.unknown_minimum
+
+    def outer(self, view: View) -> float:
+        """Return the minimum stretch of the rest of the tree, s/Mflop; the root is all of it."""
+        return self.outer_minimum if view.node else math.inf
 
     # -- summaries on their way up ---------------------------------------------------------------------------
 
@@ -374,49 +386,53 @@ class Router(TreeNode):
         """Store the summary of a child, unless a newer one came before, and report in turn."""
         if view.node == 0 and message.since < NEVER:
             view.note("updates", arrived=view.now_ns, since=message.since)
-        which = message.sender - 2 * view.node - 1
-        if message.number > self.heard[which] and not self.tree.gone[message.sender]:
-            self.heard[which] = message.number
-            self.cells[which] = message.cells.astype(np.uint32).reshape(self.tree.shape)
-            self.release[which], self.minimum[which] = message.release, message.minimum
-            self.largest[which] = message.largest if self.tree.parameters.by_largest else 0.0
-            self.covers[which] = message.covers if self.tree.parameters.by_root else 0
-            self.samples[which] = message.sampled
-            self.debts[which] = [debt for debt in self.debts[which] if debt[0] > message.echo]
+        side = side_of(message.sender)
+        environment = view.environment
+        if message.number > self.last_summary[side] and not environment.has_left(message.sender):
+            self.last_summary[side] = message.number
+            self.cells[side] = message.cells.astype(np.uint32).reshape(environment.tree.shape)
+            self.release[side], self.minimum[side] = message.release, message.minimum
+            self.largest[side] = message.largest if self.parameters.by_largest else 0.0
+            self.covers[side] = message.covers if self.parameters.by_root else 0
+            self.samples[side] = message.sampled
+            self.debts[side] = [debt for debt in self.debts[side] if debt[0] > message.echo]
             self.since = min(self.since, message.since)
         view.act()
 
     def on_act(self, view: View) -> None:
         """See `TreeNode`."""
-        if self.tree.parameters.spread == "change":
+        if self.parameters.spread == "change":
             self.spread(view)
         if view.node > 0:
             super().on_act(view)
 
     def availability(self, view: View) -> Availability | None:
         """Add what the children can take; summaries for different release cells are not added."""
-        known = [which for which in range(2) if self.cells[which] is not None]
-        at = [self.sampled(which, view.now) if self.debts[which] else self.release[which] for which in known]
-        if self.tree.cell and len(set(at)) == 2:
+        tree = view.environment.tree
+        known = [side for side in range(2) if self.cells[side] is not None]
+        at = [self.sampled(view, side) if self.debts[side] else self.release[side] for side in known]
+        if tree.cell and len(set(at)) == 2:
             return None
-        cells = [self.debited(view, which) for which in known]
-        total = aggregate(cells) if cells else np.zeros(self.tree.shape, np.uint32)
+        cells = [self.debited(view, side) for side in known]
+        total = aggregate(cells) if cells else np.zeros(tree.shape, np.uint32)
         least, largest = min(self.minimum), max(self.largest)
         return Availability(max(at, default=0.0), least, largest, sum(self.covers), total)
 
-    def sampled(self, which: int, now: float) -> float:
+    def sampled(self, view: View, side: int) -> float:
         """Return the release (s) for which the summary of a child holds."""
-        return self.release[which] if self.tree.cell else min(self.release[which], now)
+        return self.release[side] if view.environment.tree.cell else min(self.release[side], view.now)
 
-    def debited(self, view: View, which: int) -> Cells:
+    def debited(self, view: View, side: int) -> Cells:
         """Return the summary of a child, less what has been dispatched to it since."""
-        cells, debts = self.cells[which], self.debts[which]
+        cells, debts = self.cells[side], self.debts[side]
         assert cells is not None
         if not debts:
             return cells
         _, tasks, task_size, size, release, stretch, moved = zip(*debts, strict=True)
-        age = [max(0.0, self.sampled(which, view.now) - each) for each in release]
-        tree, child = self.tree, 2 * view.node + 1 + which
+        at = self.sampled(view, side)
+        age = [max(0.0, at - each) for each in release]
+        tree: Tree = view.environment.tree
+        child = children_of(view.node)[side]
         dispatched: dict[str, Any] = {
             "tasks": tasks,
             "task_size": task_size,
@@ -432,7 +448,7 @@ class Router(TreeNode):
 
         if tree.needs is not None:
             return tree.needs.debited(cells, child, less)
-        return less(cells, max(1, tree.leaves[child]))
+        return less(cells, max(1, view.environment.leaves_below(child)))
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -441,10 +457,10 @@ class Router(TreeNode):
         climbing = message.number == CLIMBING
         if not climbing:
             self.receive(message)
-            self.learn(message)
+            self.learn(view, message)
         application, tasks = view.application(message.application), message.tasks
-        stretches = self.tree.stretch
-        rooms = np.stack([self.room(view, which, application) for which in range(2)], axis=1)
+        stretches = view.environment.tree.stretch
+        rooms = np.stack([self.room(view, side, application) for side in range(2)], axis=1)
         hosts = np.flatnonzero(rooms.sum(axis=1) >= tasks)  # samples of the stretch that host all tasks
         share = {"application": message.application, "tasks": tasks}
         if climbing:
@@ -453,9 +469,9 @@ class Router(TreeNode):
             self.record(view, message, math.inf if not len(hosts) else stretches[hosts[0]], fair, limit)
             if view.node > 0 and not fair:
                 up = {"number": CLIMBING, "hops": message.hops + 1}
-                view.send(parent(view), "request", **up, **share, **unsaid(self.tree))
+                view.send(parent_of(view.node), "request", **up, **share, **no_news(self.parameters))
                 return
-        if view.node == 0 and self.tree.parameters.by_root:
+        if view.node == 0 and self.parameters.by_root:
             self.renew(view)
         sample = int(hosts[0]) if len(hosts) else -1
         shares = (
@@ -463,18 +479,18 @@ class Router(TreeNode):
         )
         hops = message.hops if climbing else -1
         view.note("routed", node=view.node, sample=sample, hops=hops, time=view.now_ns, **share)
-        for which, part in enumerate(shares.tolist()):
+        for side, part in enumerate(shares.tolist()):
             if part:
-                self.dispatch(view, which, application, part, sample, message.hops)
-                of = {"machine": 2 * view.node + 1 + which, "tasks": part, "saw": int(rooms[sample, which])}
-                age, limit = self.samples[which], stretches[sample]
+                self.dispatch(view, side, application, part, sample, message.hops)
+                of = {"machine": children_of(view.node)[side], "tasks": part, "saw": int(rooms[sample, side])}
+                age, limit = self.samples[side], stretches[sample]
                 view.decide("gave", application.number, age=age, limit=limit, **of)
 
     def limit(self, view: View, application: Application, tasks: int) -> float | None:
         """Return the largest stretch at which a request is accepted, s/Mflop; None if that is not known."""
-        parameters = self.tree.parameters
+        parameters = self.parameters
         if parameters.accept == "minimum":
-            least = min(self.rest, *self.minimum)
+            least = min(self.outer(view), *self.minimum)
             return parameters.bound * least if math.isfinite(least) else None
         if not parameters.bound:
             return 0.0
@@ -483,7 +499,7 @@ class Router(TreeNode):
             limits.append(parameters.bound * promise)
         if parameters.by_largest:
             factor = 1.0 if parameters.by_root else parameters.bound
-            limits.append(factor * max(self.rest_largest, *self.largest))
+            limits.append(factor * max(self.outer_largest, *self.largest))
         return max(limits) * (1.0 + TOLERANCE) if limits else None
 
     def promise(self, view: View, application: Application, tasks: int) -> float | None:
@@ -492,7 +508,8 @@ class Router(TreeNode):
             return None
         room = self.room_in(view, self.copy.cells, self.copy.release, None, application)
         hosts = np.flatnonzero(room >= tasks)
-        return self.tree.stretch[hosts[0]] if len(hosts) else None
+        stretches: tuple[float, ...] = view.environment.tree.stretch
+        return stretches[hosts[0]] if len(hosts) else None
 
     def record(self, view: View, message: Any, stretch: float, fair: bool, limit: float | None) -> None:
         """Record how this router decides on a request that has climbed to it; inf: no sample has room."""
@@ -502,15 +519,15 @@ class Router(TreeNode):
         else:
             action = "passed-on-full" if full else "passed-on" if known else "passed-on-idle"
         most = math.nan if limit is None or root else limit
-        to = {"machine": -1 if root or fair else parent(view), "tasks": message.tasks}
+        to = {"machine": -1 if root or fair else parent_of(view.node), "tasks": message.tasks}
         view.decide(action, message.application, saw=stretch, limit=most, age=min(self.samples), **to)
 
-    def room(self, view: View, which: int, application: Application) -> NDArray[np.int64]:
+    def room(self, view: View, side: int, application: Application) -> NDArray[np.int64]:
         """Return how many tasks of `application` a child can take, for each sample of the stretch."""
-        if self.cells[which] is None:
-            return np.zeros(len(self.tree.stretch), np.int64)
-        child = 2 * view.node + 1 + which
-        return self.room_in(view, self.debited(view, which), self.release[which], child, application)
+        if self.cells[side] is None:
+            return np.zeros(len(view.environment.tree.stretch), np.int64)
+        child = children_of(view.node)[side]
+        return self.room_in(view, self.debited(view, side), self.release[side], child, application)
 
     def room_in(
         self, view: View, cells: Cells, release_of: float, node: int | None, application: Application
@@ -524,13 +541,17 @@ class Router(TreeNode):
         node
             The leaves are those below it; None for all machines.
         """
-        tree = self.tree
+        environment = view.environment
+        tree = environment.tree
         task_size, size, release = application.task_size, application.size, application.release
         room = np.zeros(len(tree.stretch), np.int64)
-        if size < tree.grid.size[0] or task_size > tree.grid.task_size[-1]:
+        if size < tree.smallest or task_size > tree.longest:
             return room
         at = release_of if tree.cell else min(release_of, view.now)
-        leaves, speed = tree.whole if node is None else (float(tree.leaves[node]), tree.speed[node])
+        if node is None:
+            leaves, speed = tree.machines, tree.speed
+        else:
+            leaves, speed = environment.leaves_below(node), environment.speed_below(node)
         if tree.needs is not None:
             need = tree.needs.slice_of(application)
             top = 0 if node is None else node
@@ -539,42 +560,50 @@ class Router(TreeNode):
             if (part := tree.data.slice_of(application)) is None:
                 return room
             cells = np.ascontiguousarray(cells[part])
-        below: dict[str, Any] = {"leaves": max(1, int(leaves)), "longest_task": tree.longest_task}
-        when: dict[str, Any] = {"release": release, "cell_release": at if tree.cell else max(at, release)}
-        below["speed"] = max(speed, 5e-324)
+        options: dict[str, Any] = {
+            "leaves": max(1, int(leaves)),
+            "longest_task": tree.longest,
+            "speed": max(speed, 5e-324),
+            "release": release,
+            "cell_release": at if tree.cell else max(at, release),
+        }
         for k, stretch in enumerate(tree.stretch):
             if stretch * size > view.now - release:  # else the deadline has passed
-                room[k] = lookup(cells, tree.grid, stretch, size, task_size, **below, **when)
+                room[k] = lookup(cells, tree.grid, stretch, size, task_size, **options)
         return room
 
     def by_speed(
         self, view: View, room: NDArray[np.int64], tasks: int, application: Application
     ) -> NDArray[np.int64]:
         """Give each child what its last sample guarantees, and divide the remainder by speed."""
-        speed, data, needs = self.tree.speed, self.tree.data, self.tree.needs
+        data, needs = view.environment.tree.data, view.environment.tree.needs
+        children = children_of(view.node)
         known = None if data is None else data.slice_of(application)
         moved = -1 if known is None else known  # beyond the last sample, that of the last one
         if needs is not None:
-            speed = needs.speeds[needs.slice_of(application)][moved]
+            speeds = needs.speeds[needs.slice_of(application)][moved]
+            left, right = (speeds[child] for child in children)
         elif data is not None:
-            speed = data.speeds[moved]
-        left, right = speed[2 * view.node + 1], speed[2 * view.node + 2]
+            left, right = (data.speeds[moved][child] for child in children)
+        else:
+            left, right = map(view.environment.speed_below, children)
         part = left / (left + right) if left + right > 0.0 else 0.5
         beyond = tasks - int(room.sum())
         first = math.floor(beyond * part + 0.5)
         return np.array([room[0] + first, room[1] + beyond - first])
 
-    def dispatch(self, view: View, which: int, of: Application, tasks: int, sample: int, hops: int) -> None:
+    def dispatch(self, view: View, side: int, of: Application, tasks: int, sample: int, hops: int) -> None:
         """Send a share of a request to a child, and remember it as a debt."""
         # without a guarantee the child may miss deadlines at every sample
-        stretch = self.tree.stretch[sample] if sample >= 0 else 2.0 * self.tree.stretch[-1]
-        self.issued[which] += 1
+        stretches = view.environment.tree.stretch
+        stretch = stretches[sample] if sample >= 0 else 2.0 * stretches[-1]
+        self.last_issued[side] += 1
         what = tasks, of.task_size, of.size, of.release, stretch, of.bytes_per_mflop
-        self.debts[which].insert(0, (self.issued[which], *what))
-        share = {"application": of.number, "tasks": tasks, "number": self.issued[which]}
-        view.send(2 * view.node + 1 + which, "request", hops=hops, **share, **self.tell(view, which))
+        self.debts[side].insert(0, (self.last_issued[side], *what))
+        share = {"application": of.number, "tasks": tasks, "number": self.last_issued[side]}
+        view.send(children_of(view.node)[side], "request", hops=hops, **share, **self.tell(view, side))
 
-    def tell(self, view: View, which: int, always: bool = False) -> dict[str, Any]:
+    def tell(self, view: View, side: int, in_full: bool = False) -> dict[str, Any]:
         """Return what a message to a child says of the rest of the tree.
 
         Parameters
@@ -582,91 +611,88 @@ class Router(TreeNode):
         always
             Whether a router gets the copy of the root's summary even if it knows it.
         """
-        parameters, router = self.tree.parameters, 2 * view.node + 1 + which < self.tree.first_leaf
-        self.told[which] = min(self.rest, self.minimum[1 - which])
-        fields: dict[str, Any] = {**unsaid(self.tree), "minimum": self.told[which]}
-        if parameters.by_largest and router:
-            fields["largest"] = self.told_largest[which] = max(self.rest_largest, self.largest[1 - which])
-        copy = self.copy if parameters.by_root and router else None
-        if copy is not None and (always or copy.made > self.copied[which]):
-            self.copied[which] = copy.made
+        parameters = self.parameters
+        is_router = children_of(view.node)[side] < view.environment.tree.first_leaf
+        self.sent_minimum[side] = min(self.outer(view), self.minimum[1 - side])
+        fields: dict[str, Any] = {**no_news(parameters), "minimum": self.sent_minimum[side]}
+        if parameters.by_largest and is_router:
+            fields["largest"] = self.sent_largest[side] = max(self.outer_largest, self.largest[1 - side])
+        copy = self.copy if parameters.by_root and is_router else None
+        if copy is not None and (in_full or copy.made > self.sent_copy[side]):
+            self.sent_copy[side] = copy.made
             fields |= {"cells": copy.cells.reshape(-1), "release": copy.release, "made": copy.made}
         return fields
 
-    def learn(self, message: Any) -> None:
+    def learn(self, view: View, message: Any) -> None:
         """Note what a message from the parent says of the rest of the tree."""
         if not math.isnan(message.minimum):
-            self.rest = message.minimum
-        if self.tree.parameters.by_largest and not math.isnan(message.largest):
-            self.rest_largest = message.largest
+            self.outer_minimum = message.minimum
+        if self.parameters.by_largest and not math.isnan(message.largest):
+            self.outer_largest = message.largest
         known = -1 if self.copy is None else self.copy.made
-        if self.tree.parameters.by_root and message.made > known:
-            cells = message.cells.astype(np.uint32).reshape(self.tree.shape)
+        if self.parameters.by_root and message.made > known:
+            cells = message.cells.astype(np.uint32).reshape(view.environment.tree.shape)
             self.copy = RootCopy(message.made, message.release, cells)
 
     def renew(self, view: View) -> None:
         """Copy, as the root, the summary of the tree, without debts, once it covers all leaves."""
-        children = [which for which in range(2) if not self.tree.gone[2 * view.node + 1 + which]]
-        there = sum(int(self.tree.leaves[2 * view.node + 1 + which]) for which in children)
-        cells = [self.cells[which] for which in children]
+        environment = view.environment
+        children = [child for child in children_of(view.node) if not environment.has_left(child)]
+        expected = sum(environment.leaves_below(child) for child in children)
+        cells = [self.cells[side_of(child)] for child in children]
         known = [each for each in cells if each is not None]
-        at = {self.release[which] for which in children}
+        at = {self.release[side_of(child)] for child in children}
         if (
             not known
             or len(known) < len(cells)
-            or sum(self.covers) < there
-            or (self.tree.cell and len(at) == 2)
+            or sum(self.covers) < expected
+            or (environment.tree.cell and len(at) == 2)
         ):
             return
         self.copy = RootCopy(view.now_ns, max(at), aggregate(known))
 
     # -- the minimum stretch on its way down -----------------------------------------------------------------
 
-    def on_timer(self, view: View, name: str) -> None:
-        """Begin, as the root, to spread the minimum stretch: at each heartbeat."""
-        if self.tree.parameters.by_root:
+    def on_heartbeat(self, view: View) -> None:
+        """Begin, as the root, to spread the minimum stretch."""
+        if self.parameters.by_root:
             self.renew(view)
-        self.spread(view, always=True)
+        self.spread(view, in_full=True)
 
     def on_spread(self, view: View, message: Any) -> None:
         """Learn the minimum stretch of the rest of the tree, and pass it on."""
-        self.learn(message)
-        if self.tree.parameters.spread == "change":
+        self.learn(view, message)
+        if self.parameters.spread == "change":
             view.act()
         else:
-            self.spread(view, always=True)
+            self.spread(view, in_full=True)
 
-    def spread(self, view: View, always: bool = False) -> None:
+    def spread(self, view: View, in_full: bool = False) -> None:
         """Tell each child that is a router the minimum stretch of its rest of the tree, if that is new."""
-        if self.tree.gone[view.node]:
+        if view.environment.has_left(view.node):
             return
-        for which, child in enumerate((2 * view.node + 1, 2 * view.node + 2)):
-            if child < self.tree.first_leaf and (always or self.has_news(which)):
-                fields = self.tell(view, which, always=True)
+        for side, child in enumerate(children_of(view.node)):
+            if child < view.environment.tree.first_leaf and (in_full or self.has_news(view, side)):
+                fields = self.tell(view, side, in_full=True)
                 view.send(child, "spread", **fields)
 
-    def has_news(self, which: int) -> bool:
+    def has_news(self, view: View, side: int) -> bool:
         """Return whether a child was last told another minimum stretch, or largest one, of its rest."""
-        if min(self.rest, self.minimum[1 - which]) != self.told[which]:
+        if min(self.outer(view), self.minimum[1 - side]) != self.sent_minimum[side]:
             return True
-        largest = max(self.rest_largest, self.largest[1 - which])
-        return bool(self.tree.parameters.by_largest and largest != self.told_largest[which])
+        largest = max(self.outer_largest, self.largest[1 - side])
+        return bool(self.parameters.by_largest and largest != self.sent_largest[side])
 
 
-def parent(view: View) -> int:
-    """Return the parent of a node."""
-    return (view.node - 1) // 2
-
-
-def unsaid(tree: Tree) -> dict[str, Any]:
+def no_news(parameters: Any) -> dict[str, Any]:
     """Return the fields on the rest of the tree of a message that says nothing about it."""
     fields: dict[str, Any] = {"minimum": math.nan}
-    if tree.parameters.by_largest:
+    if parameters.by_largest:
         fields["largest"] = math.nan
-    if tree.parameters.by_root:
+    if parameters.by_root:
         fields |= {"cells": NO_CELLS, "release": 0.0, "made": -1}
     return fields
 
 
-def _same(one: Availability, other: Availability) -> bool:
+def _equal(one: Availability, other: Availability) -> bool:
     return one[:-1] == other[:-1] and np.array_equal(one.cells, other.cells)

@@ -81,7 +81,7 @@ def together(one: dict[str, Integers], other: dict[str, Integers]) -> dict[str, 
     return totals
 
 
-def outcome(
+def outcome_of(
     parameters: Any,
     run: Run,
     grid: SummaryGrid,

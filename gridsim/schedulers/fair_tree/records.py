@@ -1,4 +1,4 @@
-"""What submitters know of their tasks in a fair tree that is kept by messages, and what is really lost.
+"""The environment of a fair tree that is kept by messages: submitters' records, and what is really lost.
 
 A submitter learns of its tasks only by what leaves report.  Tasks of which it knows neither that they are
 done, nor on which leaf they are, are missing after a while, and it submits them again.
@@ -6,13 +6,21 @@ done, nor on which leaf they are, are missing after a while, and it submits them
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
-from gridsim.schedulers.fair_tree.bags import Bags
-from gridsim.scheduling.contract import Run
-from gridsim.support.clock import NEVER
-from gridsim.support.state import Stateful, kept_in_checkpoints
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.engine.engine import TIMER
+from gridsim.schedulers.fair_tree.environment import TreeEnvironment
+from gridsim.schedulers.fair_tree.member import BELOW_BYTES, COMPLETION, RESIGNATION, TAG_BYTES, TAKEOVER
+from gridsim.schedulers.fair_tree.tree import Tree, parent_of
+from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Run
+from gridsim.scheduling.overlays import subtree_sums
+from gridsim.support.arrays import Integers
+from gridsim.support.clock import NEVER, NS, nanoseconds
+from gridsim.support.state import kept_in_checkpoints
 
 
 @kept_in_checkpoints
@@ -63,63 +71,264 @@ class Record:
         return sum(self.left.pop(machine)[1] for machine in lost)
 
 
-class Records(Stateful):
-    """The records of all submitters, which survive failures, and the tasks that are really lost.
-
-    A machine that is down submits nothing: the next machine by id that is up acts for it, and leaves send it
-    their reports.  That is so in the ideal tree, too.
+class TreeByMessages(TreeEnvironment):
+    """The records of all submitters, and the tasks that are really lost.
 
     Attributes
     ----------
+    records
+        The record of each application of which a submitter knows.
     lost
         Tasks of each application that failures have destroyed and that nobody has submitted again yet.
     doubted
         The most tasks of each application that were missing at once and were not lost, but done, or under
         way: what a submitter would have had run twice.
+    due
+        Application -> tasks that are submitted again at this instant.
+    vacancies
+        (router, ns) of routers whose machine has failed.
+    has_failed
+        Whether each machine has failed.
     """
 
-    STATE = ("records", "lost", "doubted")
+    because = (
+        "the record of a submitter survives its failure, and while it is down the next machine that is up "
+        "acts for it, as in the ideal tree; only the model knows which of the missing tasks are lost"
+    )
+    timers: ClassVar[dict[str, str]] = {
+        "heartbeat": "heartbeat",
+        "beat": "look-around",
+        "release_cell": "refresh",
+        "refresh": "refresh",
+    }
+    STATE = "bags", "records", "lost", "doubted", "due", "vacancies", "has_failed"
+    central = "submit_tasks", "submit_again", "report_tasks", "fail_tasks", "watch_all"
 
-    def __init__(
-        self, run: Run, bags: Bags, heartbeat: int, missed: int, submit: Callable[[int, int, int], None]
-    ) -> None:
-        """Make empty records.
-
-        Parameters
-        ----------
-        heartbeat
-            ns; a leaf that does not report for `missed` of them is presumed to have failed.
-        submit
-            Called with an application, how many of its tasks are to be submitted again, and when, ns.
-        """
-        self.run, self.bags, self.submit = run, bags, submit
-        self.heartbeat, self.silence = heartbeat, missed * heartbeat
+    def __init__(self, parameters: Any, run: Run) -> None:
+        super().__init__(parameters, run)
+        self.heartbeat = nanoseconds(parameters.heartbeat)
+        self.leaves, self.speed = subtree_sums(np.ones(len(run.speeds))), subtree_sums(run.speeds)
         self.records: dict[int, Record] = {}
-        self.lost = [0] * len(run.applications)
-        self.doubted = [0] * len(run.applications)
+        self.lost, self.doubted = [0] * len(run.applications), [0] * len(run.applications)
+        self.due: dict[int, int] = {}
+        self.vacancies: list[tuple[int, int]] = []
+        self.has_failed = [False] * len(run.speeds)
 
-    def acting(self, machine: int) -> int:
-        """Return the machine that acts for a submitter: itself if it is up, else the next by id that is."""
-        up = self.run.up
-        steps = (step for step in range(len(up)) if up[(machine + step) % len(up)])
-        return (machine + next(steps, 0)) % len(up)
+    def make_tree(self) -> Tree:
+        """Return what all nodes know."""
+        more = self.parameters.summary_header + TAG_BYTES + BELOW_BYTES
+        return Tree.of(self.parameters, self.run, lambda cells: 4 * cells + more)
+
+    def attach(self, adapter: Any) -> None:
+        """Register what submits tasks again, after the failures of an instant."""
+        super().attach(adapter)
+        self.run.engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
+
+    def of_node(self, node: int) -> MachineView:
+        """Return what a machine reaches."""
+        return MachineView(self, node)
+
+    # -- submitters -----------------------------------------------------------------------------------------
 
     def of(self, application: int) -> Record:
         """Return the record of an application; `application` may be a bag of its lost tasks."""
         return self.records.setdefault(int(self.bags.whose[application]), Record())
 
-    def watch(self, application: int, now: int) -> None:
-        """Seek tasks on leaves that are silent, and those of which nothing was heard for a heartbeat."""
-        record = self.of(application)
-        silent = record.presume(now - self.silence)
-        long_ago = now - record.since >= self.heartbeat
-        self.seek(application, record.missing() if long_ago else silent, now)
+    def acting(self, application: int) -> int:
+        """Return the machine that acts for a submitter: itself if it is up, else the next by id that is."""
+        machine, up = self.submitter(application) - self.tree.first_leaf, self.run.up
+        steps = (step for step in range(len(up)) if up[(machine + step) % len(up)])
+        return (machine + next(steps, 0)) % len(up)
 
-    def seek(self, application: int, missing: int, now: int) -> None:
+    def submit_tasks(self, application: int, tasks: int, now: int) -> None:
+        """Note that a submitter has submitted tasks `now` (ns)."""
+        record = self.of(application)
+        record.total, record.since = record.total + tasks, now
+
+    def submit_again(self, application: int, now: int) -> None:
+        """Note that a submitter has submitted tasks again."""
+        self.of(application).since = now
+
+    def report_tasks(self, application: int, machine: int, life: int, left: int, done: int, now: int) -> None:
+        """Note what a leaf has done in a life, and what it has left; if it has lost tasks, look for them."""
+        self.seek(application, self.of(application).report(machine, life, left, done, now))
+
+    def fail_tasks(self, application: int, machine: int, life: int, now: int) -> None:
+        """Note that a leaf has lost the tasks that it had, and look for them."""
+        self.seek(application, self.of(application).fail(machine, life, now))
+
+    def watch_all(self, machine: int) -> None:
+        """Submit tasks again that are missing, of submitters for which a machine acts."""
+        for application in sorted(self.records):
+            if self.acting(application) == machine:
+                self.watch(application)
+
+    def watch(self, application: int) -> None:
+        """Seek tasks on leaves that are silent, and those of which nothing was heard for a heartbeat."""
+        record, now = self.of(application), self.adapter.now
+        silent = record.presume(now - self.parameters.missed * self.heartbeat)
+        long_ago = now - record.since >= self.heartbeat
+        self.seek(application, record.missing() if long_ago else silent)
+
+    def seek(self, application: int, missing: int) -> None:
         """Submit tasks again that seem to be lost, as far as they are."""
-        whose = int(self.bags.whose[application])
+        whose, now = int(self.bags.whose[application]), self.adapter.now
         found = min(missing, self.lost[whose])
         self.lost[whose] -= found
         self.doubted[whose] = max(self.doubted[whose], missing - found)
         if found:
-            self.submit(whose, found, now)
+            self.due[whose] = self.due.get(whose, 0) + found
+            self.run.engine.at(now, "resubmit")
+            self.adapter.core.wake(now)
+
+    # -- lost tasks -----------------------------------------------------------------------------------------
+
+    def task_lost(self, application: int, tasks: int, node: int) -> None:
+        """Note tasks that are lost: in a queue, on their way, or as nobody is up to submit them."""
+        record = self.of(application)
+        if record.total == 0:
+            record.total, record.since = tasks, self.adapter.now
+        self.lost[int(self.bags.whose[application])] += tasks
+
+    def _resubmit(self, _: list[int]) -> None:
+        due, self.due = self.due, {}
+        if not due:
+            return
+        if not self.run.up.any():
+            for application, tasks in due.items():
+                self.lost[application] += tasks
+            return
+        applications, counts = np.array(sorted(due.items()), np.int64).T.copy()
+        self.adapter.resubmitted[applications] += counts
+        self.submit(applications, counts)
+
+    def on_faults(self, failed: Integers, recovered: Integers) -> None:
+        """Note which routers have lost their machine."""
+        now = self.run.engine.now
+        for machine in failed.tolist():
+            self.vacancies += [(router, now) for router in self.routers_on(machine)]
+            self.has_failed[machine] = True
+
+    def routers_on(self, machine: int) -> list[int]:
+        """Return the routers on a machine: by its memory, or in another process by what it has written."""
+        routers = {machine} if machine < self.tree.first_leaf else set()
+        if self.adapter.is_local(machine):
+            member = self.adapter.nodes[machine]
+            return sorted(member.routers if member.born >= 0 else routers)
+        for router, by, _, event in self.adapter.notes.rows["seats"]:
+            if event == TAKEOVER and by == machine:
+                routers.add(router)
+            elif event == TAKEOVER or (event == RESIGNATION and by == machine):
+                routers.discard(router)
+        return sorted(routers)
+
+    # -- the record of decisions, and the end ---------------------------------------------------------------
+
+    def deciding(self, node: int) -> int:
+        """See `TreeEnvironment`; the node is the machine, on which one of its nodes decides."""
+        return int(self.adapter.nodes[node].speaking)
+
+    def machine_of(self, node: int, by: int) -> int:
+        """See `TreeEnvironment`."""
+        return int(self.adapter.nodes[by].host(node))
+
+    def complete(self, outcome: Outcome) -> None:
+        """See `Environment`."""
+        seats = outcome.tables["seats"]
+        self.report(outcome, None, self.adapter.resubmitted)
+        del outcome.tables["traffic"]  # nodes are machines, which have no level
+        outcome.tables["repairs"] = repairs(seats, self.vacancies, self.tree.first_leaf)
+        outcome.facts["tasks_doubted"] = sum(self.doubted)
+
+
+class MachineView:
+    """What a machine of a tree that is kept by messages knows without a message (`View.environment`).
+
+    Attributes
+    ----------
+    tree
+        What all nodes know.
+    submitter
+        Function that returns the leaf of the submitter of an application, or of a bag of lost tasks.
+    acting
+        Function that returns the machine that acts for that submitter now.
+    """
+
+    def __init__(self, environment: TreeByMessages, machine: int) -> None:
+        self._environment, self._machine = environment, machine
+        self.tree, self.submitter, self.acting = environment.tree, environment.submitter, environment.acting
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether this machine has failed, maybe before it had anything on its disk."""
+        return self._environment.has_failed[self._machine]
+
+    def whole_of(self, application: int) -> int:
+        """Return the application of which `application` is a bag of lost tasks, or itself."""
+        return int(self._environment.bags.whose[application])
+
+    def leaves_below(self, node: int) -> int:
+        """Return how many leaves were below a node at the beginning."""
+        return int(self._environment.leaves[node])
+
+    def speed_below(self, node: int) -> float:
+        """Return the speed of these leaves, Mflop/s."""
+        return self._environment.speed[node]
+
+    # -- as one that acts for submitters --------------------------------------------------------------------
+
+    def submit(self, application: int, tasks: int, now: int) -> None:
+        """See `TreeByMessages.submit_tasks`."""
+        self._environment.tell("submit_tasks", application, tasks, now)
+
+    def submit_again(self, application: int, now: int) -> None:
+        """See `TreeByMessages`."""
+        self._environment.tell("submit_again", application, now)
+
+    def report(self, application: int, machine: int, life: int, left: int, done: int, now: int) -> None:
+        """See `TreeByMessages.report_tasks`."""
+        self._environment.tell("report_tasks", application, machine, life, left, done, now)
+
+    def fail(self, application: int, machine: int, life: int, now: int) -> None:
+        """See `TreeByMessages.fail_tasks`."""
+        self._environment.tell("fail_tasks", application, machine, life, now)
+
+    def watch(self) -> None:
+        """See `TreeByMessages.watch_all`."""
+        self._environment.tell("watch_all", self._machine)
+
+
+def repairs(
+    seats: dict[str, NDArray[Any]], vacancies: list[tuple[int, int]], routers: int
+) -> dict[str, NDArray[Any]]:
+    """Return how long repairs have taken: a row for each router whose machine failed, by time and router.
+
+    Parameters
+    ----------
+    seats
+        The table that machines have written.
+    vacancies
+        (router, ns) of each failure.
+    routers
+        How many there are.
+    """
+    events: list[list[tuple[int, int]]] = [[] for _ in range(routers)]
+    places: dict[tuple[int, float], int] = {}
+    columns = (seats[name].tolist() for name in ("router", "time", "what", "machine"))
+    for router, time, event, machine in zip(*columns, strict=True):
+        events[router].append((time, event))
+        if event == TAKEOVER:
+            places[router, time] = machine
+
+    def first(router: int, kind: int, since: float) -> float:
+        """Return when that happened first at or after `since`, ns; nan if never."""
+        return next((time for time, event in events[router] if event == kind and time >= since), np.nan)
+
+    rows = []
+    for router, failed in sorted(vacancies, key=lambda vacancy: vacancy[::-1]):
+        takeover = first(router, TAKEOVER, failed)
+        parent = parent_of(router) if router else router
+        end = np.maximum(first(router, COMPLETION, takeover), first(parent, COMPLETION, takeover))
+        rows.append((router, failed / NS, places.get((router, takeover), -1), takeover / NS, end / NS))
+    kinds = {"router": int, "failed": float, "machine": int, "taken": float, "whole": float}
+    return {name: np.array([row[k] for row in rows], kind) for k, (name, kind) in enumerate(kinds.items())}

@@ -13,7 +13,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -28,9 +30,19 @@ from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.fair_tree.compiled import Compiled
 from gridsim.schedulers.fair_tree.data_axis import DataAxis, data_samples, effective
 from gridsim.schedulers.fair_tree.decisions import VERBS, WORDS
+from gridsim.schedulers.fair_tree.environment import IdealRepair, TreeEnvironment
+from gridsim.schedulers.fair_tree.member import SEATS, Member
+from gridsim.schedulers.fair_tree.member import messages as messages_of_machines
 from gridsim.schedulers.fair_tree.needs_axis import Need, NeedsAxis, need_samples
+from gridsim.schedulers.fair_tree.node import TABLES, Leaf, Router, messages
+from gridsim.schedulers.fair_tree.records import TreeByMessages
 from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, samples_of
-from gridsim.scheduling.contract import DecisionVerb, NodeForm, Policy, Run, Scheduler
+from gridsim.scheduling.contract import DecisionVerb, NodeForm, Policy, Run
+from gridsim.scheduling.nodes.adapter import Adapter, ProgramScheduler
+from gridsim.scheduling.nodes.layout import Layout
+from gridsim.scheduling.nodes.program import Message
+from gridsim.scheduling.nodes.roles import Role
+from gridsim.scheduling.overlays import tree_level
 from gridsim.support.arguments import integer, normalise, real, sequence, short_repr
 from gridsim.support.parameters import Limits
 
@@ -44,8 +56,23 @@ _TimeOrZero = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s", or_zero
 _PartOrZero = Annotated[float, Limits(low=1e-9, high=_LONGEST_PART, unit="s", or_zero=True)]
 _Bytes = Annotated[int, Limits(low=0, high=2**31 - 1)]
 
+#: Parameters with which messages have all of their fields.
+_ALL_FIELDS = SimpleNamespace(
+    by_largest=True,
+    by_root=True,
+    summary_bytes=int,
+    **dict.fromkeys(("request_bytes", "accept_bytes", "completion_bytes", "spread_bytes", "beat_bytes"), 0),
+)
 
-class FairTree(Scheduler, frozen=True, kw_only=True):
+
+_LEAVES_AND_ROUTERS = {
+    "router": Role(Router, count=lambda _, n: n - 1, place=lambda _, n: np.arange(n - 1)),
+    "leaf": Role(Leaf),
+}
+_MACHINES = {"machine": Role(Member)}
+
+
+class FairTree(ProgramScheduler, frozen=True, kw_only=True):
     """The fair tree (Celaya and Marchal): a decentralized scheduler that keeps the maximum stretch small.
 
     Parameters
@@ -138,7 +165,6 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "fair-tree"
-    decentralized: ClassVar[bool] = True
     speeds_known: ClassVar[bool] = (
         True  # a router knows the speed of its subtrees: it splits by speed what no sample can host
     )
@@ -146,6 +172,17 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
     decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = VERBS
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     shares: ClassVar[bool] = True
+    messages: ClassVar[Mapping[str, Message]] = messages_of_machines(_ALL_FIELDS)
+    reports = True
+    tables: ClassVar[Mapping[str, Mapping[str, type]]] = {**TABLES, **SEATS}
+    environment = IdealRepair
+    environment_timers: ClassVar[tuple[str, ...]] = ("heartbeat", "look-around", "refresh")
+    environment_handlers: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "on_return": ("view", "number"),
+        "on_parent_return": ("view",),
+        "on_child_return": ("view", "side"),
+        "on_child_leave": ("view", "side"),
+    }
 
     accept: Literal["minimum", "root", "largest", "either"] = "root"
     bound: Annotated[float, Limits(low=0)] = 1.0
@@ -253,32 +290,68 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
             needs = need_samples(applications, needs)
         return msgspec.structs.replace(self, grid=samples_of(made), data_samples=moved, need_samples=needs)
 
+    @property
+    def unknown_minimum(self) -> float:
+        """As what a minimum stretch counts that a router does not know yet, s/Mflop."""
+        return 0.0 if self.minimum_of == "all" else math.inf
+
+    def idle_minimum(self, speed: Any) -> Any:
+        """Return the minimum stretch that an idle leaf of that speed reports, s/Mflop; also of an array."""
+        return {"busy": math.inf, "all": 0.0, "inverse-speed": 1.0}[self.minimum_of] / speed
+
+    # -- as a node program ----------------------------------------------------------------------------------
+
+    @property
+    def roles(self) -> Mapping[str, Role]:  # type: ignore[override]
+        """A leaf and, on each machine but the last, a router; where these move by messages, a machine."""
+        return _MACHINES if self.maintenance == "messages" else _LEAVES_AND_ROUTERS
+
+    @property
+    def watch(self) -> Literal["completion", "idle"]:  # type: ignore[override]
+        """Whether the end of each task counts: where the tree is kept by messages, it is reported at once."""
+        by_end = self.update_on == "completion" or self.maintenance == "messages"
+        return "completion" if by_end else "idle"
+
+    @property
+    def queue_options(self) -> Mapping[str, Any]:  # type: ignore[override]
+        """Options of the queues of the leaves."""
+        tolerance = self.tolerance if self.stretch == "bisection" else 0.0
+        return {"tolerance": tolerance, "aware": self.data == "aware"}
+
+    def layout(self, machines: int) -> Layout:
+        """Return the layout: router k is on machine k, and so is leaf machines - 1 + k."""
+        layout = super().layout(machines)
+        if self.maintenance == "messages":
+            return layout
+        return replace(layout, level_of=tree_level(np.arange(layout.nodes)))
+
+    def messages_of(self, run: Run) -> Mapping[str, Message]:
+        """Return the kinds of messages, with their fields and sizes."""
+        return (messages_of_machines if self.maintenance == "messages" else messages)(self)
+
+    def make_environment(self, run: Run) -> TreeEnvironment:
+        """Make the environment: the ideal repair, or the records of submitters."""
+        return (TreeByMessages if self.maintenance == "messages" else IdealRepair)(self, run)
+
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         special = run.bandwidth is not None or run.applications.group is not None
-        if run.share is not None and (self.maintenance == "messages" or special):
+        by_messages = self.maintenance == "messages"
+        if run.share is not None and (by_messages or special):
             raise ScenarioError(
                 "processes must be 1 for a fair tree that is kept by messages, or whose tasks move data or "
                 f"need memory or disk that not all machines have, got {run.share.ranks}"
             )
-        if self.maintenance == "messages":
-            if run.nodes == "compiled":
-                raise CompileError("a fair tree with maintenance='messages' runs interpreted only")
-            from gridsim.schedulers.fair_tree.members import TreeMembers
-
-            return TreeMembers(self, self.summary_grid(run), run)
-        if not special and run.nodes != "interpreted":
-            return Compiled(self, self.summary_grid(run), run)
-        from gridsim.schedulers.fair_tree.interpreted import TreeNodes
-
-        if not special:
-            return TreeNodes(self, self.summary_grid(run), run)
-        if run.nodes == "compiled":
+        if by_messages and run.nodes == "compiled":
+            raise CompileError("a fair tree with maintenance='messages' runs interpreted only")
+        if special and run.nodes == "compiled":
             raise ScenarioError(
                 "nodes must be 'interpreted' or None for fair-tree where tasks move data, or need memory or "
                 "disk that not all machines have, got 'compiled'"
             )
-        return TreeNodes(self, *self._summaries(run))
+        if by_messages or special or run.nodes == "interpreted":
+            return Adapter(self, run)
+        return Compiled(self, self.summary_axes(run)[0], run)
 
     @property
     def moves_data(self) -> bool:
@@ -290,8 +363,11 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
         """See `gridsim.scheduling.contract.Scheduler`."""
         return self.maintenance == "ideal"
 
-    def _summaries(self, run: Run) -> tuple[SummaryGrid, Run, DataAxis | None, NeedsAxis | None]:
-        """Return the grid of each slice of a summary, the run, and the axes of the slices."""
+    def summary_axes(self, run: Run) -> tuple[SummaryGrid, DataAxis | None, NeedsAxis | None]:
+        """Return the grid of each slice of a summary, explicit or derived for the run, and its further axes.
+
+        These are those of data, and of memory and disk, where tasks have some and nodes count them.
+        """
         applications, speeds, bandwidth = run.applications, run.speeds, run.bandwidth
         aware = bandwidth is not None and self.data == "aware"
         moved: tuple[float, ...] = ()
@@ -311,18 +387,11 @@ class FairTree(Scheduler, frozen=True, kw_only=True):
             if bandwidth is not None and aware:
                 total, each = float(speeds.sum()), applications.bytes_per_mflop.tolist()
                 slowdown = np.array([total / effective(speeds, bandwidth, data).sum() for data in each])
-            grid = derive_grid(speeds, applications, counts, slowdown=slowdown)
+            options: dict[str, Any] = {"failing": run.faults, "anew": self.resubmit == "new"}
+            grid = derive_grid(speeds, applications, counts, slowdown=slowdown, **options)
         data = DataAxis(grid, moved, run) if aware else None
         rates = [speeds] if data is None else data.rates
-        return grid, run, data, NeedsAxis(needs, rates, run) if needs else None
-
-    def summary_grid(self, run: Run) -> SummaryGrid:
-        """Return the grid of all summaries of a run: the explicit one, or one derived for the run."""
-        if self.grid is not None:
-            return explicit_grid(self.grid)
-        return derive_grid(
-            run.speeds, run.applications, self.samples, failing=run.faults, anew=self.resubmit == "new"
-        )
+        return grid, data, NeedsAxis(needs, rates, run) if needs else None
 
 
 def _data_samples(samples: Any) -> int | tuple[float, ...]:

@@ -1,9 +1,14 @@
-"""What the nodes of a fair tree know of it."""
+"""The numbers of the nodes of a fair tree, what all know from the beginning, and what each may ask.
+
+Nodes are numbered as a heap: node 0 is the root, and the leaf of machine u is node N - 1 + u of N machines.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,111 +16,124 @@ from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.schedulers.fair_tree.data_axis import DataAxis
 from gridsim.schedulers.fair_tree.needs_axis import NeedsAxis
 from gridsim.scheduling.contract import Run
-from gridsim.support.arrays import Floats
 from gridsim.support.clock import nanoseconds
-from gridsim.support.state import Stateful
 
 
-class Tree(Stateful):
-    """What all nodes know: the parameters, the grid, and the shape of the tree.
+@dataclass(frozen=True)
+class Tree:
+    """What follows from the scenario and from the parameters, which all nodes know.
 
     Parameters
     ----------
+    grid
+        The samples of stretch, size and task size.
     data, needs
-        The axes of bytes per Mflop, and of memory and disk; None if there is none.
-    parameters
-        A `FairTree`.  gap, hold_off, cell : ns.
+        The axes of bytes per Mflop, and of memory and disk; None if summaries have none.
+    shape
+        Of the cells of a summary.
+    stretch, smallest, longest
+        The samples of the stretch, s/Mflop, the smallest one of sizes, and the longest one of tasks, Mflop.
+    first_leaf
+        The node that is the leaf of machine 0.
+    machines, speed
+        The number of all machines, and their speed, Mflop/s.
+    gap, hold_off, cell
+        ns from a summary to the next one of a node, that a router waits before it reports, and between the
+        releases for which leaves sample.
+    """
+
+    grid: SummaryGrid
+    data: DataAxis | None
+    needs: NeedsAxis | None
+    shape: tuple[int, ...]
+    stretch: tuple[float, ...]
+    smallest: float
+    longest: float
+    first_leaf: int
+    machines: int
+    speed: float
+    gap: int
+    hold_off: int
+    cell: int
+
+    @classmethod
+    def of(cls, parameters: Any, run: Run, summary_bytes: Callable[[int], int]) -> Tree:
+        """Return what follows from a `FairTree` in a run.
+
+        Parameters
+        ----------
+        summary_bytes
+            Function that returns the bytes of a summary with so many cells.
+        """
+        grid, data, needs = parameters.summary_axes(run)
+        shape = grid.shape if data is None else data.shape
+        if needs is not None:
+            shape = len(needs.samples), *shape
+        nbytes, rate = summary_bytes(math.prod(shape)), parameters.update_rate
+        speeds: list[float] = run.speeds.tolist()
+        return cls(
+            grid=grid,
+            data=data,
+            needs=needs,
+            shape=shape,
+            stretch=tuple(grid.stretch.tolist()),
+            smallest=float(grid.size[0]),
+            longest=float(grid.task_size[-1]),
+            first_leaf=len(speeds) - 1,
+            machines=len(speeds),
+            speed=math.fsum(speeds),
+            gap=int(np.ceil(nbytes / rate * 1e9)) if rate > 0 else 0,
+            hold_off=nanoseconds(parameters.hold_off),
+            cell=nanoseconds(parameters.release_cell),
+        )
+
+
+class TreeView(Protocol):
+    """What a leaf or a router reaches as ``view.environment``.
 
     Attributes
     ----------
-    first_leaf
-        The node that is the leaf of machine 0.
-    leaves, speed, gone
-        For each node, how many leaves are below it, their speed (Mflop/s), and whether it has left the tree.
-        They change when nodes leave and return; a router is told those of its children.
-    whole
-        The number of all machines, and their speed (Mflop/s).
-    unknown
-        See `unknown_minimum`.
-    shape
-        Of the cells of a summary.
-    whose
-        The application of each bag; see `Bags`.
+    tree
+        What all nodes know.
     """
 
-    STATE = ("leaves", "speed", "gone")
-
-    def __init__(
-        self,
-        parameters: Any,
-        grid: SummaryGrid,
-        run: Run,
-        data: DataAxis | None = None,
-        needs: NeedsAxis | None = None,
-    ) -> None:
-        self.parameters, self.grid, self.run, self.data, self.needs = parameters, grid, run, data, needs
-        self.shape: tuple[int, ...] = grid.shape if data is None else data.shape
-        if needs is not None:
-            self.shape = len(needs.samples), *self.shape
-        self.stretch: list[float] = grid.stretch.tolist()
-        self.first_leaf = len(run.speeds) - 1
-        self.unknown = unknown_minimum(parameters)
-        self.idle_minimum: list[float] = idle_minimum(parameters, run.speeds).tolist()
-        self.longest_task = float(grid.task_size[-1])
-        self.hold_off = nanoseconds(parameters.hold_off)
-        self.cell = nanoseconds(parameters.release_cell)
-        self.nbytes = parameters.summary_bytes(int(np.prod(self.shape)))
-        self.gap = (
-            int(np.ceil(self.nbytes / parameters.update_rate * 1e9)) if parameters.update_rate > 0 else 0
-        )
-        nodes = 2 * self.first_leaf + 1
-        self.leaves, self.speed, self.gone = [1] * nodes, [0.0] * nodes, [False] * nodes
-        self.speed[self.first_leaf :] = run.speeds.tolist()
-        self.whole: tuple[float, float] = float(len(run.speeds)), math.fsum(run.speeds.tolist())
-        for node in range(self.first_leaf - 1, -1, -1):
-            self._add_up(node)
-        self.whose = np.arange(len(run.applications.submitter))
+    tree: Tree
 
     def submitter(self, application: int) -> int:
         """Return the leaf to which answers about `application`, or about a bag of lost tasks, go."""
-        return int(self.run.applications.submitter[self.whose[application]]) + self.first_leaf
 
-    def holds(self, machine: int, application: int) -> bool:
-        """Return whether a machine has the memory and disk that the tasks of an application need."""
-        suited = self.run.applications.machines_for(application)
-        return suited is None or bool(suited[machine])
+    def holds(self, application: int) -> bool:
+        """Return whether this machine has the memory and disk that tasks of `application` need."""
 
-    def move(self, node: int, *, gone: bool) -> None:
-        """Let `node` leave the tree, or return; all above it learn how many leaves are below them."""
-        self.gone[node] = gone
-        if gone:
-            self.leaves[node], self.speed[node] = 0, 0.0
-        elif node >= self.first_leaf:
-            self.leaves[node], self.speed[node] = 1, float(self.run.speeds[node - self.first_leaf])
-        else:
-            self._add_up(node)
-        while node > 0:
-            node = (node - 1) // 2
-            if self.gone[node]:
-                self.leaves[node], self.speed[node] = 0, 0.0
-            else:
-                self._add_up(node)
+    def leaves_below(self, child: int) -> int:
+        """Return how many leaves are below a child of this router, 0 if it has left the tree."""
 
-    def _add_up(self, node: int) -> None:
-        left, right = 2 * node + 1, 2 * node + 2
-        self.leaves[node] = self.leaves[left] + self.leaves[right]
-        self.speed[node] = self.speed[left] + self.speed[right]
+    def speed_below(self, child: int) -> float:
+        """Return the speed of these leaves, Mflop/s."""
+
+    def has_left(self, node: int) -> bool:
+        """Return whether this router, or a child of it, has left the tree."""
 
 
-def unknown_minimum(parameters: Any) -> float:
-    """Return as what a minimum stretch counts that a router does not know yet, s/Mflop."""
-    return 0.0 if parameters.minimum_of == "all" else math.inf
+def parent_of(node: int) -> int:
+    """Return the parent of a node that is not the root."""
+    return (node - 1) // 2
 
 
-def idle_minimum(parameters: Any, speeds: Floats) -> Floats:
-    """Return the minimum stretch that each leaf reports while it is idle; see `FairTree.minimum_of`."""
-    return {
-        "busy": np.full(len(speeds), np.inf),
-        "all": np.zeros(len(speeds)),
-        "inverse-speed": 1.0 / speeds,
-    }[parameters.minimum_of]
+def children_of(router: int) -> tuple[int, int]:
+    """Return the children of a router."""
+    return 2 * router + 1, 2 * router + 2
+
+
+def side_of(node: int) -> int:
+    """Return which child of its parent a node is: 0 or 1."""
+    return (node - 1) % 2
+
+
+def is_below(node: int, ancestor: int) -> bool:
+    """Return whether `node` is a child of `ancestor`, or of one below that."""
+    while node > ancestor:
+        node = parent_of(node)
+        if node == ancestor:
+            return True
+    return False

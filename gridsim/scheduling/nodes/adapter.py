@@ -142,6 +142,8 @@ class NodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
         Name -> `Message`, in the order in which messages of one instant are handled.
     environment_timers
         Names of the timers that the `Environment` fires, and no node sets.  ``on_<name>(view)`` handles them.
+    environment_handlers
+        Handler that the `Environment` calls -> its parameters after ``self``, of which the first is ``view``.
     timers
         Names of the timers that `NodeProgram.on_timer` handles.  A timer with a method ``on_<name>`` of its
         own is not declared; its fields are the parameters of the method after ``view``, which are annotated
@@ -220,17 +222,19 @@ class Adapter(CorePolicy):
 
     takes_releases = True
 
-    #: The argument `until` of `NodeCore`: ``"done"`` ends the run when all tasks are completed.
-    until = "done"
     #: Function that returns what a node knows of rigid jobs (`View.jobs`); None without rigid jobs.
     node_jobs: Callable[[int], Any] | None = None
     #: What the model does from outside its nodes; None if nothing.
     environment: Environment | None = None
+    #: Whether each node is one that this process runs; None: all are.
+    local_nodes: Sequence[bool] | None = None
     #: Whether the adapter keeps jobs and their runs, and not task queues.
     keeps_jobs = False
 
     def __init__(self, parameters: Any, run: Run) -> None:
         self.environment = parameters.make_environment(run)
+        #: The environment, or one that does nothing.
+        self.outside = Environment(parameters, run) if self.environment is None else self.environment
         self.single_tasks, self.is_recorded = None, run.record
         if parameters.single_tasks:
             self.single_tasks = SingleTasks(run.applications)
@@ -270,7 +274,7 @@ class Adapter(CorePolicy):
         self.queues.add_applications(bags.release, self.size, self.task_size, **columns)
         self.resubmitted = np.zeros(len(bags), np.int64)
         self.notes = Notes(parameters.tables)
-        self.decider = self.make_decider()
+        self.decider = Decider(self)
         self.lost: dict[int, dict[int, int]] = {}  # detection time -> application -> tasks
         self.kinds = kinds_of(parameters.messages_of(run))
         for number, (name, kind) in enumerate(self.kinds.items()):
@@ -324,15 +328,14 @@ class Adapter(CorePolicy):
             at_once=parameters.at_once,
             home=layout.home,
             releases=layout.releases,
-            until="" if parameters.to_the_end else self.until,
-            slots=None if self.environment is None else self.environment.slots,
+            until=self.until(),
+            slots=self.outside.slots,
             jobs=self.node_jobs,
             environment=None if self.environment is None else self.environment.of_node,
             board=parameters.make_board(self.up, len(bags), run.streams),
             report_endless=self.progress_checks.endless_error,
         )
-        if self.environment is not None:
-            self.environment.attach(self)
+        self.outside.attach(self)
         engine.on("pause", self._pause, priority=10, phase=ACT)
         self.register_failure_timers()
         for number, (name, period) in enumerate(parameters.ticks.items()):
@@ -343,10 +346,15 @@ class Adapter(CorePolicy):
         for watcher in run.watchers:
             watcher.attach(self)
 
+    def until(self) -> str:
+        """Return when the core ends the run, as for `NodeCore`."""
+        until = "" if self.parameters.to_the_end else "done"
+        return until if self.outside.until is None else self.outside.until
+
     @property
     def takes_blocks(self) -> bool:  # type: ignore[override]
         """Whether the environment carries out failures, see `Policy`."""
-        return self.environment is not None and self.environment.takes_blocks
+        return self.outside.takes_blocks
 
     @property
     def nodes(self) -> MutableSequence[NodeProgram]:
@@ -512,11 +520,8 @@ class Adapter(CorePolicy):
             watch="completion" if ends else self.watch,
             log=ends or parameters.reports,
             record=run.record,
+            **parameters.queue_options,
         )
-
-    def make_decider(self) -> Decider:
-        """Make the recorder of the nodes' decisions."""
-        return Decider(self)
 
     def note(self, node: int, table: str, values: Mapping[str, float]) -> None:
         """Add `values`, which `node` passed to `View.note`, to `table` of the result."""
@@ -602,6 +607,8 @@ class Adapter(CorePolicy):
 
     def application(self, index: int) -> Application:
         """Return an application as nodes see it, with the sizes that its submitter estimates."""
+        if index >= len(self.task_size):
+            return Application.of(self.outside.bags, index)
         application = Application.of(self.run.applications, index)
         return application._replace(task_size=float(self.task_size[index]), size=float(self.size[index]))
 
@@ -616,16 +623,22 @@ class Adapter(CorePolicy):
 
     def register_failure_timers(self) -> None:
         """Register the timer that submits lost tasks again."""
-        self.run.engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
+        if not self.outside.detects_losses:
+            self.run.engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
 
     def task_lost(self, application: int, tasks: int, node: int = -1) -> None:
         """Submit `tasks` lost tasks of `application` again, `detection` s from now.
+
+        The environment does that if it `detects_losses`.
 
         Parameters
         ----------
         node
             The receiver, if the tasks were lost in a message; else -1.
         """
+        if self.outside.detects_losses:
+            self.outside.task_lost(application, tasks, node)
+            return
         due = self.now + nanoseconds(self.parameters.detection)
         if due not in self.lost:
             self.lost[due] = {}
@@ -649,6 +662,9 @@ class Adapter(CorePolicy):
         Tasks and messages on `failed` machines are lost.  Nodes on machines that are up again start with new
         programs.
         """
+        if self.outside.carries_out_failures:
+            self.outside.on_faults(failed, recovered)
+            return
         now = self.run.engine.now
         if now > LATEST:
             raise OverflowError("machines fail or recover after the last instant of the message core")
@@ -656,8 +672,7 @@ class Adapter(CorePolicy):
         _, applications, tasks = self.queues.fail(failed, now)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
             self.task_lost(i, count)
-        if self.environment is not None:
-            self.environment.on_faults(failed, recovered)
+        self.outside.on_faults(failed, recovered)
         for i, count in self.restart(failed, recovered):
             self.task_lost(i, count)
         if len(recovered) and any(due <= now for due in self.lost):
@@ -670,20 +685,27 @@ class Adapter(CorePolicy):
         Returns (application, tasks) pairs: the tasks that the nodes had not placed.
         """
         self.up[:] = self.layout.of_nodes(self.run.up)
-        nodes = self.layout.on(failed)
-        programs = self.new_programs(nodes.tolist())
-        for node, program in zip(nodes.tolist(), programs, strict=True):
-            for name in getattr(program, "stable_storage", ()):  # records of compiled nodes have none
-                setattr(program, name, getattr(self.nodes[node], name))
-        unplaced = self.core.restart(nodes, programs, self.run.engine.now)
+        unplaced = self.renew(self.layout.on(failed).tolist())
         begin = self.layout.on(np.union1d(failed, recovered))
         self.core.begin(begin[self.up[begin]])
         return unplaced
 
+    def renew(self, nodes: Sequence[int]) -> list[tuple[int, int]]:
+        """Replace the programs of `nodes` by new ones, with what is in their stable storage.
+
+        Returns the tasks that they had not placed, as `restart` does.
+        """
+        programs = self.new_programs(nodes)
+        for node, program in zip(nodes, programs, strict=True):
+            for name in getattr(program, "stable_storage", ()):  # records of compiled nodes have none
+                setattr(program, name, getattr(self.nodes[node], name))
+        return self.core.restart(np.array(nodes, np.int64), programs, self.run.engine.now)
+
     # -- emulations -----------------------------------------------------------------------------------------
 
-    def check_emulation(self) -> None:
-        """Raise ScenarioError if this run cannot be emulated; by default each can."""
+    def is_local(self, node: int) -> bool:
+        """Return whether `node` is one of those that this process runs, in an emulation by several."""
+        return self.local_nodes is None or self.local_nodes[node]
 
     def is_over(self) -> bool:
         """Return whether an emulation is over, as far as processes have reported."""
@@ -727,7 +749,7 @@ class Adapter(CorePolicy):
         else:
             self._set_nodes(state.pop("nodes"))
         super().setstate(state)
-        if not self.takes_blocks:
+        if not (self.outside.takes_blocks or self.outside.carries_out_failures):
             self.up[:] = self.layout.of_nodes(self.run.up)
 
     def _set_nodes(self, nodes: Any) -> None:
@@ -735,6 +757,8 @@ class Adapter(CorePolicy):
         for node, attributes in zip(self.nodes, nodes, strict=True):
             for name, value in attributes.items():
                 setattr(node, name, value)
+            for program in node.hosted_programs():
+                program.parameters = node.parameters
 
     def _role(self, role: str) -> tuple[Any, Any, list[str]]:
         """Return the compiled states and the objects of a role, and the names of these."""
@@ -789,8 +813,7 @@ class Adapter(CorePolicy):
         outcome.tables = self.notes.tables()
         if self.single_tasks is not None:
             self.single_tasks.join(outcome, machines, record=self.is_recorded)
-        if self.environment is not None:
-            self.environment.complete(outcome)
+        self.outside.complete(outcome)
         return outcome
 
 

@@ -228,10 +228,14 @@ def _timer_names(scheduler: Any) -> tuple[str, ...]:
 
 def _check_supported(scheduler: Any, policy: type[NodeProgram], messages: dict[str, Message]) -> None:
     """Raise CompileError if the program uses a feature that only interpreted programs have."""
-    if policy.stable_storage:
-        raise CompileError(
-            f"{place_of(policy)}{policy.__name__}: nodes='compiled' does not support stable_storage"
-        )
+    for name, value in (
+        ("stable_storage", policy.stable_storage),
+        ("environment_handlers", scheduler.environment_handlers),
+    ):
+        if value:
+            raise CompileError(
+                f"{place_of(policy)}{policy.__name__}: nodes='compiled' does not support {name}"
+            )
     for name, kind in messages.items():
         for field, of in kind.fields.items():
             if isinstance(of, ArrayField) and of.ndim is None:

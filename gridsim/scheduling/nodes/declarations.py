@@ -39,6 +39,7 @@ class Declarations:
     reports: ClassVar[bool] = False
     ticks: ClassVar[Mapping[str, float]] = {}
     environment_timers: ClassVar[tuple[str, ...]] = ()
+    environment_handlers: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     single_tasks: ClassVar[bool] = False
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = {}
     decision_words: ClassVar[DecisionTexts] = {}
@@ -47,6 +48,8 @@ class Declarations:
     to_the_end: ClassVar[bool] = False
     numbers: ClassVar[tuple[str, ...]] = ()
     environment: ClassVar[type[Environment] | None] = None
+    #: Further options of the machines' task queues (`gridsim.scheduling.queues.task_queues`).
+    queue_options: ClassVar[Mapping[str, Any]] = {}
 
     @property
     def adapter_handlers(self) -> Mapping[str, tuple[str, ...]]:

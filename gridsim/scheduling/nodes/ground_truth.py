@@ -157,8 +157,13 @@ class Decider:
             )
         if self.log is None:
             return
+        if self.grid.environment is not None:
+            self.grid.environment.complete_decision(node, action, application, columns)
+            if self.grid.environment.bags is not None:
+                application = int(self.grid.environment.bags.whose[application])
         for name, value in columns.items():
-            columns[name] = as_number(float if name in ("saw", "limit", "age") else int, value, node, name)
+            kind = float if name in ("saw", "limit", "age", "true") else int
+            columns[name] = as_number(kind, value, node, name)
         machine, machines = columns["machine"], len(self.grid.layout.home)
         if not -1 <= machine < machines:
             raise SchedulerError(

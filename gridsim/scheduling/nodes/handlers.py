@@ -132,7 +132,8 @@ def _own_timers(scheduler: Any, policy: Any) -> dict[str, Timer]:
 def _signatures(scheduler: Any) -> dict[str, tuple[str, ...]]:
     """Return name -> parameters after ``self`` of the handlers of events."""
     has_requests = any(kind.answers for kind in scheduler.messages.values())
-    return {**(_REQUEST_SIGNATURES if has_requests else _SIGNATURES), **scheduler.adapter_handlers}
+    signatures = _REQUEST_SIGNATURES if has_requests else _SIGNATURES
+    return {**signatures, **scheduler.adapter_handlers, **scheduler.environment_handlers}
 
 
 def check_handlers(policy: Any, scheduler: Any) -> None:

@@ -330,6 +330,13 @@ class NodeProgram:
     def __init__(self, parameters: Any) -> None:
         self.parameters = parameters
 
+    def hosted_programs(self) -> Iterable[NodeProgram]:
+        """Iterate over the programs in the memory of this one, which runs them on its machine.
+
+        Checkpoints need ``gridsim.support.state.keep_attributes(cls, "parameters")`` for each class of them.
+        """
+        return ()
+
     def on_start(self, view: View) -> None:
         """Handle the start of the node: at the beginning of the run, or when its machine recovers."""
 

@@ -634,14 +634,12 @@ class RigidAdapter(Adapter):
             if self._lose(self.records[number], machine, attempt):
                 self._detect_later(self.records[number])
         self.claims[failed] = -1
-        if self.environment is not None:
-            self.environment.on_faults(failed, recovered)
+        self.outside.on_faults(failed, recovered)
         self.restart(failed, recovered)
 
     def claims_of(self, machines: Integers) -> Iterator[tuple[int, int, int]]:
         """Iterate over (machine, job, attempt) of the claims of some machines."""
-        if self.environment is not None:
-            yield from self.environment.reservations_of(machines)
+        yield from self.outside.reservations_of(machines)
         for machine in machines[self.claims[machines] >= 0].tolist():
             yield machine, int(self.claims[machine]), int(self.attempts[machine])
 
@@ -684,6 +682,5 @@ class RigidAdapter(Adapter):
         outcome = self.runs.outcome(failed=failed, **columns)
         outcome.facts |= {reason: count for reason, count in self.rejected.items() if reason}
         outcome.tables |= self.notes.tables()
-        if self.environment is not None:
-            self.environment.complete(outcome)
+        self.outside.complete(outcome)
         return outcome

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 
 import gridsim as gs
 from gridsim.errors import CompileError, ScenarioError
-from gridsim.schedulers.fair_tree.member import TAKEN, WHOLE, is_below
-from gridsim.schedulers.fair_tree.members import TreeMembers
-from gridsim.schedulers.fair_tree.records import Record
-from gridsim.schedulers.fair_tree.seats import repairs
+from gridsim.schedulers.fair_tree.member import COMPLETION, TAKEOVER
+from gridsim.schedulers.fair_tree.records import Record, TreeByMessages, repairs
+from gridsim.schedulers.fair_tree.tree import is_below
 from gridsim.validation.results import validate_result
 
 LATENCY = 0.05
@@ -99,17 +98,17 @@ def test_router_returns_to_its_recovered_machine() -> None:
     assert (1, 0) in set(zip(log["sender"][late].tolist(), log["receiver"][late].tolist(), strict=True))
 
 
-def settled(faults: gs.Faults, machines: int, **parameters: Any) -> TreeMembers:
-    """Return the policy at the end of a run, long after the last failure."""
-    found: list[TreeMembers] = []
-    finish = TreeMembers.finish
+def settled(faults: gs.Faults, machines: int, **parameters: Any) -> TreeByMessages:
+    """Return the environment at the end of a run, long after the last failure."""
+    found: list[TreeByMessages] = []
+    complete = TreeByMessages.complete
 
-    def keep(self: TreeMembers) -> Any:
+    def keep(self: TreeByMessages, outcome: Any) -> None:
         found.append(self)
-        return finish(self)
+        complete(self, outcome)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(TreeMembers, "finish", keep)
+        patch.setattr(TreeByMessages, "complete", keep)
         run(faults, machines, release=[10.0, 4000.0], tasks=[3 * machines, 3 * machines], **parameters)
     return found[0]
 
@@ -143,16 +142,17 @@ def test_tree_is_complete_after_any_failures(
     storm: tuple[gs.Faults, int], submitter: int, resubmit: str
 ) -> None:
     """One tree is left in which all nodes know their neighbours, and no replacement acts any longer."""
-    policy = settled(*storm, heartbeat=60.0, submitter=submitter, resubmit=resubmit)
-    for machine, member in enumerate(policy.nodes):
-        assert sorted(member.routers) == ([machine] if machine < policy.tree.first_leaf else [])  # type: ignore[attr-defined]
-        for router, program in member.routers.items():  # type: ignore[attr-defined]
+    found = settled(*storm, heartbeat=60.0, submitter=submitter, resubmit=resubmit)
+    for machine, member in enumerate(found.adapter.nodes):
+        assert sorted(member.routers) == ([machine] if machine < found.tree.first_leaf else [])
+        for router, program in member.routers.items():
+            known = member.children[router]
             for which, child in enumerate((2 * router + 1, 2 * router + 2)):
-                assert member.host(child) == member.home(child)  # type: ignore[attr-defined]
-                assert program.cells[which] is not None and not program.tree.gone[child]
-                assert program.tree.leaves[child] == policy.tree.leaves[child]
-                assert program.tree.speed[child] == pytest.approx(policy.tree.speed[child])
-    assert policy.records.lost == policy.records.doubted == [0, 0]
+                assert member.host(child) == member.home(child)
+                assert program.cells[which] is not None and not known.absent[child]
+                assert known.leaves[child] == found.leaves[child]
+                assert known.speed[child] == pytest.approx(found.speed[child])
+    assert found.lost == found.doubted == [0, 0]
 
 
 @pytest.mark.parametrize("machines", [6, 32])
@@ -281,12 +281,12 @@ def test_the_record_counts_missing_tasks() -> None:
 def test_repair_times_use_the_first_events_after_a_failure() -> None:
     """Router 1 failed twice; its summaries reached the parent again at 9 ns and 21 ns."""
     events = [
-        (1, 3, 5, TAKEN),
-        (1, 3, 7, WHOLE),
-        (0, 0, 9, WHOLE),
-        (1, 1, 20, TAKEN),
-        (0, 0, 21, WHOLE),
-        (1, 1, 30, WHOLE),
+        (1, 3, 5, TAKEOVER),
+        (1, 3, 7, COMPLETION),
+        (0, 0, 9, COMPLETION),
+        (1, 1, 20, TAKEOVER),
+        (0, 0, 21, COMPLETION),
+        (1, 1, 30, COMPLETION),
     ]
     seats = {
         name: np.array([event[k] for event in events])
@@ -326,10 +326,7 @@ def test_maintenance_by_messages_rejects_parameters_of_central_maintenance(
         gs.FairTree(**{"maintenance": "messages", **parameters})
 
 
-def test_maintenance_by_messages_rejects_compiled_nodes_and_emulation() -> None:
+def test_maintenance_by_messages_rejects_compiled_nodes() -> None:
     scenario = gs.Scenario(gs.Platform.of([1.0] * 3), gs.Workload.of([0.0], [3], 1.0, [0]))
-    tree = gs.FairTree(maintenance="messages")
     with pytest.raises(CompileError, match="runs interpreted only"):
-        gs.simulate(scenario, tree, nodes="compiled")
-    with pytest.raises(ScenarioError, match="^fair-tree.maintenance"):
-        gs.emulate(scenario, tree, processes=1, speedup=1000.0)
+        gs.simulate(scenario, gs.FairTree(maintenance="messages"), nodes="compiled")

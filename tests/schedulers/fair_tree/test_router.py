@@ -16,7 +16,9 @@ from gridcore.queues.summary_grid import SummaryGrid
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.model.applications import Application
 from gridsim.schedulers.fair_tree.node import CLIMBING, Leaf, Router
+from gridsim.schedulers.fair_tree.summary_grid import samples_of
 from gridsim.schedulers.fair_tree.tree import Tree
+from gridsim.scheduling.overlays import subtree_sums
 from gridsim.support.clock import NEVER, NS
 
 GRID = SummaryGrid([0.5, 1.0, 2.0], [1.0, 4.0, 16.0], [0.5, 1.0, 3.0])
@@ -25,11 +27,33 @@ TOP = 2**32 - 1
 APPLICATIONS = [Application(0, 4, 1.0, 4.0, 0.0), Application(1, 16, 3.0, 16.0, 0.0)]
 
 
+class Below:
+    """What nodes know of a tree of machines of these speeds, of which the test removes nodes."""
+
+    def __init__(self, speeds: Any, parameters: gs.FairTree) -> None:
+        run: Any = SimpleNamespace(
+            speeds=np.array(speeds), bandwidth=None, applications=SimpleNamespace(group=None)
+        )
+        self.tree = Tree.of(parameters, run, parameters.summary_bytes)
+        self.leaves, self.speed = subtree_sums(np.ones(len(speeds))), subtree_sums(run.speeds)
+        self.gone: set[int] = set()
+
+    def leaves_below(self, child: int) -> int:
+        return 0 if child in self.gone else int(self.leaves[child])
+
+    def speed_below(self, child: int) -> float:
+        return 0.0 if child in self.gone else self.speed[child]
+
+    def has_left(self, node: int) -> bool:
+        return node in self.gone
+
+
 class Seen:
     """View of a node that stores sent messages."""
 
-    def __init__(self, node: int, now: int, applications: list[Application]) -> None:
+    def __init__(self, node: int, now: int, applications: list[Application], below: Below) -> None:
         self.node, self.now_ns, self.now, self.applications = node, now, now / NS, applications
+        self.environment = below
         self.sent: list[SimpleNamespace] = []
         self.notes: list[dict[str, Any]] = []
         self.acts = 0
@@ -63,20 +87,15 @@ class Bench:
         **parameters: Any,
     ) -> None:
         self.applications = APPLICATIONS if applications is None else applications
-        run: Any = SimpleNamespace(
-            speeds=np.ones(leaves) if speeds is None else np.array(speeds),
-            applications=SimpleNamespace(
-                task_size=np.array([each.task_size for each in self.applications]),
-                submitter=np.zeros(len(self.applications), np.int64),
-            ),
-        )
-        self.tree = Tree(gs.FairTree(**{"accept": "minimum", "update_rate": 0.0, **parameters}), grid, run)
+        chosen: Any = {"accept": "minimum", "update_rate": 0.0, "grid": samples_of(grid), **parameters}
+        self.parameters = gs.FairTree(**chosen)
+        self.below = Below([1.0] * leaves if speeds is None else speeds, self.parameters)
         self.node, self.grid = node, grid
-        self.router = Router(self.tree, node)
+        self.router = Router(self.parameters)
         self.numbers = [0, 0]
 
     def see(self, now: float = 0.0) -> Any:
-        return Seen(self.node, round(now * NS), self.applications)
+        return Seen(self.node, round(now * NS), self.applications, self.below)
 
     def tell(
         self, which: int, value: Any, *, echo: int = -1, number: int | None = None, **fields: Any
@@ -216,8 +235,7 @@ def test_tasks_beyond_all_samples_are_divided_by_speed() -> None:
     assert one.ask(0, 17) == [12, 5]  # what is guaranteed goes first
     one = Bench(speeds=[0.25, 0.5])
     assert one.ask(0, 9) == [3, 6]
-    one.tree.move(1, gone=True)
-    one.tree.move(2, gone=True)
+    one.below.gone |= {1, 2}
     assert one.ask(0, 9) == [5, 4]  # nobody is left below either child
 
 
@@ -290,21 +308,12 @@ def test_summary_of_a_removed_child_is_dropped() -> None:
     one = Bench()
     one.tell(0, 5)
     one.tell(1, 5)
-    one.tree.move(1, gone=True)
-    one.router.forget(0)
+    one.below.gone.add(1)
+    one.router.on_child_leave(one.see(), 0)
     assert one.room() == [[0, 5]] * 3
     one.tell(0, 9)  # it was on its way
     assert one.room() == [[0, 5]] * 3
     assert one.ask(0, 50) == [0, 50]
-
-
-def test_message_numbers_of_a_router_survive_its_failure() -> None:
-    former, later = Bench(leaves=4, node=1), Bench(leaves=4, node=1)
-    former.tell(0, 5, number=3)
-    former.ask(0, 2, number=1, minimum=1.0)
-    later.router.recall(former.router, issued=7)
-    assert later.router.heard == [3, -1] and later.router.got == 7
-    assert later.router.issued == former.router.issued
 
 
 def test_leaf_reports_the_release_of_its_sample() -> None:
@@ -315,15 +324,16 @@ def test_leaf_reports_the_release_of_its_sample() -> None:
         (5.0, 2.0, 10.0),
         (5.0, math.inf, 10.0),
     ):
-        tree = Bench(release_cell=cell, accept="minimum", minimum_of="inverse-speed").tree
+        one = Bench(release_cell=cell, accept="minimum", minimum_of="inverse-speed")
         asked: list[int] = []
 
         def sample(grid: Any, at: int, asked: list[int] = asked) -> Any:
             asked.append(at)
             return np.zeros(GRID.shape, np.uint32)
 
-        view: Any = SimpleNamespace(now_ns=7 * NS, machine=0, minimum_stretch=minimum, sample=sample)
-        found = Leaf(tree).availability(view)
+        view: Any = one.see(7.0)
+        view.machine, view.speed, view.minimum_stretch, view.sample = 0, 1.0, minimum, sample
+        found = Leaf(one.parameters).availability(view)
         assert found[:2] == (release, minimum if minimum < math.inf else 1.0)
         assert asked == [(10 if cell else 7) * NS]
 
@@ -342,10 +352,11 @@ class Still:
         columns = zip(*((each.release, each.size, each.task_size) for each in applications), strict=True)
         self.queues = TaskQueues(speeds)
         self.queues.add_applications(*(np.array(column) for column in columns))
-        self.tree = Bench(speeds=speeds, grid=grid, applications=applications, bound=0.0).tree
-        self.grid, self.applications, self.first_leaf = grid, applications, self.tree.first_leaf
+        one = Bench(speeds=speeds, grid=grid, applications=applications, bound=0.0)
+        self.below, self.speeds = one.below, speeds
+        self.grid, self.applications, self.first_leaf = grid, applications, len(speeds) - 1
         self.nodes: list[Any] = [
-            Leaf(self.tree) if node >= self.first_leaf else Router(self.tree, node)
+            Leaf(one.parameters) if node >= self.first_leaf else Router(one.parameters)
             for node in range(2 * self.first_leaf + 1)
         ]
         # between a node and its parent, down and up, each in order
@@ -353,9 +364,10 @@ class Still:
         self.up: dict[int, list[Any]] = {node: [] for node in range(1, len(self.nodes))}
 
     def see(self, node: int) -> Any:
-        view: Any = Seen(node, 0, self.applications)
+        view: Any = Seen(node, 0, self.applications, self.below)
         if node >= self.first_leaf:
             view.machine = machine = node - self.first_leaf
+            view.speed = self.speeds[machine]
             view.minimum_stretch = float(self.queues.minimum_stretch([machine], 0)[0])
             view.sample = lambda grid, _: self.queues.summaries([machine], grid, 0)[0]
         return view

@@ -6,6 +6,7 @@ With four machines router 1 has leaves 3 and 4, router 2 has leaves 5 and 6, and
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil, inf
 from typing import Any
 
@@ -14,10 +15,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import gridsim as gs
-from gridsim.schedulers.fair_tree.interpreted import TreeNodes
 from gridsim.schedulers.fair_tree.node import Leaf, Router, messages
 from gridsim.schedulers.fair_tree.scheduler import FairTree
 from gridsim.scheduling.contract import Policy, Run
+from gridsim.scheduling.nodes.adapter import Adapter
 from gridsim.support.clock import NS
 
 MS = 1_000_000
@@ -60,14 +61,13 @@ class Logged(FairTree, frozen=True, kw_only=True):
         run.network.observe(look)
         if run.nodes != "interpreted":
             return super().start(run)
-        return Heard(self, self.summary_grid(run), run)
+        return Adapter(self, run)
 
-
-class Heard(TreeNodes):
-    """Node program that logs every received message."""
-
-    def program(self, node: int) -> Any:
-        return HeardLeaf(self.tree) if node >= self.tree.first_leaf else HeardRouter(self.tree, node)
+    @property
+    def roles(self) -> Any:
+        """Nodes that log every received message."""
+        heard = {"router": HeardRouter, "leaf": HeardLeaf}
+        return {name: replace(role, program=heard[name]) for name, role in super().roles.items()}
 
 
 def hearing(kind: str, base: Any) -> Any:
@@ -76,7 +76,7 @@ def hearing(kind: str, base: Any) -> Any:
 
     def handler(self: Any, view: Any, message: Any) -> None:
         row = {name: getattr(message, name) for name in fields if name != "cells"}
-        log = self.tree.parameters.got
+        log = self.parameters.got
         log.add(view.now_ns, kind, node=view.node, sender=message.sender, **row)
         getattr(base, f"on_{kind}")(self, view, message)
 

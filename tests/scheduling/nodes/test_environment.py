@@ -243,6 +243,44 @@ def test_environments_of_several_processes_share_what_they_declare(kill: bool) -
     assert result.facts["said"] == starts
 
 
+class Warned(Outdoor):
+    def on_warning(self, view: Any, hours: int) -> None:
+        view.note("rain", time=view.now + hours, node=view.node)
+
+
+class Forecast(Weather):
+    def _rain(self, _: list[int]) -> None:
+        self.call("on_warning", 0, 100)
+
+
+class Warnings(Outdoors, frozen=True, kw_only=True):
+    policy = Warned
+    environment_handlers: ClassVar[Any] = {"on_warning": ("view", "hours")}
+
+    def make_environment(self, run: Run) -> Weather:
+        return Forecast(run)
+
+
+@pytest.mark.parametrize("form", INTERPRETED)
+def test_an_environment_calls_handlers_of_nodes(form: Any) -> None:
+    rain = gs.simulate(scenario(), Warnings(), nodes=form).tables["rain"]
+    assert rain["time"].tolist() == [101.0, 104.0, 108.0] and set(rain["node"]) == {0}
+
+
+def test_handlers_of_the_environment_have_the_declared_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Warnings, "environment_handlers", {"on_warning": ("view",)})
+    with pytest.raises(gs.ScenarioError, match=r"Warned.on_warning must take \(self, view\)"):
+        Warnings()
+
+
+@needs_numba
+def test_environments_call_no_handlers_of_compiled_nodes() -> None:
+    with pytest.raises(
+        gs.CompileError, match="Warned: nodes='compiled' does not support environment_handlers"
+    ):
+        gs.simulate(scenario(), Warnings(), nodes="compiled")
+
+
 def test_failures_after_the_last_instant_of_the_core_are_an_error() -> None:
     """The core counts to 2**61 ns; failures may happen until 8e18 ns."""
     late = gs.Faults.of([0, 1, 2], [5.0] * 3, [4e9] * 3)

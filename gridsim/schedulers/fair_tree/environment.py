@@ -1,0 +1,328 @@
+"""The environments of a fair tree's nodes: what the model does from outside, with its ideal repair."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gridcore.fair_tree.summary_tree import DECISION
+from gridsim.engine.engine import TIMER
+from gridsim.errors import ScenarioError
+from gridsim.schedulers.fair_tree.bags import Bags
+from gridsim.schedulers.fair_tree.outcome import Found, ended, outcome_of
+from gridsim.schedulers.fair_tree.recovery import Recovery
+from gridsim.schedulers.fair_tree.tree import Tree, children_of, parent_of, side_of
+from gridsim.schedulers.fair_tree.true_rooms import TrueRooms
+from gridsim.scheduling.contract import Outcome, Run
+from gridsim.scheduling.nodes.environment import Environment
+from gridsim.scheduling.overlays import subtree_sums
+from gridsim.support.arrays import Floats, Integers
+from gridsim.support.clock import nanoseconds
+
+
+class TreeEnvironment(Environment):
+    """What the model does for the nodes of a fair tree, however that is kept.
+
+    Attributes
+    ----------
+    tree
+        What all nodes know.
+    bags
+        Applications, and lost tasks that are bags of their own.
+    """
+
+    detects_losses: ClassVar[bool] = True
+    #: Parameter with a period, in the order of one instant -> the timer of nodes that fires at its multiples.
+    timers: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, parameters: Any, run: Run) -> None:
+        super().__init__(parameters, run)
+        self.tree = self.make_tree()
+        self.bags = Bags(run.applications, self._add)
+
+    def make_tree(self) -> Tree:
+        """Return what all nodes know."""
+        return Tree.of(self.parameters, self.run, self.parameters.summary_bytes)
+
+    def check_emulation(self) -> None:
+        """Raise ScenarioError if lost tasks become bags of their own."""
+        if self.run.faults and self.parameters.resubmit == "new":
+            raise ScenarioError(
+                f"{self.parameters.name}.resubmit must be 'as-is' in an emulation with failures, got 'new': "
+                "processes know no bags that are added during a run"
+            )
+
+    def attach(self, adapter: Any) -> None:
+        """Register the timers of nodes."""
+        super().attach(adapter)
+        self.rooms = TrueRooms(self.run, self.bags, adapter.core)
+        engine = self.run.engine
+        for priority, (parameter, timer) in enumerate(self.timers.items(), 20):
+            if period := getattr(self.parameters, parameter):
+                engine.on(parameter, partial(self.tick, timer), priority=priority, phase=TIMER)
+                engine.every(nanoseconds(period), parameter)
+
+    def tick(self, name: str, _: list[int]) -> None:
+        """Fire a timer on all nodes that are up."""
+        self.fire(name, np.flatnonzero(self.adapter.up))
+
+    def submitter(self, application: int) -> int:
+        """Return the leaf to which answers about `application`, or about a bag of lost tasks, go."""
+        return self.tree.first_leaf + int(self.run.applications.submitter[self.bags.whose[application]])
+
+    def submit(self, applications: Integers, tasks: Integers) -> None:
+        """Submit lost tasks again."""
+        now = self.run.engine.now
+        if self.parameters.resubmit == "new":
+            applications = self.bags.again(applications, tasks, now)
+        self.adapter.core.resubmit(applications, tasks, now)
+
+    def _add(self, release: Floats, size: Floats, task_size: Floats, applications: Integers) -> None:
+        """Add bags of lost tasks; see `Bags`."""
+        self.adapter.queues.add_applications(release, size, task_size, whose=applications)
+        self.adapter.core.add_applications(self.run.applications.submitter[applications])
+
+    # -- the record of decisions ----------------------------------------------------------------------------
+
+    def deciding(self, node: int) -> int:
+        """Return the leaf or router that decides, given the node of the layout."""
+        return node
+
+    def machine_of(self, node: int, by: int) -> int:
+        """Return the machine of a leaf or router, as the node `by` of the layout knows it."""
+        return int(self.adapter.core.machine_of(node))
+
+    def complete_decision(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
+        """Add the level of the node and true values; see `Environment`.
+
+        Nodes name nodes where the table has machines.
+        """
+        target = columns["machine"]
+        if target >= 0:
+            columns["machine"] = self.machine_of(target, node)
+        self.rooms.complete(self.deciding(node), target, action, application, columns, self.adapter.now)
+
+    # -- the end --------------------------------------------------------------------------------------------
+
+    def report(self, outcome: Outcome, ledger_end: int | None, resubmitted: Integers | None) -> None:
+        """Replace the outcome by that of a fair tree; see `Found` for the arguments."""
+        requests, updates, reports = (outcome.tables[name] for name in ("routed", "updates", "told"))
+        has_climbed = requests["hops"] >= 0
+        decisions = np.zeros(int(has_climbed.sum()), DECISION)
+        for name in ("node", "application", "tasks", "sample", "hops"):
+            decisions[name] = requests[name][has_climbed]
+        decisions["guaranteed"] = decisions["sample"] >= 0
+        findings = Found(
+            decisions=decisions,
+            decided=requests["time"][has_climbed],
+            updates=np.stack((updates["arrived"], updates["since"]), axis=1),
+            accepted=int(reports["accepted"].sum()),
+            completed=int(reports["completed"].sum()),
+            below_window=int((requests["sample"] == 0).sum()),
+            above_window=int((requests["sample"] < 0).sum()),
+            ledger_end=ledger_end,
+            resubmitted=resubmitted,
+        )
+        tree, queues = self.tree, self.adapter.queues
+        axes: dict[str, list[Any]] = {
+            **({} if tree.data is None else {"bytes_per_mflop": list(tree.data.samples)}),
+            **({} if tree.needs is None else {"needs": [list(each) for each in tree.needs.samples]}),
+        }
+        totals = ended(queues)
+        own = outcome_of(self.parameters, self.run, tree.grid, queues, self.bags, findings, totals, axes)
+        for field in fields(own):
+            setattr(outcome, field.name, getattr(own, field.name))
+
+
+class IdealRepair(TreeEnvironment):
+    """The ideal repair of the tree, and what it tells nodes.
+
+    `Recovery` decides which nodes leave the tree and return.
+
+    Attributes
+    ----------
+    leaves, speed, absent
+        For each node, how many leaves are below it, their speed (Mflop/s), and whether it has left the tree.
+    """
+
+    because = (
+        "as in the paper, a repair of the tree takes no time and no messages: routers of failed machines "
+        "move, and routers know which children are there, and how many leaves of which speed are below them; "
+        "lost tasks are noticed at the next heartbeat, and for a machine that is down the next one acts"
+    )
+    carries_out_failures: ClassVar[bool] = True
+    timers: ClassVar[dict[str, str]] = {
+        "heartbeat": "heartbeat",
+        "release_cell": "refresh",
+        "refresh": "refresh",
+    }
+    STATE = "bags", "leaves", "speed", "absent", "recovery", "up"
+
+    def __init__(self, parameters: Any, run: Run) -> None:
+        super().__init__(parameters, run)
+        self.until = "" if run.faults or parameters.run_on else "placed"
+        self.first_leaf = self.tree.first_leaf
+        self.to_place = int(run.applications.tasks.sum())
+        self.leaves = [int(count) for count in subtree_sums(np.ones(len(run.speeds)))]
+        self.speed = subtree_sums(run.speeds)
+        self.absent = [False] * len(self.leaves)
+        self.recovery: Recovery | None = None
+
+    def attach(self, adapter: Any) -> None:
+        """Make what handles failures."""
+        super().attach(adapter)
+        self.up = adapter.up
+        if self.run.faults:
+            self.recovery = Recovery(
+                self.run,
+                self,
+                adapter.queues,
+                self.submit,
+                self.touch,
+                heartbeat=self.parameters.heartbeat,
+                detection=self.parameters.detection,
+                repair=self.parameters.repair,
+            )
+
+    def check_emulation(self) -> None:
+        """Raise ScenarioError with failures."""
+        super().check_emulation()
+        if self.run.faults:
+            raise ScenarioError(
+                f"{self.parameters.name}.maintenance must be 'messages' in an emulation with failures, got "
+                "'ideal': that repair takes no time and no messages, which real processes cannot do"
+            )
+
+    def of_node(self, node: int) -> RepairView:
+        """Return what a leaf or a router reaches."""
+        return RepairView(self, node)
+
+    def tick(self, name: str, _: list[int]) -> None:
+        """Let leaves, and at a heartbeat the root, do what is due; end the run if nothing is left to tell."""
+        now, core, nodes = self.run.engine.now, self.adapter.core, np.flatnonzero(self.up)
+        if name == "heartbeat":
+            # a machine that has gone down since it completed tasks tells it, but the message is lost
+            done = core.with_completions(now)
+            if not done and self.adapter.queues.tasks_done == self.to_place:
+                self.run.engine.stop()
+                return
+            nodes = np.union1d(nodes, np.array(done, np.int64) + self.first_leaf)
+        root = name == "heartbeat" and self.first_leaf > 0
+        self.fire(name, nodes[(nodes >= self.first_leaf) | (root & (nodes == 0))])
+        if name == "heartbeat":
+            core.drain(now)
+
+    # -- failures: what `Recovery` does to the tree ----------------------------------------------------------
+
+    def on_faults(self, failed: Integers, recovered: Integers) -> None:
+        """See `Environment`."""
+        assert self.recovery is not None
+        self.recovery.on_faults(failed, recovered)
+
+    def task_lost(self, application: int, tasks: int, node: int) -> None:
+        """Have tasks submitted again whose request was lost on its way to `node`.
+
+        If all machines are down (-1), the submitter sends its request all the same, and it is lost.
+        """
+        core = self.adapter.core
+        if node < 0:
+            leaf = int(self.run.applications.submitter[application]) + self.first_leaf
+            core.give(leaf, application, tasks)
+            return
+        assert self.recovery is not None
+        due = self.recovery.lose_requests(
+            np.array([node]), self.bags.whose[[application]], np.array([tasks]), self.adapter.now
+        )
+        core.wake(due)
+
+    def touch(self, nodes: Integers) -> None:
+        """Let `nodes` report."""
+        self.adapter.core.act(nodes, self.run.engine.now)
+
+    def silence(self, nodes: Integers) -> None:
+        """Let `nodes` do nothing until `reset`."""
+        self.up[nodes] = False
+
+    def reset(self, nodes: Integers) -> None:
+        """Put `nodes` into the tree again, with an empty memory; their children report to them again."""
+        for node in nodes.tolist():
+            parent, side = parent_of(node), side_of(node)
+            last_issued = self.adapter.nodes[parent].last_issued[side] if node else 0
+            self.adapter.renew([node])
+            self.call("on_return", node, last_issued)
+            if self.absent[node]:
+                self._move(node, absent=False)
+                if node:
+                    self.call("on_child_return", parent, side)
+            if node < self.first_leaf:
+                for position, child in enumerate(children_of(node)):
+                    self.call("on_parent_return", child)
+                    if self.absent[child]:
+                        self.call("on_child_leave", node, position)
+        self.up[nodes] = True
+
+    def leave(self, nodes: Integers) -> None:
+        """Let the parents of `nodes` know that these have left the tree."""
+        self.up[nodes] = False
+        for node in nodes.tolist():
+            self._move(node, absent=True)
+            if node:
+                self.call("on_child_leave", parent_of(node), side_of(node))
+
+    def _move(self, node: int, *, absent: bool) -> None:
+        """Let `node` leave the tree, or return; all above it learn how many leaves are below them."""
+        self.absent[node] = absent
+        if node >= self.first_leaf:
+            self.leaves[node] = 0 if absent else 1
+            self.speed[node] = 0.0 if absent else float(self.run.speeds[node - self.first_leaf])
+            node = parent_of(node)
+        while node >= 0:
+            below = () if self.absent[node] else children_of(node)
+            self.leaves[node] = sum(self.leaves[child] for child in below)
+            self.speed[node] = sum((self.speed[child] for child in below), 0.0)
+            node = parent_of(node) if node else -1
+
+    def setstate(self, state: dict[str, Any]) -> None:
+        """Restore which nodes are up in the array of the core, too."""
+        super().setstate(state)
+        self.adapter.up[:] = self.up
+        self.up = self.adapter.up
+
+    # -- the end --------------------------------------------------------------------------------------------
+
+    def complete(self, outcome: Outcome) -> None:
+        """See `Environment`."""
+        if self.recovery is not None:
+            self.report(outcome, None, self.recovery.resubmitted)
+            return
+        placed = self.adapter.core.placed_at
+        self.report(outcome, None if placed < 0 else placed, None)
+
+
+class RepairView:
+    """What the ideal repair tells one node (`gridsim.schedulers.fair_tree.tree.TreeView`)."""
+
+    def __init__(self, environment: IdealRepair, node: int) -> None:
+        self._environment = environment
+        self._machine = node - environment.first_leaf
+        self.tree, self.submitter = environment.tree, environment.submitter
+
+    def holds(self, application: int) -> bool:
+        """See `TreeView`."""
+        suited = self._environment.run.applications.machines_for(application)
+        return suited is None or bool(suited[self._machine])
+
+    def leaves_below(self, child: int) -> int:
+        """See `TreeView`."""
+        return self._environment.leaves[child]
+
+    def speed_below(self, child: int) -> float:
+        """See `TreeView`."""
+        return self._environment.speed[child]
+
+    def has_left(self, node: int) -> bool:
+        """See `TreeView`."""
+        return self._environment.absent[node]
