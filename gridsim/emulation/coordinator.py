@@ -559,11 +559,11 @@ class Coordinator(Part):
             raise msgspec.ValidationError(f"a method {method[:40]!r} of the environment")
         getattr(environment, method)(*values)
 
-    def on_stored(self, process: int, node: int, stored: dict[str, Any]) -> None:
+    def on_stored(self, process: int, node: int, storage: dict[str, Any]) -> None:
         """The stable storage of a node has changed."""
         program = self.core.programs[node]
         for name in program.stable_storage:
-            setattr(program, name, from_plain(stored[name]))
+            setattr(program, name, from_plain(storage[name]))
 
     def on_ask(self, process: int, question: str, *values: Any) -> None:
         """A handler asks; it has its answer after reports that came before, maybe from other processes."""
@@ -597,7 +597,7 @@ class Coordinator(Part):
     def on_called(self, process: int, count: int, is_done: bool) -> None:
         """A process has called a handler, or its node is down."""
         if self.jobs is not None:
-            self.jobs.called(process, count, is_done)
+            self.jobs.confirm_call(process, count, is_done)
 
     def on_counts(self, process: int, packed: bytes, counts: dict[str, Any]) -> None:
         """What a process has counted so far: messages, and what its environment counts."""

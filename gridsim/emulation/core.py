@@ -78,7 +78,7 @@ class Process(Protocol):
     def share(self, name: str, *values: float) -> None:
         """Let the other processes know something."""
 
-    def handled(self, node: int) -> None:
+    def after_handler(self, node: int) -> None:
         """Hear that a handler of a node has returned."""
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
@@ -208,7 +208,7 @@ class EmulatedCore(PythonCore):
     def call(self, node: int, handler: str, *arguments: Any) -> None:
         """Call a handler."""
         super().call(node, handler, *arguments)
-        self.process.handled(node)
+        self.process.after_handler(node)
 
     def call_of_killed(self, nodes: Iterable[int], handler: str, instant: int) -> None:
         """Call a handler of nodes whose process was killed at `instant` ns, as far as they have it."""

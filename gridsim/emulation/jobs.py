@@ -20,7 +20,7 @@ from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
 
 #: Phases of jobs that are over: nothing changes them any more.
-_OVER = JobPhase.DONE, JobPhase.FAILED, JobPhase.CANCELLED
+_FINAL_PHASES = JobPhase.DONE, JobPhase.FAILED, JobPhase.CANCELLED
 #: Time after which a handler is called that could not be, ns.
 _RETRY = NS // 10
 
@@ -51,14 +51,14 @@ class RemoteJobs:
         if number not in self._known:
             attributes = self._process.ask("record", number)
             vars(record).update((name, from_plain(value)) for name, value in attributes.items())
-            self._known[number] = _encoded(attributes)
+            self._known[number] = _encode(attributes)
         return record
 
     def report(self) -> None:
         """Report what the handler has changed in records."""
         for number, known in self._known.items():
             attributes = _attributes(self._adapter.records[number])
-            now = _encoded(attributes)
+            now = _encode(attributes)
             changes = {name: attributes[name] for name, value in now.items() if known.get(name) != value}
             if changes:
                 self._process.tell("record", number, changes, self._process.core.now)
@@ -89,7 +89,7 @@ class RemoteJobs:
         self._process.tell("job", method, *arguments)
 
 
-def _encoded(attributes: dict[str, Any]) -> dict[str, bytes]:
+def _encode(attributes: dict[str, Any]) -> dict[str, bytes]:
     return {name: msgspec.msgpack.encode(value) for name, value in attributes.items()}
 
 
@@ -125,7 +125,7 @@ class JobKeeper:
         """Change a record as a handler has at `instant` ns, unless the job is over meanwhile."""
         adapter = self.adapter
         record = adapter.records[number]
-        if record.phase in _OVER:
+        if record.phase in _FINAL_PHASES:
             return
         if "attempt" in changes:
             record.has_lost_node, self.attempted_at[number] = False, adapter.now
@@ -146,7 +146,7 @@ class JobKeeper:
         if method not in ("claim", "release", "stop", "count", "displace"):
             number = arguments[0]
             record = adapter.records[number]
-            if record.phase in _OVER or (method == "withdraw" and number not in adapter.runs.placed):
+            if record.phase in _FINAL_PHASES or (method == "withdraw" and number not in adapter.runs.placed):
                 return
             if method == "start_job" and not record.has_lost_node and self._has_lost_node(record):
                 record.has_lost_node = True
@@ -171,7 +171,7 @@ class JobKeeper:
         self.pending.setdefault(process, {})[self.count] = node, handler, number, arguments
         self.coordinator.call(process, self.count, node, handler, number, arguments)
 
-    def called(self, process: int, count: int, is_done: bool) -> None:
+    def confirm_call(self, process: int, count: int, is_done: bool) -> None:
         """Hear that a handler was called, or that its node is down."""
         call = self.pending[process].pop(count)
         if not is_done:
@@ -185,15 +185,15 @@ class JobKeeper:
     def _call_again(self, node: int, handler: str, number: int, arguments: tuple[int, ...]) -> None:
         """Call a handler of the node that is in charge of a job now; what a machine has to do is lost."""
         record = self.adapter.records[number]
-        if handler in ("on_job_end", "on_job_outlives") or record.phase in _OVER:
+        if handler in ("on_job_end", "on_job_outlives") or record.phase in _FINAL_PHASES:
             return
         engine = self.coordinator.engine
 
-        def again() -> None:
+        def call() -> None:
             if not self.adapter.call_in_charge(handler, record, *arguments):
-                engine.call_at(engine.clock() + _RETRY, again)
+                engine.call_at(engine.clock() + _RETRY, call)
 
-        engine.call_at(engine.clock() + _RETRY, again)
+        engine.call_at(engine.clock() + _RETRY, call)
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
         """See `RigidAdapter`."""

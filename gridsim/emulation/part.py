@@ -135,7 +135,7 @@ class Part(Simulation):
         """See `gridsim.emulation.core.Process`."""
         raise NotImplementedError
 
-    def handled(self, node: int) -> None:
+    def after_handler(self, node: int) -> None:
         """Do nothing, see `gridsim.emulation.core.Process`."""
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
@@ -155,6 +155,11 @@ def check_run(part: Part) -> None:
         raise ScenarioError("kill needs a scenario with faults, which say when")
     if setup.kill and faults is not None and faults.reachable:
         raise ScenarioError("kill must be False with faults.reachable, where processes go on, got True")
+    if setup.kill and "failures" in part.scheduler.foresees:
+        raise ScenarioError(
+            f"kill must be False for {name} with these parameters, got True: nodes foresee failures of single "
+            "machines, and a kill ends all machines of a process; choose another predictor"
+        )
     has_queues = not policy.keeps_jobs and (environment is None or environment.uses_queues)
     if setup.spin and not has_queues:
         raise ScenarioError(f"work must be 'sleep' for {name}, whose nodes have no task queues")

@@ -83,7 +83,7 @@ class Worker(Part):
         #: Whether the coordinator must know all that has happened before messages leave.
         self.reports_first = setup.kill or self.jobs is not None
         self.has_facts = False  # among what is to be reported
-        self.stored: dict[int, Any] = {}  # node -> its stable storage, as it was reported last
+        self.reported_storage: dict[int, Any] = {}  # node -> its stable storage, as it was reported last
         self.outbox: dict[int, bytearray] = {}
         self.peers: dict[int, Conversation] = {}
         self.forgotten: set[tuple[int, int]] = set()
@@ -121,16 +121,16 @@ class Worker(Part):
         self.tell("ask", name, *values)
         return self.control.ask(self._reports())
 
-    def handled(self, node: int) -> None:
+    def after_handler(self, node: int) -> None:
         """Report what a handler has changed in records of jobs, and on the disk of its machine."""
         if self.jobs is not None:
             self.jobs.forget()
         program = self.core.programs[node]
         if self.setup.kill and program.stable_storage:
-            stored = {name: to_plain(getattr(program, name)) for name in program.stable_storage}
-            if stored != self.stored.get(node):
-                self.stored[node] = stored
-                self.tell("stored", node, stored)
+            storage = {name: to_plain(getattr(program, name)) for name in program.stable_storage}
+            if storage != self.reported_storage.get(node):
+                self.reported_storage[node] = storage
+                self.tell("stored", node, storage)
 
     def _lose(self, application: int, tasks: int, node: int = -1) -> None:
         """Let the coordinator know that tasks are lost; it submits them again, unless it only records."""
@@ -365,7 +365,7 @@ class Worker(Part):
         is_up = bool(self.core.up[node])
         if is_up:
             self.policy.call(handler, node, job, *arguments)
-            self.handled(node)
+            self.after_handler(node)
         self.tell("called", count, is_up)
 
     def do_faults(self, failed: list[int], back: list[int], due: int) -> None:

@@ -87,7 +87,7 @@ class DgsRun(Protocol):
     overlay: Neighbourhood
     absences: Absences
     times: Times
-    reached: Integers
+    reach_counts: Integers
 
     @property
     def now(self) -> int: ...
@@ -174,7 +174,7 @@ class DecisionLog:
 
     def too_large(self, job: Any) -> None:
         """Record that `job` is rejected because no searcher reached enough machines."""
-        self.of_home("gave-up-too-large", job, saw=int(self.grid.reached[job.number]), limit=job.tasks)
+        self.of_home("gave-up-too-large", job, saw=int(self.grid.reach_counts[job.number]), limit=job.tasks)
 
     def too_late(self, job: Any, start: int) -> None:
         """Record that `job` is rejected because its first possible `start` is too late for its deadline."""

@@ -52,14 +52,14 @@ class DgsEnvironment(Environment):
         The slot schedules of all machines.
     overlay
         The views of CYCLON, and what nodes have seen of their neighbours' schedules.
-    reached
+    reach_counts
         int64[jobs], how many nodes the searches for each job have reached at most.
     """
 
     because = (
         "the exchange of schedules is counted and not sent one by one, and CYCLON shuffles all views at once"
     )
-    STATE = "schedules", "overlay", "absences", "next_forget", "reached"
+    STATE = "schedules", "overlay", "absences", "next_forget", "reach_counts"
     shared = ("change_slots",)
 
     def __init__(self, parameters: Any, run: Run) -> None:
@@ -69,7 +69,7 @@ class DgsEnvironment(Environment):
         self.schedules = SlotSchedules(len(run.speeds), stale=self.times.stale)
         self.absences = Absences(run, parameters, self.overlay)
         self.next_forget = 0
-        self.reached = np.zeros(len(run.applications), np.int64)
+        self.reach_counts = np.zeros(len(run.applications), np.int64)
 
     def attach(self, adapter: Any) -> None:
         """Give nodes their slots, and record decisions if the run does."""
@@ -135,16 +135,16 @@ class DgsEnvironment(Environment):
 
     def counts(self) -> dict[str, Any]:
         """Return what nodes have counted here."""
-        return {"reached": self.reached, **self.overlay.counts_of_nodes()}
+        return {"reached": self.reach_counts, **self.overlay.counts_of_nodes()}
 
     def merge(self, counts: dict[str, Any]) -> None:
         """See `Environment`."""
-        np.maximum(self.reached, counts.pop("reached"), out=self.reached)
+        np.maximum(self.reach_counts, counts.pop("reached"), out=self.reach_counts)
         self.overlay.merge(**counts)
 
     def complete(self, outcome: Outcome) -> None:
         """Add what the overlay has counted."""
-        outcome.applications["reached"] = self.reached
+        outcome.applications["reached"] = self.reach_counts
         add_overlay(outcome, self.overlay)
 
     # -- failures -------------------------------------------------------------------------------------------
@@ -253,8 +253,8 @@ class DgsView:
     def count_search(self, job: int, candidates: Candidates) -> None:
         """Count the schedules that a search has received, and the nodes that it has reached."""
         self._overlay.count_search(self._node, candidates.opened)
-        reached = self._environment.reached
-        reached[job] = max(reached[job], len(candidates.nodes))
+        reach_counts = self._environment.reach_counts
+        reach_counts[job] = max(reach_counts[job], len(candidates.nodes))
 
     def publish(self) -> None:
         """Send the changed schedule of this node to all that know it, with push."""

@@ -116,19 +116,19 @@ def settle(copies: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     together, and those that a failure ended when it happened.
     """
     rows = list(zip(*(copies[name].tolist() for name in _NAMES), strict=True))
-    end, how, application, task = map(_NAMES.index, ("end", "how", "application", "task"))
+    end, ending, application, task = map(_NAMES.index, ("end", "how", "application", "task"))
     first: dict[tuple[int, int], tuple[int, int]] = {}  # task -> when it was completed, and in which row
-    for instant, k in sorted((row[end], k) for k, row in enumerate(rows) if row[how] == COMPLETED):
+    for instant, k in sorted((row[end], k) for k, row in enumerate(rows) if row[ending] == COMPLETED):
         first.setdefault((rows[k][application], rows[k][task]), (instant, k))
-    hows, order = list[int](), list[tuple[Any, ...]]()
+    endings, order = list[int](), list[tuple[Any, ...]]()
     for k, row in enumerate(rows):
         instant, place = first.get((row[application], row[task]), (NEVER, -1))
-        is_in_vain = k != place and (row[how] == COMPLETED or row[end] >= instant)
-        hows.append(KILLED if is_in_vain else row[how])
-        is_failed = hows[-1] == FAILED
+        is_in_vain = k != place and (row[ending] == COMPLETED or row[end] >= instant)
+        endings.append(KILLED if is_in_vain else row[ending])
+        is_failed = endings[-1] == FAILED
         order.append((row[end], True, k) if is_failed else (instant, False, place, k != place))
     places = sorted(range(len(rows)), key=order.__getitem__)
-    return {name: column[places] for name, column in {**copies, "how": np.array(hows, np.int64)}.items()}
+    return {name: column[places] for name, column in {**copies, "how": np.array(endings, np.int64)}.items()}
 
 
 def totals(

@@ -36,7 +36,7 @@ class MachineSlots:
         self._schedules, self._machine, self._clock = schedules, [machine], clock
         self._on_release, self._on_change = on_release, on_change
 
-    def _changed(self, method: str, *arguments: int) -> None:
+    def _report_change(self, method: str, *arguments: int) -> None:
         if self._on_change is not None:
             self._on_change(method, self._machine[0], *arguments)
 
@@ -56,7 +56,7 @@ class MachineSlots:
         now, keys = self._clock(), [claimed(application, attempt)]
         is_reserved = bool(self._schedules.reserve(self._machine, [start], [slots], keys, now)[0])
         if is_reserved:
-            self._changed("reserve", application, attempt, start, slots)
+            self._report_change("reserve", application, attempt, start, slots)
         return is_reserved
 
     def extend(self, application: int, attempt: int, start: int, end: int) -> list[tuple[int, int]] | None:
@@ -72,7 +72,7 @@ class MachineSlots:
         released = self._schedules.extend(self._machine[0], start, end, key, now)
         if released is None:
             return None
-        self._changed("extend", application, attempt, start, end)
+        self._report_change("extend", application, attempt, start, end)
         jobs, attempts = claimant(released[0])
         return list(zip(jobs.tolist(), attempts.tolist(), strict=True))
 
@@ -89,6 +89,6 @@ class MachineSlots:
         now, keys = self._clock(), [claimed(application, attempt)]
         is_released = bool(self._schedules.release(self._machine, [start], now, ends=[since], jobs=keys)[0])
         if is_released:
-            self._changed("release", application, attempt, start, since)
+            self._report_change("release", application, attempt, start, since)
         self._on_release(application, self._machine[0], attempt)
         return is_released
