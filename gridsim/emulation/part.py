@@ -157,8 +157,8 @@ def check_run(part: Part) -> None:
         raise ScenarioError("kill must be False with faults.reachable, where processes go on, got True")
     if setup.kill and "failures" in part.scheduler.foresees:
         raise ScenarioError(
-            f"kill must be False for {name} with these parameters, got True: nodes foresee failures of single "
-            "machines, and a kill ends all machines of a process; choose another predictor"
+            f"kill must be False for {name} with these parameters, got True: nodes foresee when single "
+            "machines fail, and a kill ends all machines of a process; choose another predictor"
         )
     has_queues = not policy.keeps_jobs and (environment is None or environment.uses_queues)
     if setup.spin and not has_queues:

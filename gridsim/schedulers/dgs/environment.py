@@ -145,6 +145,8 @@ class DgsEnvironment(Environment):
     def complete(self, outcome: Outcome) -> None:
         """Add what the overlay has counted."""
         outcome.applications["reached"] = self.reach_counts
+        if "cancelled" in outcome.applications:  # it is the last column, as in the compiled form
+            outcome.applications["cancelled"] = outcome.applications.pop("cancelled")
         add_overlay(outcome, self.overlay)
 
     # -- failures -------------------------------------------------------------------------------------------
