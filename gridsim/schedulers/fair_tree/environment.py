@@ -303,7 +303,15 @@ class IdealRepair(TreeEnvironment):
 
 
 class RepairView:
-    """What the ideal repair tells one node (`gridsim.schedulers.fair_tree.tree.TreeView`)."""
+    """What one node reaches as ``view.environment``: here, what the ideal repair tells it.
+
+    Attributes
+    ----------
+    tree
+        What all nodes know.
+    submitter
+        Function that returns the leaf to which answers about an application go, or about a bag of lost tasks.
+    """
 
     def __init__(self, environment: IdealRepair, node: int) -> None:
         self._environment = environment
@@ -311,18 +319,18 @@ class RepairView:
         self.tree, self.submitter = environment.tree, environment.submitter
 
     def holds(self, application: int) -> bool:
-        """See `TreeView`."""
+        """Return whether the machine of this leaf has the memory and disk that `application` needs."""
         suited = self._environment.run.applications.machines_for(application)
         return suited is None or bool(suited[self._machine])
 
     def leaves_below(self, child: int) -> int:
-        """See `TreeView`."""
+        """Return how many leaves are below a child of this router, 0 if it has left the tree."""
         return self._environment.leaves[child]
 
     def speed_below(self, child: int) -> float:
-        """See `TreeView`."""
+        """Return the speed of these leaves, Mflop/s."""
         return self._environment.speed[child]
 
     def has_left(self, node: int) -> bool:
-        """See `TreeView`."""
+        """Return whether this router, or a child of it, has left the tree."""
         return self._environment.absent[node]

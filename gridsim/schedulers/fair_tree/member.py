@@ -120,7 +120,7 @@ class HostedView:
     """The view of a leaf or router: that of its machine, but for its number, and whom it can send to.
 
     Nodes send to nodes.  The machine knows, or believes to know, where these are.  As its environment a node
-    reaches what its machine knows (`gridsim.schedulers.fair_tree.tree.TreeView`).
+    reaches what its machine knows (`gridsim.schedulers.fair_tree.environment.RepairView`).
     """
 
     __slots__ = ("member", "node", "view")
@@ -153,29 +153,29 @@ class HostedView:
 
     @property
     def tree(self) -> Tree:
-        """See `TreeView`."""
+        """See `RepairView`."""
         tree: Tree = self.view.environment.tree
         return tree
 
     def submitter(self, application: int) -> int:
-        """See `TreeView`."""
+        """See `RepairView`."""
         leaf: int = self.view.environment.submitter(application)
         return leaf
 
     def holds(self, application: int) -> bool:
-        """See `TreeView`; all machines have the memory and disk of all tasks."""
+        """See `RepairView`; all machines have the memory and disk of all tasks."""
         return True
 
     def leaves_below(self, child: int) -> int:
-        """See `TreeView`."""
+        """See `RepairView`."""
         return self.member.children[self.node].leaves[child]
 
     def speed_below(self, child: int) -> float:
-        """See `TreeView`."""
+        """See `RepairView`."""
         return self.member.children[self.node].speed[child]
 
     def has_left(self, node: int) -> bool:
-        """See `TreeView`; a router that is here has not."""
+        """See `RepairView`; a router that is here has not."""
         return node != self.node and self.member.children[self.node].absent[node]
 
 
@@ -294,7 +294,7 @@ class Member(NodeProgram):
     def on_lost(self, view: View, application: Application, tasks: int) -> None:
         """Send a request for tasks that were presumed to be lost, and are."""
         self.begin(view)
-        view.environment.submit_again(application.number, view.now_ns)
+        view.environment.submit(application.number, 0, view.now_ns)
         self.leaf.on_lost(self.view_of(view, self.leaf_number(view)), application, tasks)
 
     def on_act(self, view: View) -> None:

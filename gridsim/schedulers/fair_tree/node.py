@@ -11,9 +11,9 @@ good enough by the rule of `FairTree.accept`.  That router splits the request, a
 splits its share again, in proportion to the room of its children.  A leaf queues its share, and runs its
 tasks by their deadlines at its own minimum stretch.
 
-What nodes know of the tree beyond messages they get from ``view.environment``
-(`gridsim.schedulers.fair_tree.tree.TreeView`).  Where the tree is kept by messages that is what their machine
-has learned (`gridsim.schedulers.fair_tree.member`).
+What nodes know of the tree without a message they get from ``view.environment``, as the repair of the paper
+takes no time (`gridsim.schedulers.fair_tree.environment.RepairView`).  Where the tree is kept by messages,
+that is what their machine has learned (`gridsim.schedulers.fair_tree.member`).
 
 The heavy computing is that of the shared kernels: to sample a queue, to add and to look up summaries, to
 split a request, and to debit a summary by what was dispatched since.
@@ -28,16 +28,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.fair_tree.summaries import aggregate, debit, lookup, split
+from gridcore.fair_tree.summaries import aggregate, lookup, split
 from gridcore.fair_tree.summary_tree import LARGEST_BYTES, MADE_BYTES
 from gridsim.model.applications import Application
-from gridsim.schedulers.fair_tree.tree import Tree, children_of, parent_of, side_of
+from gridsim.schedulers.fair_tree.tree import Cells, Tree, children_of, parent_of, side_of
 from gridsim.scheduling.nodes.program import Message, NodeProgram, View, array
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import kept_in_checkpoints
 
-#: The cells of a summary: how many tasks fit, at each sample of stretch, size and task size.
-Cells = NDArray[np.uint32]
 #: A sequence of a request that climbs: only requests that come down are numbered.
 CLIMBING = -1
 #: Values that are products of the ratio of neighbouring samples are compared with this tolerance.
@@ -323,10 +321,7 @@ class Leaf(TreeNode):
         tree, now, minimum = view.environment.tree, view.now_ns, view.minimum_stretch
         cell = tree.cell
         release = (now // cell + 1) * cell if cell else now
-        cells = view.sample(tree.grid, release) if tree.data is None else tree.data.sample(view, release)
-        if tree.needs is not None:
-            cells = tree.needs.sample(view.machine, cells)
-        covers = int(self.parameters.by_root)
+        cells, covers = tree.sample(view, release), int(self.parameters.by_root)
         if minimum < math.inf:
             largest = minimum if self.parameters.by_largest else 0.0
             return Availability(release / NS, minimum, largest, covers, cells)
@@ -357,10 +352,7 @@ class Router(TreeNode):
         self.largest, self.covers = [0.0, 0.0], [0, 0]
         self.debts: list[list[tuple[int, int, float, float, float, float, float]]] = [[], []]
         self.samples = [NEVER, NEVER]
-        self.last_summary, self.last_issued = (
-            [-1, -1],
-            [0, 0],
-        )  # numbers of the last from, and request to, each
+        self.last_summary, self.last_issued = [-1, -1], [0, 0]  # numbers of summaries from, requests to each
         self.sent_minimum = [math.inf, math.inf]  # the rest's minimum stretch, as last told to each child
         self.sent_largest, self.sent_copy = [0.0, 0.0], [-1, -1]  # likewise; and when the copy was made (ns)
 
@@ -429,26 +421,16 @@ class Router(TreeNode):
         if not debts:
             return cells
         _, tasks, task_size, size, release, stretch, moved = zip(*debts, strict=True)
-        at = self.sampled(view, side)
-        age = [max(0.0, at - each) for each in release]
-        tree: Tree = view.environment.tree
-        child = children_of(view.node)[side]
+        at, child = self.sampled(view, side), children_of(view.node)[side]
         dispatched: dict[str, Any] = {
             "tasks": tasks,
             "task_size": task_size,
             "size": size,
             "stretch": stretch,
-            "age": age,
+            "age": [max(0.0, at - each) for each in release],
         }
-
-        def less(part: Cells, leaves: int) -> Cells:
-            if tree.data is not None:
-                return tree.data.debited(part, leaves, moved, **dispatched)
-            return debit(part, tree.grid, leaves=leaves, **dispatched)
-
-        if tree.needs is not None:
-            return tree.needs.debited(cells, child, less)
-        return less(cells, max(1, view.environment.leaves_below(child)))
+        tree: Tree = view.environment.tree
+        return tree.debited(cells, child, view.environment.leaves_below(child), moved, **dispatched)
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -552,14 +534,10 @@ class Router(TreeNode):
             leaves, speed = tree.machines, tree.speed
         else:
             leaves, speed = environment.leaves_below(node), environment.speed_below(node)
-        if tree.needs is not None:
-            need = tree.needs.slice_of(application)
-            top = 0 if node is None else node
-            cells, leaves, speed = cells[need], tree.needs.leaves[need][top], tree.needs.speed[need][top]
-        if tree.data is not None:
-            if (part := tree.data.slice_of(application)) is None:
-                return room
-            cells = np.ascontiguousarray(cells[part])
+        part = tree.slice_of(application, cells, node, leaves, speed)
+        if part is None:
+            return room
+        cells, leaves, speed = part
         options: dict[str, Any] = {
             "leaves": max(1, int(leaves)),
             "longest_task": tree.longest,
@@ -576,17 +554,10 @@ class Router(TreeNode):
         self, view: View, room: NDArray[np.int64], tasks: int, application: Application
     ) -> NDArray[np.int64]:
         """Give each child what its last sample guarantees, and divide the remainder by speed."""
-        data, needs = view.environment.tree.data, view.environment.tree.needs
-        children = children_of(view.node)
-        known = None if data is None else data.slice_of(application)
-        moved = -1 if known is None else known  # beyond the last sample, that of the last one
-        if needs is not None:
-            speeds = needs.speeds[needs.slice_of(application)][moved]
-            left, right = (speeds[child] for child in children)
-        elif data is not None:
-            left, right = (data.speeds[moved][child] for child in children)
-        else:
-            left, right = map(view.environment.speed_below, children)
+        rates, speed_below = view.environment.tree.rates(application), view.environment.speed_below
+        left, right = (
+            speed_below(child) if rates is None else rates[child] for child in children_of(view.node)
+        )
         part = left / (left + right) if left + right > 0.0 else 0.5
         beyond = tasks - int(room.sum())
         first = math.floor(beyond * part + 0.5)

@@ -102,7 +102,7 @@ class TreeByMessages(TreeEnvironment):
         "refresh": "refresh",
     }
     STATE = "bags", "records", "lost", "doubted", "due", "vacancies", "has_failed"
-    central = "submit_tasks", "submit_again", "report_tasks", "fail_tasks", "watch_all"
+    central = "submit_tasks", "report_tasks", "fail_tasks", "watch_all"
 
     def __init__(self, parameters: Any, run: Run) -> None:
         super().__init__(parameters, run)
@@ -141,13 +141,9 @@ class TreeByMessages(TreeEnvironment):
         return (machine + next(steps, 0)) % len(up)
 
     def submit_tasks(self, application: int, tasks: int, now: int) -> None:
-        """Note that a submitter has submitted tasks `now` (ns)."""
+        """Note that a submitter has submitted so many further tasks `now` (ns), or lost ones again (0)."""
         record = self.of(application)
         record.total, record.since = record.total + tasks, now
-
-    def submit_again(self, application: int, now: int) -> None:
-        """Note that a submitter has submitted tasks again."""
-        self.of(application).since = now
 
     def report_tasks(self, application: int, machine: int, life: int, left: int, done: int, now: int) -> None:
         """Note what a leaf has done in a life, and what it has left; if it has lost tasks, look for them."""
@@ -280,10 +276,6 @@ class MachineView:
     def submit(self, application: int, tasks: int, now: int) -> None:
         """See `TreeByMessages.submit_tasks`."""
         self._environment.tell("submit_tasks", application, tasks, now)
-
-    def submit_again(self, application: int, now: int) -> None:
-        """See `TreeByMessages`."""
-        self._environment.tell("submit_again", application, now)
 
     def report(self, application: int, machine: int, life: int, left: int, done: int, now: int) -> None:
         """See `TreeByMessages.report_tasks`."""

@@ -1,4 +1,4 @@
-"""The numbers of the nodes of a fair tree, what all know from the beginning, and what each may ask.
+"""The numbers of the nodes of a fair tree, and what all of them know from the beginning.
 
 Nodes are numbered as a heap: node 0 is the root, and the leaf of machine u is node N - 1 + u of N machines.
 """
@@ -8,15 +8,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from gridcore.fair_tree.summaries import debit
 from gridcore.queues.summary_grid import SummaryGrid
+from gridsim.model.applications import Application
 from gridsim.schedulers.fair_tree.data_axis import DataAxis
 from gridsim.schedulers.fair_tree.needs_axis import NeedsAxis
 from gridsim.scheduling.contract import Run
+from gridsim.scheduling.nodes.program import View
 from gridsim.support.clock import nanoseconds
+
+#: The cells of a summary: how many tasks fit, at each sample of stretch, size and task size.
+Cells = NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
@@ -87,32 +94,64 @@ class Tree:
             cell=nanoseconds(parameters.release_cell),
         )
 
+    # -- what further axes of summaries change ---------------------------------------------------------------
 
-class TreeView(Protocol):
-    """What a leaf or a router reaches as ``view.environment``.
+    def sample(self, view: View, release: int) -> Cells:
+        """Return how many tasks a leaf can take, of an application released at `release` (ns)."""
+        cells = view.sample(self.grid, release) if self.data is None else self.data.sample(view, release)
+        return cells if self.needs is None else self.needs.sample(view.machine, cells)
 
-    Attributes
-    ----------
-    tree
-        What all nodes know.
-    """
+    def debited(
+        self, cells: Cells, child: int, leaves: int, moved: tuple[float, ...], **dispatched: Any
+    ) -> Cells:
+        """Return the summary of a child with so many leaves, less what has been dispatched to it since.
 
-    tree: Tree
+        Parameters
+        ----------
+        moved
+            Bytes/Mflop of each dispatch.  **dispatched : as for `gridcore.debit`, in which see.
+        """
 
-    def submitter(self, application: int) -> int:
-        """Return the leaf to which answers about `application`, or about a bag of lost tasks, go."""
+        def less(part: Cells, leaves: int) -> Cells:
+            if self.data is not None:
+                return self.data.debited(part, leaves, moved, **dispatched)
+            return debit(part, self.grid, leaves=leaves, **dispatched)
 
-    def holds(self, application: int) -> bool:
-        """Return whether this machine has the memory and disk that tasks of `application` need."""
+        if self.needs is not None:
+            return self.needs.debited(cells, child, less)
+        return less(cells, max(1, leaves))
 
-    def leaves_below(self, child: int) -> int:
-        """Return how many leaves are below a child of this router, 0 if it has left the tree."""
+    def slice_of(
+        self, application: Application, cells: Cells, node: int | None, leaves: float, speed: float
+    ) -> tuple[Cells, float, float] | None:
+        """Return the cells of a summary for an application, and the number and speed of their leaves.
 
-    def speed_below(self, child: int) -> float:
-        """Return the speed of these leaves, Mflop/s."""
+        None if no cells are for it.
 
-    def has_left(self, node: int) -> bool:
-        """Return whether this router, or a child of it, has left the tree."""
+        Parameters
+        ----------
+        node, leaves, speed
+            The summary is that of the leaves below a node, or of all (None): their number and speed.
+        """
+        if self.needs is not None:
+            need, top = self.needs.slice_of(application), node or 0
+            cells, leaves, speed = cells[need], self.needs.leaves[need][top], self.needs.speed[need][top]
+        if self.data is not None:
+            if (part := self.data.slice_of(application)) is None:
+                return None
+            cells = np.ascontiguousarray(cells[part])
+        return cells, leaves, speed
+
+    def rates(self, application: Application) -> list[float] | None:
+        """Return what the leaves below each node get done of an application, Mflop/s; None: their speed."""
+        if self.data is None and self.needs is None:
+            return None
+        known = None if self.data is None else self.data.slice_of(application)
+        moved = -1 if known is None else known  # beyond the last sample, that of the last one
+        if self.needs is not None:
+            return self.needs.speeds[self.needs.slice_of(application)][moved]
+        assert self.data is not None
+        return self.data.speeds[moved]
 
 
 def parent_of(node: int) -> int:
