@@ -67,8 +67,8 @@ def emulate(
         task runs on one of its machines, so that processes compete for the processor.
     kill
         Let the failures of the scenario kill (SIGKILL) the process of the machine that fails, with all its
-        machines; it begins anew when that machine is up.  The result has the failures that came of it.
-        Without it, only the node objects of machines are lost.
+        machines; it begins anew when that machine is up, with what its nodes had in stable storage.  The
+        result has the failures that came of it.  Without it, only the node objects of machines are lost.
     time_limit
         Simulated s after which the run is stopped.
     host

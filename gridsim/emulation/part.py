@@ -160,6 +160,11 @@ def check_run(part: Part) -> None:
             f"kill must be False for {name} with these parameters, got True: nodes foresee when single "
             "machines fail, and a kill ends all machines of a process; choose another predictor"
         )
+    if setup.kill and environment is not None and environment.STATE is None:
+        raise ScenarioError(
+            f"kill requires {type(environment).__name__}.STATE, the attributes that a process takes over when "
+            "it is started again"
+        )
     has_queues = not policy.keeps_jobs and (environment is None or environment.uses_queues)
     if setup.spin and not has_queues:
         raise ScenarioError(f"work must be 'sleep' for {name}, whose nodes have no task queues")

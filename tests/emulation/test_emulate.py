@@ -244,6 +244,28 @@ def test_unsupported_emulations_are_rejected(
         emulate(alike() if scheduler.rigid else bags(), scheduler, **how)
 
 
+@pytest.mark.parametrize(
+    "scheduler, faults, message",
+    [
+        (
+            gs.WqrFt(machine_choice="avail"),
+            gs.Faults.of([1], [5.0], [9.0]),
+            "kill .* foresee when single machin",
+        ),
+        (
+            gs.WqrFt(),
+            gs.Faults.of([1], [5.0], [9.0], reachable=True),
+            "kill must be False with faults.reachable",
+        ),
+    ],
+)
+def test_failures_that_are_known_or_harmless_kill_no_process(
+    scheduler: gs.Scheduler, faults: gs.Faults, message: str
+) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
+        emulate(bags(faults=faults), scheduler, kill=True)
+
+
 class Waiting(gs.NodeProgram):
     """A node that handles the events of several machines."""
 

@@ -628,7 +628,7 @@ class RigidAdapter(Adapter):
         """Lose the jobs of machines that fail; the nodes in charge detect that `detection` s later."""
         now = self.run.engine.now
         for machine, number, attempt in self.claims_of(failed):
-            if self.keeper is not self:
+            if self.keeper is not self:  # which loses the jobs
                 continue
             self.runs.stop(number, machine, attempt, now)
             if self._lose(self.records[number], machine, attempt):

@@ -231,6 +231,12 @@ class Citizens(gs.NodeScheduler, frozen=True, kw_only=True):
     tables: ClassVar[Any] = {"seen": {"node": int, "heard": int}}
 
 
+def test_processes_with_an_environment_without_state_are_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Census, "STATE", None)
+    with pytest.raises(gs.ScenarioError, match="^kill requires Census.STATE"):
+        gs.emulate(scenario(), Citizens(), kill=True)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="emulate needs fork")
 @pytest.mark.parametrize("kill", [False, True])
 def test_environments_of_several_processes_share_what_they_declare(kill: bool) -> None:
