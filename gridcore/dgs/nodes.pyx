@@ -246,7 +246,7 @@ cdef class DgsNodes(Negotiations):
         qsort(nodes, n, sizeof(int), ascending)
         self._cancel(core, job, nodes, n)
         self.n_unfinished -= 1
-        self.adapter.cancel_job(self._record(job))
+        self.adapter.cancel_job(job)
         negotiation_drop(&self.negotiation[job])
 
     def on_job_outlives(self, NodeActions core, Py_ssize_t node, Py_ssize_t job, long long instant):
@@ -341,7 +341,7 @@ cdef class DgsNodes(Negotiations):
 
     cdef int _reject(self, Py_ssize_t job, str reason) except -1:
         self.n_unfinished -= 1
-        self.adapter.reject(self._record(job), reason)
+        self.adapter.reject(job, reason)
         negotiation_drop(&self.negotiation[job])
         return 0
 

@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -20,13 +21,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.emulation import systems
+from gridcore.nodes.kinds import MessageKind
+from gridsim.emulation.jobs import JobKeeper
 from gridsim.emulation.part import COORDINATOR, Part, Setup
 from gridsim.emulation.queues import Ledger
 from gridsim.emulation.tasks import Parts, TaskSet, count_of
-from gridsim.emulation.wire import LOOPBACK, Conversation, Greeting, frame
+from gridsim.emulation.wire import LOOPBACK, Conversation, Greeting, frame, from_plain
 from gridsim.emulation.worker import run_worker
 from gridsim.errors import GridSimError, ScenarioError, SchedulerError
+from gridsim.scheduling.nodes.timers import handler_name
 from gridsim.support.clock import NEVER, NS
 
 #: Seconds ahead that processes are told of releases, and that they have before the time begins.
@@ -53,7 +56,8 @@ class Peer:
         self.talk: Conversation | None = None
         self.dead = False
         self.reached = set[int]()
-        self.counts = b""
+        self.counts: tuple[bytes, dict[str, Any]] = b"", {}
+        self.waiting: list[list[Any]] = []  # commands for a process that is being started again
         self.final: list[Any] | None = None
 
 
@@ -72,11 +76,10 @@ class Coordinator(Part):
         self.peers: dict[int, Peer] = {}
         self.gone: list[int] = []  # processes to wait for
         self.lives = [0] * setup.processes
-        self.told: dict[int, list[int]] = {}
         super().__init__(setup, COORDINATOR)
-        systems.check(self)
-        systems.prepare(self)
         policy: Any = self.policy
+        #: What keeps rigid jobs; None if there are none, or the only process keeps them.
+        self.jobs = JobKeeper(self, policy) if policy.keeps_jobs and not self.is_alone else None
         self.ledger = policy.queues
         self.limit = time_limit
         self.failure: BaseException | None = None
@@ -99,7 +102,7 @@ class Coordinator(Part):
         self.down: list[tuple[int, int, int]] = []  # machine, from, until ns, of killed processes
         self.noted: dict[str, list[tuple[int, int]]] = {}  # table -> when each row was written, and by whom
         self.kills, self.seconds = 0, 0.0
-        self.counted: list[bytes] = []
+        self.counted: list[tuple[bytes, dict[str, Any]]] = []
         self.records = {
             name.removeprefix("on_"): getattr(self, name) for name in dir(self) if name.startswith("on_")
         }
@@ -158,6 +161,8 @@ class Coordinator(Part):
                 )
 
     def _fork(self, number: int) -> Peer:
+        if self.lives[number]:
+            self.core.hear_all()
         sys.stdout.flush()
         sys.stderr.flush()
         with warnings.catch_warnings():
@@ -165,7 +170,7 @@ class Coordinator(Part):
             pid = os.fork()
         if not pid:
             try:
-                run_worker(self.setup, number, self.lives[number], self.port)
+                run_worker(self.setup, number, self.lives[number], self.port, self)
             except BaseException:
                 traceback.print_exc()
                 os._exit(1)
@@ -188,7 +193,7 @@ class Coordinator(Part):
         )
         zero = time.monotonic_ns() + int(_BEFORE * NS)
         self.engine.start(zero)
-        self._all("start", zero, self.policy.run.up.tolist())
+        self._all("start", zero, self.policy.run.up.tolist(), self.network.counters.lives())
         self._schedule()
         while not self._over():
             self._reap()
@@ -224,7 +229,7 @@ class Coordinator(Part):
             # it begins again, or not all is known of what it had
             if machine < 0 or self.peers[number].talk is not None or number in self.waiting:
                 return False
-        if systems.is_over(self, self.told) or self.engine.stopping:
+        if self.policy.is_over() or self.engine.stopping:
             return True
         if self.unchanging and len(self.out) == len(self.peers):
             raise ScenarioError(
@@ -264,8 +269,11 @@ class Coordinator(Part):
         if peer.life:
             others = [[q, other.port, other.life] for q, other in self._talking() if q != greeting.process]
             up = self.policy.run.up.tolist()
-            self._send(greeting.process, "start", self.engine.zero, up)
+            lives = self.network.counters.lives()
+            self._send(greeting.process, "start", self.engine.zero, up, lives)
             self._send(greeting.process, "peers", [*others, [greeting.process, greeting.port, greeting.life]])
+            for command in peer.waiting:
+                self._send(greeting.process, *command)
 
     def _talking(self) -> list[tuple[int, Peer]]:
         """Return the processes that run, also those that are not connected to all others yet."""
@@ -287,7 +295,7 @@ class Coordinator(Part):
             return
         number = talk.process
         if number in self.out and self.peers[number].life == talk.life:
-            self._bury(number)
+            self.engine.call_at(self.engine.clock(), self._bury, number)
         elif self.peers[number].life == talk.life:
             self.failure = GridSimError(f"process {number} of the emulation has ended")
 
@@ -347,15 +355,19 @@ class Coordinator(Part):
         """Kill the process of a machine that fails."""
         number = self.process_of_machine[machine]
         if number not in self.out and number not in self.servers:
-            now = self.engine.clock()
             self._kill(self.peers[number])
             self.kills += 1
-            self.out[number] = machine, now
+            since = self.engine.clock()  # until when it may have done something
+            self.out[number] = machine, since
             self.waiting[number] = {q for q, _ in self._talking()}
-            self._change(self.machines_of[number], [])
-            for other in [*self.out]:
-                self._join(other)
+            self.engine.call_at(since, self._lose, number)
         self._next_change()
+
+    def _lose(self, number: int) -> None:
+        """Let the machines of a process fail that was killed just now."""
+        self._change(self.machines_of[number], [])
+        for other in [*self.out]:
+            self._join(other)
 
     def _revive(self, machine: int) -> None:
         """Start a process again whose machine is up."""
@@ -368,6 +380,8 @@ class Coordinator(Part):
     def _change(self, failed: list[int], back: list[int]) -> None:
         """Let machines fail or be up, in all processes."""
         self.outages.up[failed], self.outages.up[back] = False, True
+        self.network.fail(np.array(failed, np.int64), down=True)
+        self.network.restore(np.array(back, np.int64))
         self.policy.on_faults(np.array(failed, np.int64), np.array(back, np.int64))
         self._all("faults", failed, back, self.engine.now)
 
@@ -380,6 +394,12 @@ class Coordinator(Part):
             held = np.flatnonzero(self.hand.pop((process, application)) > 0)
             if len(held):
                 self.task_lost(application, [(task, task + 1) for task in held.tolist()])
+        environment = self.policy.environment
+        if environment is not None and environment.failure_timer:
+            nodes = self.policy.layout.on(np.array(self.machines_of[number])).tolist()
+            self.core.call_of_killed(nodes, handler_name(environment.failure_timer), since)
+        if self.jobs is not None:
+            self.jobs.lose(number)
         self.counted.append(self.peers[number].counts)
         self.peers[number].talk = None
         for q in self.waiting[number]:
@@ -454,7 +474,7 @@ class Coordinator(Part):
         self._hand(process, application, tasks, -1)
         if self.core.placed_at < 0 and self.ledger.enqueued >= self.core.total:
             self.core.placed_at = self.ledger.last_placed
-            if getattr(self.policy, "until", "") == "placed" and not self.quiet:
+            if self.policy.until() == "placed" and not self.quiet:
                 self.quiet = True  # the accounting of messages ends
                 self._all("quiet")
 
@@ -519,13 +539,69 @@ class Coordinator(Part):
         self.policy.note(node, table, dict(zip(self.policy.notes.columns[table], row, strict=True)))
         self.noted.setdefault(table, []).append((now, node))
 
-    def on_over(self, process: int, completed: int, rejected: int) -> None:
-        """So many jobs are over, of those whose submitters are in a process."""
-        self.told[process] = [completed, rejected]
+    def on_share(self, process: int, name: str, values: list[float]) -> None:
+        """A process shares something with the others; all hear of such things in the same order."""
+        environment = self.policy.environment
+        if environment is not None and name in environment.shared:
+            getattr(environment, name)(*values)
+        else:
+            self.core.hear(name, values)
+        for q, peer in self.peers.items():
+            if peer.talk is not None and q != process:
+                self._send(q, "fact", name, values)
+            elif peer.talk is None and not peer.dead:
+                peer.waiting.append(["fact", name, values])
 
-    def on_counts(self, process: int, packed: bytes) -> None:
-        """The counts of messages of a process so far."""
-        self.peers[process].counts = packed
+    def on_central(self, process: int, method: str, *values: float) -> None:
+        """A node changes what only the model knows."""
+        environment = self.policy.environment
+        if environment is None or method not in environment.central:
+            raise msgspec.ValidationError(f"a method {method[:40]!r} of the environment")
+        getattr(environment, method)(*values)
+
+    def on_stored(self, process: int, node: int, storage: dict[str, Any]) -> None:
+        """The stable storage of a node has changed."""
+        program = self.core.programs[node]
+        for name in program.stable_storage:
+            setattr(program, name, from_plain(storage[name]))
+
+    def on_ask(self, process: int, question: str, *values: Any) -> None:
+        """A handler asks; it has its answer after reports that came before, maybe from other processes."""
+        asyncio.get_running_loop().call_soon(self._answer, process, question, values)
+
+    def _answer(self, process: int, question: str, values: Any) -> None:
+        try:
+            if question != "record" or self.jobs is None:
+                raise msgspec.ValidationError(f"a question {question[:40]!r}")
+            self._send(process, "answer", self.jobs.record(*values))
+        except Exception as error:  # raised where the run waits
+            self.failure = error
+            self.changed.set()
+
+    def on_record(self, process: int, number: int, changes: dict[str, Any], instant: int) -> None:
+        """A handler has changed the record of a rigid job."""
+        if self.jobs is not None:
+            self.jobs.change(number, changes, instant)
+
+    def on_job(self, process: int, method: str, *arguments: Any) -> None:
+        """A handler does something with a rigid job."""
+        if self.jobs is not None:
+            self.jobs.do(method, *arguments)
+
+    def call(
+        self, process: int, count: int, node: int, handler: str, job: int, arguments: tuple[int, ...]
+    ) -> None:
+        """Have a handler of a node called, for `JobKeeper`."""
+        self._send(process, "call", count, node, handler, job, arguments)
+
+    def on_called(self, process: int, count: int, is_done: bool) -> None:
+        """A process has called a handler, or its node is down."""
+        if self.jobs is not None:
+            self.jobs.confirm_call(process, count, is_done)
+
+    def on_counts(self, process: int, packed: bytes, counts: dict[str, Any]) -> None:
+        """What a process has counted so far: messages, and what its environment counts."""
+        self.peers[process].counts = packed, counts
 
     def on_sent(self, process: int, *values: int) -> None:
         """A message was sent, in a process that may be killed."""
@@ -555,3 +631,11 @@ class Coordinator(Part):
 
     def tell(self, name: str, *values: Any) -> None:
         """Do nothing: the coordinator has no nodes."""
+
+    def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
+        """Write a row of a node whose process was killed."""
+        row = self.policy.checked_row(node, table, values)
+        self.on_note(COORDINATOR, self.core.now, node, table, row)
+
+    def post(self, kind: MessageKind, message: Any, to: int) -> None:
+        """Do nothing: what a killed process sends is lost."""

@@ -3,7 +3,7 @@
 Its nodes see, do and handle what they do in a simulation, by the same code.  Four things differ: the clock is
 that of a `gridsim.emulation.engine.RealTimeEngine`; messages to other machines go over a socket
 (`gridsim.emulation.mail`); tasks have numbers (`gridsim.emulation.tasks`); and what nodes of a simulation
-share without a message, such as a board, is sent to the other processes as facts.
+share without a message, such as a board, is sent to the other processes as facts, in one order for all.
 
 With one process this is the readable core with a wall clock.  With a virtual clock
 (`gridsim.emulation.virtual`) the result has the digest of ``simulate(nodes="python")``.
@@ -25,9 +25,7 @@ from gridcore.nodes.kinds import MessageKind
 from gridsim.emulation.engine import RealTimeEngine
 from gridsim.emulation.mail import EmulatedMail
 from gridsim.emulation.tasks import Parts, TaskSet, count_of
-from gridsim.emulation.wire import Fact
 from gridsim.scheduling.nodes.python_core import PythonCore
-from gridsim.support.clock import NS
 
 #: Of a restarted process nodes draw other random numbers than in its life before.
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -77,8 +75,11 @@ class Process(Protocol):
     def open(self, application: int, tasks: Parts, to: int) -> int:
         """Return the number of a message that moves tasks to a process; 0 if that process is down."""
 
-    def share(self, fact: Fact) -> None:
+    def share(self, name: str, *values: float) -> None:
         """Let the other processes know something."""
+
+    def after_handler(self, node: int) -> None:
+        """Hear that a handler of a node has returned."""
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
         """Give tasks to a node, by the coordinator: some of those that nobody has."""
@@ -111,8 +112,8 @@ class EmulatedCore(PythonCore):
         Application -> the tasks of this process that are in no queue: those that its nodes must place, and
         those in messages between them.  Nodes only count them.
     learn
-        For each fact that another process may share: what is called with its values, and the limits of
-        these: so many numbers from 0 on, or any int or float.
+        For each fact about the board that another process may share: what is called with its values, and the
+        limits of these: so many numbers from 0 on, or any int or float.
     """
 
     mail: EmulatedMail
@@ -123,8 +124,6 @@ class EmulatedCore(PythonCore):
         self.hands: dict[int, TaskSet] = queues.hands
         self.process_of = process.place(self.machines)
         self.is_local = [number == process.number for number in self.process_of]
-        #: What nodes of this process show: (row, column) -> value, whether it falls, when published (ns).
-        self.published: dict[tuple[int, int], tuple[float, bool, int]] = {}
         #: What comes from outside: when (ns), its number, what to call, and the arguments; a heap.
         self.incoming: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self.incoming_count = 0
@@ -173,17 +172,20 @@ class EmulatedCore(PythonCore):
         else:
             self.report_lost(application, count_of(tasks), node)
 
-    def come(self, message: Any) -> None:
-        """Take what has come from another process; raises ValidationError for what cannot be."""
-        if type(message) is not Fact:
-            self.mail.come(message)
-            return
-        call, limits = self.learn.get(message.name, (None, ()))
-        if call is None or len(limits) != len(message.values):
-            raise msgspec.ValidationError(f"a fact {message.name[:40]!r} of {len(message.values)} values")
-        if not all(map(_within, message.values, limits)):
-            raise msgspec.ValidationError(f"a fact {message.name!r} of other values")
-        self.push(self.engine.clock(), call, *message.values)
+    def hear(self, name: str, values: Sequence[float]) -> None:
+        """Take a fact about the board from another process; raises ValidationError for what cannot be."""
+        call, limits = self.learn.get(name, (None, ()))
+        if call is None or len(limits) != len(values):
+            raise msgspec.ValidationError(f"a fact {name[:40]!r} of {len(values)} values")
+        if not all(map(_within, values, limits)):
+            raise msgspec.ValidationError(f"a fact {name!r} of other values")
+        self.push(self.engine.clock(), call, *values)
+
+    def hear_all(self) -> None:
+        """Take all facts that have come, in a process without nodes."""
+        while self.incoming:
+            *_, call, arguments = heappop(self.incoming)
+            call(*arguments)
 
     # -- what goes to other processes -----------------------------------------------------------------------
 
@@ -194,30 +196,27 @@ class EmulatedCore(PythonCore):
     def publish_number(self, row: int, column: int, value: float, falling: bool) -> None:
         """Publish a number, in all processes."""
         super().publish_number(row, column, value, falling)
-        self.published[row, column] = (value, falling, self.now)
-        self.process.share(Fact("board", [row, column, value, int(falling)]))
-
-    def fail_on_board(self, nodes: list[int]) -> None:
-        """Show that nodes are down, in a process that begins anew."""
-        if self.board is not None and not self.board.is_per_application:
-            for node in nodes:
-                self.board.fail(node, self.now)
-
-    def published_facts(self) -> list[Fact]:
-        """Return the numbers that nodes of this process show, for a process that begins anew."""
-        return [
-            Fact(
-                "board",
-                [row, column, max(0.0, value - (self.now - at) / NS) if falling else value, int(falling)],
-            )
-            for (row, column), (value, falling, at) in self.published.items()
-            if self.board is not None and (self.board.is_per_application or self.up[row])
-        ]
+        self.process.share("board", row, column, value, int(falling))
 
     def add_number(self, row: int, column: int, delta: float, is_last: bool) -> None:
         """Add to a shown number, in all processes."""
         super().add_number(row, column, delta, is_last)
-        self.process.share(Fact("addition", [row, column, delta, int(is_last)]))
+        self.process.share("addition", row, column, delta, int(is_last))
+
+    # -- handlers -------------------------------------------------------------------------------------------
+
+    def call(self, node: int, handler: str, *arguments: Any) -> None:
+        """Call a handler."""
+        super().call(node, handler, *arguments)
+        self.process.after_handler(node)
+
+    def call_of_killed(self, nodes: Iterable[int], handler: str, instant: int) -> None:
+        """Call a handler of nodes whose process was killed at `instant` ns, as far as they have it."""
+        now, self.now = self.now, instant
+        for node in nodes:
+            if hasattr(self.programs[node], handler):
+                super().call(node, handler)
+        self.now = now
 
     # -- calls of the engine --------------------------------------------------------------------------------
 

@@ -10,11 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Literal
 
-from gridsim.emulation import systems
 from gridsim.emulation.coordinator import Coordinator
 from gridsim.emulation.part import Setup
 from gridsim.emulation.virtual import VirtualCoordinator
-from gridsim.emulation.wire import LOOPBACK, check_address
+from gridsim.emulation.wire import LOOPBACK, check_address, from_plain
 from gridsim.errors import ScenarioError
 from gridsim.model.faults import Faults
 from gridsim.model.scenario import Scenario
@@ -68,8 +67,8 @@ def emulate(
         task runs on one of its machines, so that processes compete for the processor.
     kill
         Let the failures of the scenario kill (SIGKILL) the process of the machine that fails, with all its
-        machines; it begins anew when that machine is up.  The result has the failures that came of it.
-        Without it, only the node objects of machines are lost.
+        machines; it begins anew when that machine is up, with what its nodes had in stable storage.  The
+        result has the failures that came of it.  Without it, only the node objects of machines are lost.
     time_limit
         Simulated s after which the run is stopped.
     host
@@ -78,11 +77,8 @@ def emulate(
     check_address(host)
     if not hasattr(os, "fork") and speedup != math.inf:
         raise ScenarioError("emulate needs a system that can copy a process (fork), such as Linux")
-    systems.check_scheduler(scheduler)
-    if scenario.faults is not None and scenario.faults.reachable:
-        raise ScenarioError("faults.reachable must be false for an emulation, got True")
-    if getattr(scenario.workload.recipe, "cancel_at", None) is not None:
-        raise ScenarioError("workload.cancel_at must be absent for an emulation, where users cancel no jobs")
+    if isinstance(scheduler, Scheduler) and "interpreted" not in scheduler.node_forms:
+        raise ScenarioError(f"{scheduler.name} has no node program that could be emulated")
     speedup = real("speedup", speedup, above=0, finite=False)
     is_virtual = speedup == math.inf
     if processes is None:
@@ -126,12 +122,15 @@ def emulate(
 
 def result_of(run: Coordinator) -> Result:
     """Make the result of a run that is over."""
-    for packed in run.counted:
+    for packed, counts in run.counted:
         if packed:
             run.network.counters.add(packed)
-    for kept, *_ in run.final:
-        systems.merge(run, kept)
-    systems.finish(run, run.noted)
+        if counts:
+            run.policy.environment.merge({name: from_plain(value) for name, value in counts.items()})
+    for table, written in run.noted.items():
+        if not run.is_alone:  # else the rows are as a simulation has them, and not as processes report
+            rows = run.policy.notes.rows[table]
+            rows[:] = [rows[k] for k in sorted(range(len(rows)), key=written.__getitem__)]
     if run.setup.kill:
         _what_failed(run)
     else:
@@ -144,10 +143,11 @@ def result_of(run: Coordinator) -> Result:
 def _what_failed(run: Coordinator) -> None:
     """Let the scenario of the result have the failures that killed processes were."""
     machine, down, up = [], [], []
+    origin = run.scenario.workload.origin  # from which the clock of the run counts
     for u, since, until in run.down:
         machine.append(u)
-        down.append(since / NS)
-        up.append(until / NS if until < NEVER else math.inf)
+        down.append(since / NS + origin)
+        up.append(until / NS + origin if until < NEVER else math.inf)
     faults = Faults.of(machine, down, up)
     run.scenario = replace(run.scenario, faults=faults)
     outages = Outages(faults, run.scenario.platform.nodes, run.engine, run.network)
@@ -158,10 +158,10 @@ def _what_failed(run: Coordinator) -> None:
 
 def _about(run: Coordinator) -> dict[str, Any]:
     """Return how the run was executed, and how late it was."""
-    late = [sum(each) for each in zip(*(final[1][:3] for final in run.final), strict=True)]
+    late = [sum(each) for each in zip(*(final[0][:3] for final in run.final), strict=True)]
     mean = late[1] / late[0] if late[0] else 0.0
     spread = math.sqrt(max(0.0, late[2] / late[0] - mean * mean)) if late[0] else 0.0
-    behind = [final[2] for final in run.final]
+    behind = [final[1] for final in run.final]
     setup = run.setup
     return {
         "processes": setup.processes,
@@ -169,14 +169,14 @@ def _about(run: Coordinator) -> dict[str, Any]:
         "network": "modelled" if setup.modelled else "real",
         "work": "spin" if setup.spin else "sleep",
         "kills": run.kills,
-        "events": sum(final[3] for final in run.final),
-        "events_per_second": sum(final[3] for final in run.final) / max(1e-9, run.seconds),
-        "cpu_seconds": sum(final[4] for final in run.final),
+        "events": sum(final[2] for final in run.final),
+        "events_per_second": sum(final[2] for final in run.final) / max(1e-9, run.seconds),
+        "cpu_seconds": sum(final[3] for final in run.final),
         # seconds of the computer's clock
         "timers": late[0],
         "late_mean": mean / NS,
         "late_deviation": spread / NS,
-        "late_most": max((final[1][3] for final in run.final), default=0.0) / NS,
+        "late_most": max((final[0][3] for final in run.final), default=0.0) / NS,
         # simulated seconds
         "messages_behind": sum(each[0] for each in behind),
         "behind_mean": sum(each[1] for each in behind) / max(1, sum(each[0] for each in behind)) / NS,

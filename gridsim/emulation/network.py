@@ -112,6 +112,14 @@ class Counters:
         """Let machines be up again."""
         self.fail(machines, now)
 
+    def lives(self) -> list[tuple[bool, list[int]]]:
+        """Return for each machine whether it is down, and when its lives have ended, ns."""
+        return list(zip(self.down, self.ends, strict=True))
+
+    def set_lives(self, lives: list[tuple[bool, list[int]]]) -> None:
+        """Take over what `lives` has returned in another process."""
+        self.down, self.ends = map(list, zip(*lives, strict=True))
+
     def life(self, machine: int) -> int:
         """Return the number of the present life of a machine."""
         return len(self.ends[machine])

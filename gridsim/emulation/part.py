@@ -16,9 +16,9 @@ from gridsim.emulation.engine import RealTimeEngine
 from gridsim.emulation.network import EmulatedTransport
 from gridsim.emulation.queues import Ledger, MachineQueues
 from gridsim.emulation.tasks import Parts
-from gridsim.emulation.wire import Fact
 from gridsim.engine.engine import Engine
 from gridsim.engine.transport import Transport
+from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.nodes.adapter import Adapter
@@ -69,9 +69,11 @@ class Part(Simulation):
         super().__init__(setup.scenario, setup.scheduler, Options(nodes="interpreted", record=("schedule",)))
         if isinstance(self.policy, Adapter):
             self.engine.nodes = self.core
+            self.policy.local_nodes = self.core.is_local
             if not self.is_alone:
                 # only the coordinator knows what has become of tasks
                 self.policy.progress_checks.patience = math.inf
+        check_run(self)
 
     @property
     def core(self) -> EmulatedCore:
@@ -129,10 +131,49 @@ class Part(Simulation):
         """See `gridsim.emulation.core.Process`."""
         raise NotImplementedError
 
-    def share(self, fact: Fact) -> None:
+    def share(self, name: str, *values: float) -> None:
         """See `gridsim.emulation.core.Process`."""
         raise NotImplementedError
+
+    def after_handler(self, node: int) -> None:
+        """Do nothing, see `gridsim.emulation.core.Process`."""
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
         """See `gridsim.emulation.core.Process`."""
         raise NotImplementedError
+
+
+def check_run(part: Part) -> None:
+    """Raise ScenarioError for a run that cannot be emulated."""
+    policy, name, setup = part.policy, part.scheduler.name, part.setup
+    if not isinstance(policy, Adapter):
+        raise ScenarioError(f"{name} has no node program that could be emulated")
+    faults, environment = part.scenario.faults, policy.environment
+    if environment is not None:
+        environment.check_emulation()
+    if setup.kill and faults is None:
+        raise ScenarioError("kill needs a scenario with faults, which say when")
+    if setup.kill and faults is not None and faults.reachable:
+        raise ScenarioError("kill must be False with faults.reachable, where processes go on, got True")
+    if setup.kill and "failures" in part.scheduler.foresees:
+        raise ScenarioError(
+            f"kill must be False for {name} with these parameters, got True: nodes foresee when single "
+            "machines fail, and a kill ends all machines of a process; choose another predictor"
+        )
+    if setup.kill and environment is not None and environment.STATE is None:
+        raise ScenarioError(
+            f"kill requires {type(environment).__name__}.STATE, the attributes that a process takes over when it "
+            "is started again"
+        )
+    has_queues = not policy.keeps_jobs and (environment is None or environment.uses_queues)
+    if setup.spin and not has_queues:
+        raise ScenarioError(f"work must be 'sleep' for {name}, whose nodes have no task queues")
+    core, layout = part.core, policy.layout
+    machine_of = np.asarray(layout.machine_of)[layout.home]
+    for machine in np.flatnonzero(machine_of != np.arange(len(machine_of))).tolist():
+        node = int(layout.home[machine])
+        if any(core.handles(node, event) for event in ("on_idle", "on_end", "on_done")):
+            raise ScenarioError(
+                f"{name} does not support emulation: node {node} on machine {machine_of[machine]} handles "
+                f"the events of machine {machine}"
+            )

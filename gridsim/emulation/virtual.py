@@ -7,19 +7,18 @@ coordinator makes the result.  That has the digest of a simulation.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from gridcore.common.state import NEVER
 from gridcore.nodes.kinds import MessageKind
-from gridsim.emulation import systems
 from gridsim.emulation.coordinator import Coordinator
 from gridsim.emulation.part import Setup
 from gridsim.emulation.tasks import Parts, TaskSet
 from gridsim.emulation.wire import message_frame
 from gridsim.emulation.worker import Worker
-from gridsim.scheduling.nodes.rigid_jobs import RigidAdapter
 
 
 class VirtualWorker(Worker):
@@ -40,9 +39,17 @@ class VirtualWorker(Worker):
         name, *values = msgspec.msgpack.decode(msgspec.msgpack.encode((name, *values)))
         self.coordinator.records[name](0, *values)
 
+    def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
+        """Report a row that a node writes; the environment here reads it, too."""
+        super().note(node, table, values)
+        self.policy.note(node, table, values)
+
     def post(self, kind: MessageKind, message: Any, to: int) -> None:
         """Deliver a message."""
-        self.core.come(self.decoder.decode(message_frame(message)[4:]))
+        self.core.mail.come(self.decoder.decode(message_frame(message)[4:]))
+
+    def share(self, name: str, *values: float) -> None:
+        """Do nothing: there is no other process."""
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
         """Give tasks to a node at once."""
@@ -102,9 +109,11 @@ class VirtualCoordinator(Coordinator):
             worker.policy.explain(error)
             raise
         self.engine.ended, self.seconds = worker.engine.ended, time.perf_counter() - started
-        self.outages, self.policy.resubmitted = worker.outages, worker.policy.resubmitted
-        if isinstance(worker.policy, RigidAdapter):
-            self.policy = worker.policy  # it has the runs of the jobs
-        self.counted = [worker.network.counters.packed()]
+        self.outages = worker.outages
+        worker.end_nodes()
+        self.counted = [(worker.network.counters.packed(), {})]
         seconds, late, behind = time.process_time() - busy, [0.0] * 4, [0] * 3
-        self.final = [[systems.collect(worker), late, behind, worker.engine.events, seconds]]
+        self.final = [[late, behind, worker.engine.events, seconds]]
+        # its nodes and environment are those of the run, and here is what they have reported
+        worker.policy.queues, worker.policy.notes = self.policy.queues, self.policy.notes
+        self.policy = worker.policy

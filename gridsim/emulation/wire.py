@@ -8,10 +8,15 @@ closed with one line in the log.  Frames hold numbers, text and bytes; nothing o
 from __future__ import annotations
 
 import asyncio
+import functools
 import hmac
 import logging
+import operator
+import os
+import socket
 import struct
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -22,6 +27,7 @@ from gridcore.nodes.kinds import MessageKind
 from gridsim.emulation.tasks import Parts
 from gridsim.errors import ScenarioError, SchedulerError
 from gridsim.scheduling.nodes.program import ArrayField
+from gridsim.support.state import pack, unpack
 
 #: The only address on which an emulation listens, and to which it connects.
 LOOPBACK = "127.0.0.1"
@@ -50,6 +56,29 @@ def frame(what: Any) -> bytes:
     """Return `what` as a frame."""
     body = _encode(what)
     return _HEAD.pack(len(body)) + body
+
+
+def to_plain(value: Any) -> list[Any]:
+    """Return a plain value (`gridsim.support.state.pack`) as one that a frame can have."""
+    arrays: list[list[Any]] = []
+
+    def save(array: NDArray[Any]) -> int:
+        arrays.append([array.dtype.str, array.shape, array.tobytes()])
+        return len(arrays) - 1
+
+    return [pack(value, save), arrays]
+
+
+def from_plain(content: list[Any]) -> Any:
+    """Return the value that `to_plain` converted to `content`."""
+    value, arrays = content
+
+    def load(number: int) -> NDArray[Any]:
+        dtype, shape, data = arrays[number]
+        array: NDArray[Any] = np.frombuffer(data, np.dtype(dtype)).reshape(shape).copy()
+        return array
+
+    return unpack(value, load)
 
 
 class Greeting(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -165,6 +194,68 @@ class Conversation(asyncio.Protocol):
             self.closed(self)
 
 
+class Control:
+    """The connection of a process to the coordinator, on which a handler may wait for an answer.
+
+    Parameters
+    ----------
+    port
+        Where the coordinator listens.
+    handle
+        Called with each list of commands.
+
+    Attributes
+    ----------
+    waiting
+        Commands that have come and are not handled.
+    """
+
+    def __init__(self, port: int, handle: Callable[[list[Any]], None]) -> None:
+        self.socket = socket.create_connection((LOOPBACK, port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.handle, self.waiting = handle, list[Any]()
+        self._came, self._decode = bytearray(), msgspec.msgpack.Decoder(list[list[Any]]).decode
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self.socket, self._receive)
+
+    def write(self, content: bytes) -> None:
+        """Send frames; the coordinator has them, or will have them whatever happens to this process."""
+        self.socket.sendall(content)
+
+    def ask(self, question: bytes) -> Any:
+        """Send a frame, and return the answer of the coordinator; other commands wait meanwhile."""
+        self.write(question)
+        while True:
+            for k, (name, *values) in enumerate(self.waiting):
+                if name == "answer":
+                    del self.waiting[k]
+                    if self.waiting:
+                        self._loop.call_soon(self._handle_waiting)
+                    return values[0]
+            self._read()
+
+    def _receive(self) -> None:
+        with suppress(BlockingIOError):  # a handler that has asked meanwhile has read it
+            self._read(socket.MSG_DONTWAIT)
+        self._handle_waiting()
+
+    def _handle_waiting(self) -> None:
+        commands, self.waiting = self.waiting, []
+        if commands:
+            self.handle(commands)
+
+    def _read(self, flags: int = 0) -> None:
+        """Read what has come, or wait for it; a process whose coordinator is gone ends."""
+        data = self.socket.recv(1 << 18, flags)
+        if not data:
+            os._exit(0)
+        came = self._came
+        came += data
+        while len(came) >= 4 and len(came) - 4 >= (length := _HEAD.unpack_from(came)[0]):
+            self.waiting += self._decode(came[4 : 4 + length])
+            del came[: 4 + length]
+
+
 #: What no field of a message is called.
 _TAG = "_tag"
 #: An int of a message; msgpack has larger ones.
@@ -268,19 +359,10 @@ def _array(kind: ArrayField, packed: Packed) -> NDArray[Any]:
     return array.reshape(shape)
 
 
-class Fact(msgspec.Struct, array_like=True, forbid_unknown_fields=True, tag=-1, tag_field=_TAG):
-    """What nodes of other processes learn without a message, such as a number on a board."""
-
-    name: str
-    values: list[int | float]
-
-
 def decoder_of(kinds: Iterable[Kind]) -> Any:
-    """Return the decoder of messages between nodes, and of facts."""
-    union: Any = Fact
-    for kind in kinds:
-        union = union | kind.type
-    return msgspec.msgpack.Decoder(union)
+    """Return the decoder of messages between nodes."""
+    types = [kind.type for kind in kinds]
+    return msgspec.msgpack.Decoder(functools.reduce(operator.or_, types) if types else Message_)
 
 
 def message_frame(message: Message_) -> bytes:

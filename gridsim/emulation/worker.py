@@ -22,19 +22,21 @@ import msgspec
 import numpy as np
 
 from gridcore.nodes.kinds import MessageKind
-from gridsim.emulation import systems
+from gridsim.emulation.jobs import RemoteJobs
 from gridsim.emulation.part import Part, Setup
 from gridsim.emulation.tasks import Parts
 from gridsim.emulation.wire import (
     LOOPBACK,
+    Control,
     Conversation,
-    Fact,
     Greeting,
     decoder_of,
     frame,
     message_frame,
+    to_plain,
 )
 from gridsim.errors import GridSimError
+from gridsim.support.state import copy_state
 
 #: Seconds between two reports of counts.
 _COUNTS_EVERY = 0.25
@@ -43,10 +45,11 @@ _REPORTS_EVERY = 0.005
 _DIE_WITH_PARENT = 1
 
 
-def run_worker(setup: Setup, number: int, life: int, port: int) -> None:
+def run_worker(setup: Setup, number: int, life: int, port: int, coordinator: Part) -> None:
     """Be a process of an emulation, until the coordinator ends it or is gone.
 
-    It begins in a copy of the coordinator's process, of which it keeps no files.
+    It begins in a copy of the coordinator's process, of which it keeps no files, and in its second life what
+    the coordinator knows.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the coordinator ends its processes
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -56,7 +59,10 @@ def run_worker(setup: Setup, number: int, life: int, port: int) -> None:
     # it waits to the microsecond, where others round up to a millisecond
     loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
     asyncio.set_event_loop(loop)
-    loop.run_until_complete(Worker(setup, number, life).main(port))
+    worker = Worker(setup, number, life)
+    if life:
+        worker.take_over(coordinator)
+    loop.run_until_complete(worker.main(port))
 
 
 class Worker(Part):
@@ -66,7 +72,18 @@ class Worker(Part):
         self.log: list[Any] = []
         self.over: asyncio.Future[None] | None = None
         super().__init__(setup, number, life)
-        systems.begin(self)
+        self._task_lost = self.policy.task_lost
+        self.policy.task_lost = self.core.report_lost = self._lose
+        self.jobs: RemoteJobs | None = None
+        if not self.is_alone:
+            if self.policy.keeps_jobs:
+                self.jobs = self.policy.keeper = RemoteJobs(self, self.policy)
+            if self.policy.environment is not None:
+                self.policy.environment.process = self
+        #: Whether the coordinator must know all that has happened before messages leave.
+        self.reports_first = setup.kill or self.jobs is not None
+        self.has_facts = False  # among what is to be reported
+        self.reported_storage: dict[int, Any] = {}  # node -> its stable storage, as it was reported last
         self.outbox: dict[int, bytearray] = {}
         self.peers: dict[int, Conversation] = {}
         self.forgotten: set[tuple[int, int]] = set()
@@ -81,11 +98,46 @@ class Worker(Part):
             name.removeprefix("do_"): getattr(self, name) for name in dir(self) if name.startswith("do_")
         }
 
+    def take_over(self, coordinator: Part) -> None:
+        """Take what was on the disks of the machines, what nodes show, and the state of the environment."""
+        there = coordinator.policy
+        if there.environment is not None:
+            copy_state(there.environment, self.policy.environment)
+        board, shown = self.core.board, coordinator.core.board
+        if board is not None and shown is not None:
+            board.setstate(shown.getstate())
+        for node, program in enumerate(self.core.programs):
+            for name in program.stable_storage:
+                setattr(program, name, getattr(coordinator.core.programs[node], name))
+
     # -- what the core calls, see `gridsim.emulation.core.Process` ------------------------------------------
 
     def tell(self, name: str, *values: Any) -> None:
         """Report to the coordinator."""
         self.log.append((name, *values))
+
+    def ask(self, name: str, *values: Any) -> Any:
+        """Report to the coordinator, and return its answer to a question."""
+        self.tell("ask", name, *values)
+        return self.control.ask(self._reports())
+
+    def after_handler(self, node: int) -> None:
+        """Report what a handler has changed in records of jobs, and on the disk of its machine."""
+        if self.jobs is not None:
+            self.jobs.forget()
+        program = self.core.programs[node]
+        if self.setup.kill and program.stable_storage:
+            storage = {name: to_plain(getattr(program, name)) for name in program.stable_storage}
+            if storage != self.reported_storage.get(node):
+                self.reported_storage[node] = storage
+                self.tell("stored", node, storage)
+
+    def _lose(self, application: int, tasks: int, node: int = -1) -> None:
+        """Let the coordinator know that tasks are lost; it submits them again, unless it only records."""
+        lost = self.core.hands[application].take(tasks)
+        self.tell("lost", application, lost, node, self.core.now)
+        if self.is_alone:
+            self._task_lost(application, tasks, node)
 
     def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
         """Report a row that a node writes, with numbers as the table has them."""
@@ -108,12 +160,10 @@ class Worker(Part):
         self.tell("open", move, application, tasks, to)
         return move
 
-    def share(self, fact: Fact) -> None:
-        """Let the other processes know something."""
-        made = frame(fact)
-        for to, waiting in self.outbox.items():
-            if to != self.number:
-                waiting += made
+    def share(self, name: str, *values: float) -> None:
+        """Let the other processes know something, by the coordinator."""
+        self.tell("share", name, values)
+        self.has_facts = True
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
         """Give tasks to a node, by the coordinator."""
@@ -127,18 +177,10 @@ class Worker(Part):
         self.over = loop.create_future()
         server = await loop.create_server(self._accept, LOOPBACK, 0)
         own = server.sockets[0].getsockname()[1]
-        self.control = await self._connect(
-            port, self._command, self._abandoned, msgspec.msgpack.Decoder(list)
-        )
-        self.control.transport.write(frame(Greeting(self.setup.token, self.number, self.life, own)))
+        self.control = Control(port, self._command)
+        self.control.write(frame(Greeting(self.setup.token, self.number, self.life, own)))
         await self.over
         server.close()
-
-    async def _connect(self, port: int, handle: Any, closed: Any, decoder: Any) -> Conversation:
-        _, talk = await asyncio.get_running_loop().create_connection(
-            lambda: Conversation(handle, closed, decoder=decoder, token=self.setup.token), LOOPBACK, port
-        )
-        return talk
 
     def _accept(self) -> Conversation:
         return Conversation(
@@ -160,7 +202,7 @@ class Worker(Part):
         self.incoming[whose] = talk
 
     def _message(self, talk: Conversation, message: Any) -> None:
-        self.core.come(message)
+        self.core.mail.come(message)
         self.wake()
 
     def _closed(self, talk: Conversation) -> None:
@@ -168,9 +210,6 @@ class Worker(Part):
         if self.incoming.pop((talk.process, talk.life), None) and (talk.process, talk.life) in self.forgotten:
             self.tell("forgot", talk.process, talk.life)
             self.wake()
-
-    def _abandoned(self, talk: Conversation) -> None:
-        os._exit(0)  # the coordinator is gone
 
     def wake(self) -> None:
         """Let what is due be handled soon."""
@@ -213,14 +252,10 @@ class Worker(Part):
 
     def flush(self) -> None:
         """Let reports leave, and then messages."""
-        control, loop = self.control.transport, asyncio.get_running_loop()
-        if self.setup.kill or not self.engine.started:
+        if self.reports_first or self.has_facts or not self.engine.started:
             self.report()
         elif self.log and self.reporting is None:
-            self.reporting = loop.call_later(_REPORTS_EVERY, self.report)
-        if self.setup.kill and control.get_write_buffer_size():
-            loop.call_later(0.001, self.wake)
-            return
+            self.reporting = asyncio.get_running_loop().call_later(_REPORTS_EVERY, self.report)
         for to, waiting in self.outbox.items():
             if waiting and to in self.peers:
                 if not self.peers[to].transport.is_closing():  # else it was killed
@@ -229,20 +264,23 @@ class Worker(Part):
 
     def report(self) -> None:
         """Let reports leave."""
-        self.reporting = None
+        if self.log:
+            self.control.write(self._reports())
+        self.reporting, self.has_facts = None, False
+
+    def _reports(self) -> bytes:
+        """Return what is to be reported, as a frame."""
         log, self.log = self.log, []
-        if not log:
-            return
         try:
-            made = frame(log)
+            return frame(log)
         except Exception as error:  # what was to be reported cannot be sent
             self._fail(error)
-            made, self.log = frame(self.log), []
-        self.control.transport.write(made)
+            log, self.log = self.log, []
+            return frame(log)
 
     # -- what the coordinator asks for ----------------------------------------------------------------------
 
-    def _command(self, talk: Conversation, commands: list[Any]) -> None:
+    def _command(self, commands: list[Any]) -> None:
         try:
             for name, *values in commands:
                 self.commands[name](*values)
@@ -259,8 +297,11 @@ class Worker(Part):
             asyncio.get_running_loop().create_task(self._reach(to, port, life))
 
     async def _reach(self, to: int, port: int, life: int) -> None:
+        def conversation() -> Conversation:
+            return Conversation(lambda *_: None, self._left, decoder=self.decoder, token=self.setup.token)
+
         try:
-            talk = await self._connect(port, lambda *_: None, self._left, self.decoder)
+            _, talk = await asyncio.get_running_loop().create_connection(conversation, LOOPBACK, port)
         except OSError:  # it was killed meanwhile
             return
         talk.process, talk.life = to, life
@@ -268,8 +309,6 @@ class Worker(Part):
             talk.transport.abort()
             return
         talk.transport.write(frame(Greeting(self.setup.token, self.number, self.life)))
-        if life:  # it has lost what it knew
-            self.outbox[to] += b"".join(map(frame, self.core.published_facts()))
         self.peers[to] = talk
         self.tell("left" if talk.transport.is_closing() else "reached", to, life)
         self.wake()
@@ -289,17 +328,17 @@ class Worker(Part):
         if (process, life) not in self.incoming:
             self.tell("forgot", process, life)
 
-    def do_start(self, zero: int, up: list[bool]) -> None:
-        """Let the time begin; up: which machines are up."""
+    def do_start(self, zero: int, up: list[bool], lives: list[Any]) -> None:
+        """Let the time begin; up: which machines are up; lives: see `Counters.lives`."""
         policy: Any = self.policy
         self.engine.start(zero)
-        if not all(up):
-            self.outages.up[:] = up
-            self.network.fail(np.flatnonzero(~self.outages.up), down=True)
-            policy.up[:] = policy.layout.of_nodes(policy.run.up)
+        self.outages.up[:] = up
+        self.network.counters.set_lives(lives)
+        policy.up[:] = policy.layout.of_nodes(policy.run.up)
         if self.life:
             self.engine.skip()
-            self.core.fail_on_board(np.flatnonzero(~policy.up).tolist())
+            if policy.environment is not None:
+                policy.environment.resume()
         self._report_counts()
         if self.setup.spin:
             threading.Thread(target=self._spin, daemon=True).start()
@@ -309,6 +348,25 @@ class Worker(Part):
         if move:
             self.tell("shut", move)
         self.core.push(due, self.core.get, node, application, tasks, handler)
+
+    def do_fact(self, name: str, values: list[float]) -> None:
+        """Hear of something that another process shares."""
+        environment: Any = self.policy.environment
+        if environment is not None and name in environment.shared:
+            getattr(environment, name)(*values)
+        else:
+            self.core.hear(name, values)
+
+    def do_call(self, count: int, node: int, handler: str, job: int, arguments: list[int]) -> None:
+        """Call a handler of a node about a rigid job."""
+        self.core.push(self.engine.clock(), self._call, count, node, handler, job, arguments)
+
+    def _call(self, count: int, node: int, handler: str, job: int, arguments: list[int]) -> None:
+        is_up = bool(self.core.up[node])
+        if is_up:
+            self.policy.call(handler, node, job, *arguments)
+            self.after_handler(node)
+        self.tell("called", count, is_up)
 
     def do_faults(self, failed: list[int], back: list[int], due: int) -> None:
         """Let machines fail or be up again."""
@@ -327,21 +385,33 @@ class Worker(Part):
     def do_end(self) -> None:
         """Report what is kept for the result, and end."""
         late, behind = [float(each) for each in self.engine.late], self.core.mail.behind
-        self.tell("counts", self.network.counters.packed())
-        cpu = time.process_time()
-        kept = systems.collect(self)
+        self.end_nodes()
+        self._tell_counts()
         self.engine.started = False
-        self.tell("final", kept, late, behind, self.engine.events, cpu)
+        self.tell("final", late, behind, self.engine.events, time.process_time())
         self.flush()
+
+    def end_nodes(self) -> None:
+        """Let nodes end what they do, now."""
+        self.engine.move_to(self.engine.clock())
+        if self.policy.environment is not None:
+            self.policy.environment.end()
 
     def do_bye(self) -> None:
         """End the process."""
         assert self.over is not None
         self.over.set_result(None)
 
+    def _tell_counts(self) -> None:
+        """Report what was counted so far."""
+        environment = self.policy.environment
+        counts = {} if environment is None else environment.counts()
+        plain = {name: to_plain(value) for name, value in counts.items()}
+        self.tell("counts", self.network.counters.packed(), plain)
+
     def _report_counts(self) -> None:
         if self.engine.started:
-            self.tell("counts", self.network.counters.packed())
+            self._tell_counts()
             asyncio.get_running_loop().call_later(_COUNTS_EVERY, self._report_counts)
             self.wake()
 

@@ -181,6 +181,17 @@ def unpack(value: Any, load: Callable[[int], Array], make_set: Callable[[Iterabl
     return of(value)
 
 
+def copy_state(source: Any, target: Any) -> None:
+    """Restore the state of an object in another one of the same kind, by way of `pack` and `unpack`."""
+    arrays: list[Array] = []
+
+    def save(array: Array) -> int:
+        arrays.append(array)
+        return len(arrays) - 1
+
+    target.setstate(unpack(pack(source, save), lambda number: arrays[number].copy()).state)
+
+
 def _generator(state: Any) -> np.random.Generator:
     bits = np.random.PCG64()
     bits.state = state

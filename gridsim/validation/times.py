@@ -87,8 +87,9 @@ def _check_freed(result: Result, at: Floats, called_off: NDArray[np.bool_]) -> l
     )
     if violations or "schedule" not in result.tables or result.scenario.faults is not None:
         return violations
-    # each machine that ran the job must free the rest of its reservation from that instant on
-    schedule, frees_at_once = result.tables["schedule"], start <= at[job] + slack
+    # each machine that ran the job must free the rest of its reservation from that instant on; in an
+    # emulation, where it hears of the cancellation later, from a later one
+    schedule, frees_at_once = result.tables["schedule"], (start <= at[job] + slack) | is_emulated(result)
     released_machines = set(
         zip(i[frees_at_once].tolist(), table["machine"][frees_at_once].tolist(), strict=True)
     )

@@ -23,7 +23,7 @@ from gridsim.cli.main import cli
 from gridsim.emulation.coordinator import Coordinator, Peer
 from gridsim.emulation.emulate import emulate
 from gridsim.emulation.part import Setup
-from gridsim.emulation.wire import Fact, Greeting, frame
+from gridsim.emulation.wire import Greeting, frame
 from gridsim.emulation.worker import Worker
 from gridsim.report import write_report
 from gridsim.scheduling.registry import make_scheduler
@@ -46,11 +46,6 @@ def rigid() -> gs.Scenario:
     return gs.Scenario(gs.Platform.equal(8, attributes=own), jobs, seed=3)
 
 
-def alike() -> gs.Scenario:
-    """Return a scenario of rigid jobs on equal machines."""
-    return gs.Scenario(gs.Platform.equal(8), gs.Workload.jobs_of([0.0, 10.0], [3, 8], [50.0, 60.0]))
-
-
 #: Each shares something else between nodes: nothing, a server, a board, a tree, words that take no time.
 NAMES = ["sparrow", "hawk", "join-shortest-queue", "fair-tree", "rjss", "WQR-FT"]
 
@@ -70,10 +65,98 @@ def test_node_programs_run_in_processes(name: str) -> None:
     assert result.messages["kind"].tolist() == simulated.messages["kind"].tolist()
 
 
-def test_rigid_jobs_run_in_processes() -> None:
-    result = emulate(rigid(), gs.DgsAsap(slot=10.0), speedup=100.0)
+def alike(**further: Any) -> gs.Scenario:
+    """Return a scenario of rigid jobs on equal machines."""
+    workload = gs.Workload.jobs_of([5.0 * k for k in range(6)], [3, 5, 2, 4, 1, 3], [20.0] * 6)
+    return gs.Scenario(gs.Platform.equal(8), workload, seed=3, **further)
+
+
+RIGID: dict[str, dict[str, float]] = {
+    "dgs-asap": {"slot": 5.0, "retry": 10.0, "detection": 1.0, "patience": 10.0},
+    "zorilla": {"detection": 1.0, "patience": 10.0, "longest": 10.0},
+    "metascheduler": {"sites": 1, "period": 10.0},
+}
+
+
+@pytest.mark.parametrize("name", RIGID)
+def test_rigid_jobs_run_in_processes(name: str) -> None:
+    result = emulate(alike(), make_scheduler(name, RIGID[name]), speedup=20.0)
     check(result)
     assert (result.applications["failed"] == 0).all()
+
+
+def test_jobs_with_kinds_run_in_processes() -> None:
+    check(emulate(rigid(), gs.DgsAsap(slot=10.0), speedup=100.0))
+
+
+@pytest.mark.parametrize("kill", [False, True])
+@pytest.mark.parametrize("name", ["dgs-asap", "zorilla"])
+def test_rigid_jobs_survive_failures_in_processes(name: str, kill: bool) -> None:
+    faults = gs.Faults.of([1, 6, 2], [12.0, 20.0, 28.0], [15.0, 23.0, 31.0])
+    result = emulate(alike(faults=faults), make_scheduler(name, RIGID[name]), speedup=15.0, kill=kill)
+    check(result)
+    assert (result.applications["failed"] == 0).all() and result.applications["resubmitted"].sum() > 0
+    assert result.provenance["emulation"]["kills"] == (3 if kill else 0)
+
+
+def test_users_cancel_jobs_in_processes() -> None:
+    cancel_at = [float("inf"), 12.0, float("inf"), 25.0, float("inf"), float("inf")]
+    workload = gs.Workload.jobs_of(
+        [5.0 * k for k in range(6)], [3, 5, 2, 4, 1, 3], [20.0] * 6, cancel_at=cancel_at
+    )
+    scheduler = make_scheduler("dgs-asap", RIGID["dgs-asap"])
+    result = emulate(gs.Scenario(gs.Platform.equal(8), workload, seed=3), scheduler, speedup=10.0)
+    check(result)
+    assert result.applications["cancelled"].tolist() == [0, 1, 0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("store", ["server", "local"])
+def test_task_copies_of_killed_processes_are_accounted_for(store: str) -> None:
+    """All cycles add up, also those of copies that a kill has ended; checkpoints on disks survive it."""
+    faults = gs.Faults.of([1, 2, 0], [25.0, 40.0, 55.0], [28.0, 43.0, 58.0])
+    parameters = {"checkpoint_interval": 4.0, "checkpoint_cost": 0.5, "restore_cost": 0.5}
+    scheduler = make_scheduler("WQR-FT", {**parameters, "checkpoint_store": store})
+    result = emulate(bags(faults=faults), scheduler, speedup=20.0, kill=True)
+    check(result)
+    assert result.provenance["emulation"]["kills"] == 3 and result.machines["interrupted"].sum() > 3
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_tree_that_is_kept_by_messages_survives_failures_in_processes(kill: bool) -> None:
+    faults = gs.Faults.of([1, 6, 2], [25.0, 60.0, 90.0], [35.0, 70.0, 100.0])
+    scheduler = gs.FairTree(maintenance="messages", heartbeat=20.0)
+    result = emulate(bags(faults=faults), scheduler, speedup=15.0, kill=kill)
+    check(result)
+    assert result.applications["resubmitted"].sum() > 0 and len(result.tables["repairs"]["router"]) > 0
+    assert result.provenance["emulation"]["kills"] == (3 if kill else 0)
+
+
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({}, "maintenance must be 'messages' in an emulation with failures, got 'ideal'"),
+        (
+            {"maintenance": "messages", "resubmit": "new"},
+            "resubmit must be 'as-is' in an emulation with fail",
+        ),
+    ],
+)
+def test_a_tree_that_knows_failures_at_once_is_not_emulated(parameters: Any, message: str) -> None:
+    faults = gs.Faults.of([1], [25.0], [35.0])
+    with pytest.raises(gs.ScenarioError, match=message):
+        emulate(bags(faults=faults), gs.FairTree(**parameters))
+
+
+def test_nodes_follow_one_plan_in_processes() -> None:
+    check(emulate(bags(), gs.SteadyState(branching=2), speedup=100.0))
+
+
+def test_owners_come_and_go_in_processes() -> None:
+    faults = gs.Faults.exponential(up=60.0, down=30.0, seed=1, reachable=True)
+    scheduler = gs.Rjss(k=0.5, probe_latency="network", on_return="migrate")
+    result = emulate(bags(faults=faults), scheduler, speedup=40.0)
+    check(result)
+    assert result.machines["interrupted"].sum() > 0
 
 
 def test_emulated_results_can_be_saved_printed_and_reported(tmp_path: Path) -> None:
@@ -147,8 +230,11 @@ def test_an_error_of_a_node_ends_the_run_and_its_processes() -> None:
         (gs.Sparrow(), {"processes": 9}, "at most 8"),
         (gs.Sparrow(), {"speedup": 0.0}, "speedup"),
         (gs.WqrFt(), {"work": "spin"}, "sleep"),
-        (gs.Zorilla(), {}, "zorilla does not support emulation by several processes: its nodes share"),
-        (gs.Metascheduler(), {}, "metascheduler does not support emulation"),
+        (
+            gs.DgsAsap(),
+            {"work": "spin"},
+            "work must be 'sleep' for dgs-asap, whose nodes have no task queues",
+        ),
     ],
 )
 def test_unsupported_emulations_are_rejected(
@@ -156,6 +242,28 @@ def test_unsupported_emulations_are_rejected(
 ) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
         emulate(alike() if scheduler.rigid else bags(), scheduler, **how)
+
+
+@pytest.mark.parametrize(
+    "scheduler, faults, message",
+    [
+        (
+            gs.WqrFt(machine_choice="avail"),
+            gs.Faults.of([1], [5.0], [9.0]),
+            "kill .* foresee when single machin",
+        ),
+        (
+            gs.WqrFt(),
+            gs.Faults.of([1], [5.0], [9.0], reachable=True),
+            "kill must be False with faults.reachable",
+        ),
+    ],
+)
+def test_failures_that_are_known_or_harmless_kill_no_process(
+    scheduler: gs.Scheduler, faults: gs.Faults, message: str
+) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
+        emulate(bags(faults=faults), scheduler, kill=True)
 
 
 class Waiting(gs.NodeProgram):
@@ -199,7 +307,7 @@ class Silent(Exception):
 @pytest.mark.parametrize("what", [Odd(), Silent(), None])
 def test_a_worker_reports_only_the_error_after_a_failure(what: Exception | None) -> None:
     worker, sent = Worker(setup(), 0, 0), list[bytes]()
-    worker.control = SimpleNamespace(transport=SimpleNamespace(write=sent.append))  # type: ignore[assignment]
+    worker.control = SimpleNamespace(write=sent.append)  # type: ignore[assignment]
     if what is None:
         worker.tell("note", object())
     else:
@@ -215,7 +323,7 @@ def test_invalid_messages_from_other_processes_are_rejected() -> None:
     task = core.mail.wire["task"].type
     good: dict[str, Any] = {"node": 1, "sender": 7, "_due": 0, "_start": 0, "_life": 0, "_move": 0}
     good |= {"_tasks": ((2, 3),), "application": 0, "tasks": 1}
-    core.come(task(**good))
+    core.mail.come(task(**good))
     for wrong in (
         {"node": 7},
         {"node": -1},
@@ -229,7 +337,7 @@ def test_invalid_messages_from_other_processes_are_rejected() -> None:
         {"_tasks": ((3, 2), (2, 4))},
     ):
         with pytest.raises(msgspec.ValidationError):
-            core.come(task(**(good | wrong)))
+            core.mail.come(task(**(good | wrong)))
     assert core.next_instant() < NEVER and core.hands[0].parts == [(2, 3)]
 
 
@@ -237,7 +345,7 @@ def test_invalid_board_values_from_other_processes_are_rejected() -> None:
     without, core = (
         Worker(setup(scheduler=scheduler), 0, 0).core for scheduler in (gs.Sparrow(), gs.JoinShortestQueue())
     )
-    core.come(Fact("board", [7, 0, 1.0, 0]))
+    core.hear("board", [7, 0, 1.0, 0])
     for where, values in (
         (without, [7, 0, 1.0, 0]),
         (core, [7, 0, 1.0]),
@@ -249,7 +357,7 @@ def test_invalid_board_values_from_other_processes_are_rejected() -> None:
         (core, [7, 0, 1.0, 2]),
     ):
         with pytest.raises(msgspec.ValidationError):
-            where.come(Fact("board", values))
+            where.hear("board", values)
     assert len(core.incoming) == 1 and not without.incoming
 
 

@@ -16,7 +16,7 @@ import pytest
 from gridcore.nodes.kinds import MessageKind
 from gridsim import ScenarioError, SchedulerError, array
 from gridsim.emulation import wire
-from gridsim.emulation.wire import Conversation, Fact, Greeting, Kind, decoder_of, frame, message_frame
+from gridsim.emulation.wire import Conversation, Greeting, Kind, decoder_of, frame, message_frame
 from gridsim.support.random_streams import Streams
 
 TOKEN = bytes(range(32))
@@ -37,9 +37,8 @@ class Server:
         self.strangers: dict[Conversation, None] = {}
 
     def handle(self, talk: Conversation, message: Any) -> None:
-        if type(message) is not Fact:
-            message = next(kind for kind in KINDS if kind.declared.name == message.kind).unpack(message)
-        self.handled.append(message)
+        kind = next(kind for kind in KINDS if kind.declared.name == message.kind)
+        self.handled.append(kind.unpack(message))
 
     def __call__(self) -> Conversation:
         return Conversation(

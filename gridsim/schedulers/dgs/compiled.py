@@ -141,8 +141,9 @@ class CompiledDgs(RigidAdapter):
         )
 
     def _share(self) -> None:
-        """Let the compiled nodes use the present arrays of the overlay and of the runs."""
+        """Let the compiled nodes and the environment use the same arrays."""
         self.compiled.share(**self.shared_arrays())
+        self.environment.reach_counts = self.compiled.columns["reached"]
 
     def shared_arrays(self) -> dict[str, Any]:
         """Return the arrays that the compiled nodes change, and those that say who is up."""
@@ -183,14 +184,14 @@ class CompiledDgs(RigidAdapter):
 
     # -- what the adapter does otherwise for records and programs -------------------------------------------
 
-    def call(self, handler: str, node: int, application: int, *arguments: Any) -> None:
-        """Call a handler of the compiled nodes about a job; the first argument is the job itself."""
-        getattr(self.compiled, handler)(self.core, node, application, *arguments[1:])
+    def call(self, handler: str, node: int, number: int, *arguments: int) -> None:
+        """Call a handler of the compiled nodes about a job."""
+        getattr(self.compiled, handler)(self.core, node, number, *arguments)
 
-    def cancel_job(self, job: Any) -> None:
+    def cancel_job(self, number: int) -> None:
         """Give a job up, as its user wants."""
-        self._place_unless_known(job)
-        super().cancel_job(job)
+        self._place_unless_known(self.records[number])
+        super().cancel_job(number)
 
     def _lose(self, job: Any, machine: int, attempt: int) -> bool:
         if job.attempt == attempt:

@@ -17,6 +17,7 @@ from gridsim.results.decisions import Decisions, DecisionTexts
 from gridsim.schedulers.dgs.failures import Absences
 from gridsim.schedulers.dgs.jobs import Times
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
 
 _START = "a start at", "s"
@@ -62,6 +63,7 @@ class DgsRun(Protocol):
     overlay: Neighbourhood
     absences: Absences
     times: Times
+    reach_counts: Integers
 
     @property
     def now(self) -> int: ...
@@ -149,7 +151,7 @@ class DecisionLog:
 
     def too_large(self, job: Any) -> None:
         """Record that `job` is rejected because no searcher reached enough machines."""
-        self.of_home("gave-up-too-large", job, saw=int(job.reached), limit=job.tasks)
+        self.of_home("gave-up-too-large", job, saw=int(self.grid.reach_counts[job.number]), limit=job.tasks)
 
     def too_late(self, job: Any, start: int) -> None:
         """Record that `job` is rejected because its first possible `start` is too late for its deadline."""

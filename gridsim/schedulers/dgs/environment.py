@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from gridcore.dgs.slots import SlotSchedules
-from gridcore.dgs.state import claimant
+from gridcore.dgs.state import claimant, claimed
 from gridsim.schedulers.dgs.candidates import Candidates
 from gridsim.schedulers.dgs.decisions import DecisionLog
 from gridsim.schedulers.dgs.failures import Absences
@@ -24,6 +26,8 @@ from gridsim.support.arrays import Integers
 
 #: The instant of which a cache has schedules before it has got any: it takes them to be empty.
 NOT_YET = -(2**62)
+#: The methods by which the node of a machine changes its slots.
+_SLOT_CHANGES = ("reserve", "extend", "release")
 #: ns between two removals of past reservations.
 _FORGET_INTERVAL = 3600 * 10**9
 
@@ -48,13 +52,16 @@ class DgsEnvironment(Environment):
         The slot schedules of all machines.
     overlay
         The views of CYCLON, and what nodes have seen of their neighbours' schedules.
+    reach_counts
+        int64[jobs], how many nodes the searches for each job have reached at most.
     """
 
     because = (
         "the exchange of schedules is counted and not sent one by one, and CYCLON shuffles all views at once"
     )
     has_overlay = True
-    STATE = "schedules", "overlay", "absences", "next_forget"
+    STATE = "schedules", "overlay", "absences", "next_forget", "reach_counts"
+    shared = ("change_slots",)
 
     def __init__(self, parameters: Any, run: Run) -> None:
         super().__init__(parameters, run)
@@ -63,6 +70,7 @@ class DgsEnvironment(Environment):
         self.schedules = SlotSchedules(len(run.speeds), stale=self.times.stale)
         self.absences = Absences(run, parameters, self.overlay)
         self.next_forget = 0
+        self.reach_counts = np.zeros(len(run.applications), np.int64)
         #: Records decisions if the run does.
         self.log: Any = NoLog() if run.decisions is None else DecisionLog(self, run.decisions)
 
@@ -85,7 +93,32 @@ class DgsEnvironment(Environment):
 
     def slots(self, node: int) -> MachineSlots:
         """Return the slot schedule of a machine, for its node."""
-        return MachineSlots(self.schedules, node, lambda: self.now, self.adapter.stop)
+        return MachineSlots(
+            self.schedules, node, lambda: self.now, self.adapter.keeper.stop, self._share_slots
+        )
+
+    def _share_slots(self, method: str, *values: int) -> None:
+        self.share("change_slots", self.now, _SLOT_CHANGES.index(method), *values)
+
+    def change_slots(
+        self, since: int, method: int, machine: int, application: int, attempt: int, start: int, value: int
+    ) -> None:
+        """Repeat a change of a machine's slots that its node made at `since` ns, unless it failed after that.
+
+        Parameters
+        ----------
+        method
+            Number of the method of `MachineSlots`; the others are its arguments.
+        """
+        if since <= self.absences.last[machine]:
+            return
+        key = claimed(application, attempt)
+        if _SLOT_CHANGES[method] == "reserve":
+            self.schedules.reserve([machine], [start], [value], [key], since)
+        elif _SLOT_CHANGES[method] == "extend":
+            self.schedules.extend(machine, start, value, key, since)
+        else:
+            self.schedules.release([machine], [start], since, ends=[value], jobs=[key])
 
     def of_node(self, node: int) -> DgsView:
         """Return what a node sees of schedules and of the overlay."""
@@ -101,8 +134,20 @@ class DgsEnvironment(Environment):
             self.next_forget = self.now + _FORGET_INTERVAL
         return self.next_forget
 
+    def counts(self) -> dict[str, Any]:
+        """Return what nodes have counted here."""
+        return {"reached": self.reach_counts, **self.overlay.counts_of_nodes()}
+
+    def merge(self, counts: dict[str, Any]) -> None:
+        """See `Environment`."""
+        np.maximum(self.reach_counts, counts.pop("reached"), out=self.reach_counts)
+        self.overlay.merge(**counts)
+
     def complete(self, outcome: Outcome) -> None:
         """Add what the overlay has counted."""
+        outcome.applications["reached"] = self.reach_counts
+        if "cancelled" in outcome.applications:  # it is the last column, as in the compiled form
+            outcome.applications["cancelled"] = outcome.applications.pop("cancelled")
         add_overlay(outcome, self.overlay)
 
     # -- failures -------------------------------------------------------------------------------------------
@@ -116,7 +161,12 @@ class DgsEnvironment(Environment):
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
         """Let nodes leave the overlay and join it."""
+        self.overlay.counts_failures = self.process is None
         self.absences.on_faults(failed, recovered)
+
+    def resume(self) -> None:
+        """See `Environment`."""
+        self.absences.resume()
 
 
 class DgsView:
@@ -206,8 +256,8 @@ class DgsView:
     def count_search(self, job: int, candidates: Candidates) -> None:
         """Count the schedules that a search has received, and the nodes that it has reached."""
         self._overlay.count_search(self._node, candidates.opened)
-        record = self._environment.records[job]
-        record.reached = max(record.reached, len(candidates.nodes))
+        reach_counts = self._environment.reach_counts
+        reach_counts[job] = max(reach_counts[job], len(candidates.nodes))
 
     def publish(self) -> None:
         """Send the changed schedule of this node to all that know it, with push."""

@@ -44,9 +44,14 @@ class Absences(Stateful):
         self.overlay.leave(failed)
         returned = recovered[self.run.up[recovered]]
         self.overlay.join(returned)
-        self.overlay.push(returned)
         for node in failed.tolist():
             self.engine.at(now + self.detection, "absent", node)
+
+    def resume(self) -> None:
+        """Set the timers of failures that are not detected yet; see `Environment.resume`."""
+        for node in np.flatnonzero(self.last >= 0).tolist():
+            if self.last[node] + self.detection > self.engine.now:
+                self.engine.at(int(self.last[node]) + self.detection, "absent", node)
 
     def since(self, now: int, nodes: Any) -> int:
         """Return how many of `nodes` have failed since the failure that is detected now."""

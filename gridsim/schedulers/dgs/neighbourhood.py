@@ -52,6 +52,8 @@ class Neighbourhood(Stateful):
         bool[machines], whether the failure of each machine has been detected.
     received
         int64[machines], schedules that each machine has received so far.
+    counts_failures
+        Whether what failures cause is counted here, and not by another process of an emulation.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("views", "away", "received", "counts", "changes", "first")
@@ -70,7 +72,7 @@ class Neighbourhood(Stateful):
             self.views.cycle()
         #: How many neighbours a node has if no machine has failed.
         self.width = min(parameters.degree, machines - 1)
-        self.away = np.zeros(machines, np.bool_)
+        self.away, self.counts_failures = np.zeros(machines, np.bool_), True
         self.received = np.zeros(machines, np.int64)
         self.counts = np.zeros(len(_KINDS), np.int64)
         # how often the schedule of each node has changed since `_tell` last counted that
@@ -110,26 +112,28 @@ class Neighbourhood(Stateful):
 
     def leave(self, nodes: Integers) -> None:
         """Handle the failure of `nodes`, which their neighbours do not know yet."""
-        self._count_polls(nodes)
+        if self.counts_failures:
+            self._count_polls(nodes)
         self.first[nodes] = NEVER
         if self.dynamic:
             self._tell()
             self.views.leave(nodes)
 
     def join(self, nodes: Integers) -> None:
-        """Handle the recovery of `nodes`: they poll, or get schedules, at once."""
+        """Handle the recovery of `nodes`: they poll, or get schedules, at once, and push their own."""
         self.away[nodes] = False
         self.first[nodes] = self.run.engine.now + self.latency
-        if not self.dynamic:
-            return
-        self._tell()
-        up = np.flatnonzero(self.run.up)
-        for node in nodes.tolist():
-            others = up[up != node]
-            if len(others) and not (self.views.views[node] >= 0).any():
-                # the node joins through the next machine by number that is up
-                introducer = int(others[np.searchsorted(others, node) % len(others)])
-                self.views.join(node, introducer, up=self.run.up)
+        if self.dynamic:
+            self._tell()
+            up = np.flatnonzero(self.run.up)
+            for node in nodes.tolist():
+                others = up[up != node]
+                if len(others) and not (self.views.views[node] >= 0).any():
+                    # the node joins through the next machine by number that is up
+                    introducer = int(others[np.searchsorted(others, node) % len(others)])
+                    self.views.join(node, introducer, up=self.run.up)
+        if self.counts_failures:
+            self.push(nodes)
 
     # -- what a node has seen ---------------------------------------------------------------------------
 
@@ -174,6 +178,18 @@ class Neighbourhood(Stateful):
         self.received += got
         self.counts[0] += int(got.sum())
         self.changes[:] = 0
+
+    def counts_of_nodes(self) -> dict[str, NDArray[Any]]:
+        """Return what nodes have caused; polls and shuffles are the same in all processes of an emulation."""
+        counts = self.counts.copy()
+        counts[[_KINDS.index("poll"), _KINDS.index("shuffle")]] = 0
+        return {"received": self.received, "counts": counts, "changes": self.changes}
+
+    def merge(self, received: Integers, counts: Integers, changes: Integers) -> None:
+        """Add what `counts_of_nodes` returned in another process."""
+        self.received += received
+        self.counts += counts
+        self.changes += changes
 
     def _count_polls(self, nodes: Integers) -> None:
         if self.policy != "poll":

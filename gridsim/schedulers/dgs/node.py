@@ -89,7 +89,7 @@ class DgsRecord(JobRecord):
     ) -> None:
         super().__init__(number, submitter, tasks, length)
         self.group, self.earliest, self.latest = group, earliest, latest
-        self.searches = self.in_vain = self.missing = self.conflicts = self.late = self.reached = 0
+        self.searches = self.in_vain = self.missing = self.conflicts = self.late = 0
         self.answers: list[tuple[int, int, int, float, Any]] = []
         self.taken = list[int]()
         self.hope = False

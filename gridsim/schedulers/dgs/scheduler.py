@@ -112,7 +112,7 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
         "overdue": JobTimer((SEARCHING, COMMITTING)),
     }
     acts_for_failed_nodes = True
-    columns = ("searches", "conflicts", "late", "reached")
+    columns = ("searches", "conflicts", "late")
     rejections = ("too_large", "too_late")
 
     forward: Annotated[int, Limits(low=1, high=2**15)] = 5

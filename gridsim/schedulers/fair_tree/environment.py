@@ -10,6 +10,7 @@ import numpy as np
 
 from gridcore.fair_tree.summary_tree import DECISION
 from gridsim.engine.engine import TIMER
+from gridsim.errors import ScenarioError
 from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.schedulers.fair_tree.outcome import Found, ended, outcome_of
 from gridsim.schedulers.fair_tree.recovery import Recovery
@@ -45,6 +46,14 @@ class TreeEnvironment(Environment):
     def make_tree(self) -> Tree:
         """Return what all nodes know."""
         return Tree.of(self.parameters, self.run, self.parameters.summary_bytes)
+
+    def check_emulation(self) -> None:
+        """Raise ScenarioError if lost tasks become bags of their own."""
+        if self.run.faults and self.parameters.resubmit == "new":
+            raise ScenarioError(
+                f"{self.parameters.name}.resubmit must be 'as-is' in an emulation with failures, got 'new': "
+                "processes know no bags that are added during a run"
+            )
 
     def attach(self, adapter: Any) -> None:
         """Register the timers of nodes."""
@@ -176,6 +185,15 @@ class IdealRepair(TreeEnvironment):
                 heartbeat=self.parameters.heartbeat,
                 detection=self.parameters.detection,
                 repair=self.parameters.repair,
+            )
+
+    def check_emulation(self) -> None:
+        """Raise ScenarioError with failures."""
+        super().check_emulation()
+        if self.run.faults:
+            raise ScenarioError(
+                f"{self.parameters.name}.maintenance must be 'messages' in an emulation with failures, got "
+                "'ideal': that repair takes no time and no messages, which real processes cannot do"
             )
 
     def of_node(self, node: int) -> RepairView:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gridsim.engine.engine import TIMER
 from gridsim.schedulers.fair_tree.environment import TreeEnvironment
-from gridsim.schedulers.fair_tree.member import BELOW_BYTES, COMPLETION, TAG_BYTES, TAKEOVER
+from gridsim.schedulers.fair_tree.member import BELOW_BYTES, COMPLETION, RESIGNATION, TAG_BYTES, TAKEOVER
 from gridsim.schedulers.fair_tree.tree import Tree, parent_of
 from gridsim.scheduling.contract import FAULT_PRIORITY, Outcome, Run
 from gridsim.scheduling.overlays import subtree_sums
@@ -102,6 +102,7 @@ class TreeByMessages(TreeEnvironment):
         "refresh": "refresh",
     }
     STATE = "bags", "records", "lost", "doubted", "due", "vacancies", "has_failed"
+    central = "submit_tasks", "report_tasks", "fail_tasks", "watch_all"
 
     def __init__(self, parameters: Any, run: Run) -> None:
         super().__init__(parameters, run)
@@ -138,6 +139,25 @@ class TreeByMessages(TreeEnvironment):
         machine, up = self.submitter(application) - self.tree.first_leaf, self.run.up
         steps = (step for step in range(len(up)) if up[(machine + step) % len(up)])
         return (machine + next(steps, 0)) % len(up)
+
+    def submit_tasks(self, application: int, tasks: int, now: int) -> None:
+        """Note that a submitter has submitted so many further tasks `now` (ns), or lost ones again (0)."""
+        record = self.of(application)
+        record.total, record.since = record.total + tasks, now
+
+    def report_tasks(self, application: int, machine: int, life: int, left: int, done: int, now: int) -> None:
+        """Note what a leaf has done in a life, and what it has left; if it has lost tasks, look for them."""
+        self.seek(application, self.of(application).report(machine, life, left, done, now))
+
+    def fail_tasks(self, application: int, machine: int, life: int, now: int) -> None:
+        """Note that a leaf has lost the tasks that it had, and look for them."""
+        self.seek(application, self.of(application).fail(machine, life, now))
+
+    def watch_all(self, machine: int) -> None:
+        """Submit tasks again that are missing, of submitters for which a machine acts."""
+        for application in sorted(self.records):
+            if self.acting(application) == machine:
+                self.watch(application)
 
     def watch(self, application: int) -> None:
         """Seek tasks on leaves that are silent, and those of which nothing was heard for a heartbeat."""
@@ -180,12 +200,23 @@ class TreeByMessages(TreeEnvironment):
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
         """Note which routers have lost their machine."""
-        now, routers = self.run.engine.now, range(self.tree.first_leaf)
+        now = self.run.engine.now
         for machine in failed.tolist():
-            member = self.adapter.nodes[machine]
-            here = sorted(member.routers) if member.born >= 0 else [machine] if machine in routers else []
-            self.vacancies += [(router, now) for router in here]
+            self.vacancies += [(router, now) for router in self.routers_on(machine)]
             self.has_failed[machine] = True
+
+    def routers_on(self, machine: int) -> list[int]:
+        """Return the routers on a machine: by its memory, or in another process by what it has written."""
+        routers = {machine} if machine < self.tree.first_leaf else set()
+        if self.adapter.is_local(machine):
+            member = self.adapter.nodes[machine]
+            return sorted(member.routers if member.born >= 0 else routers)
+        for router, by, _, event in self.adapter.notes.rows["seats"]:
+            if event == TAKEOVER and by == machine:
+                routers.add(router)
+            elif event == TAKEOVER or (event == RESIGNATION and by == machine):
+                routers.discard(router)
+        return sorted(routers)
 
     # -- the record of decisions, and the end ---------------------------------------------------------------
 
@@ -243,25 +274,20 @@ class MachineView:
     # -- as one that acts for submitters --------------------------------------------------------------------
 
     def submit(self, application: int, tasks: int, now: int) -> None:
-        """Note that a submitter has submitted so many further tasks `now` (ns), or lost ones again (0)."""
-        record = self._environment.of(application)
-        record.total, record.since = record.total + tasks, now
+        """See `TreeByMessages.submit_tasks`."""
+        self._environment.tell("submit_tasks", application, tasks, now)
 
     def report(self, application: int, machine: int, life: int, left: int, done: int, now: int) -> None:
-        """Note what a leaf has done in a life, and what it has left; if it has lost tasks, look for them."""
-        lost = self._environment.of(application).report(machine, life, left, done, now)
-        self._environment.seek(application, lost)
+        """See `TreeByMessages.report_tasks`."""
+        self._environment.tell("report_tasks", application, machine, life, left, done, now)
 
     def fail(self, application: int, machine: int, life: int, now: int) -> None:
-        """Note that a leaf has lost the tasks that it had, and look for them."""
-        lost = self._environment.of(application).fail(machine, life, now)
-        self._environment.seek(application, lost)
+        """See `TreeByMessages.fail_tasks`."""
+        self._environment.tell("fail_tasks", application, machine, life, now)
 
     def watch(self) -> None:
-        """Submit tasks again that are missing, of submitters for which this machine acts."""
-        for application in sorted(self._environment.records):
-            if self.acting(application) == self._machine:
-                self._environment.watch(application)
+        """See `TreeByMessages.watch_all`."""
+        self._environment.tell("watch_all", self._machine)
 
 
 def repairs(

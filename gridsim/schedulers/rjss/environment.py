@@ -49,6 +49,8 @@ class RjssEnvironment(Environment):
         "of the compiled form, and owners come and go whatever nodes do"
     )
     STATE: ClassVar[tuple[str, ...]] = ("log",)
+    #: The table that has a row for each job whose result is back.
+    results: ClassVar[str] = "jobs"
 
     def __init__(self, parameters: Any, run: Run) -> None:
         super().__init__(parameters, run)
@@ -74,6 +76,10 @@ class RjssEnvironment(Environment):
         """Return the draw `number`, from 0, of a job: one of 0..count - 1 (see `random_walk.searches`)."""
         state = _splitmix((self.seed + (job + 1) * _GOLDEN) & _MASK) + (number + 1) * _GOLDEN
         return (_splitmix(state & _MASK) >> 32) * count >> 32
+
+    def is_over(self) -> bool:
+        """Return whether the results of all jobs are back."""
+        return len(self.adapter.notes.rows[self.results]) == len(self.adapter.run.applications)
 
     def complete(self, outcome: Outcome) -> None:
         """Add the table of jobs, and what waits on machines; all results are back."""

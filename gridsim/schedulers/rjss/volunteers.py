@@ -32,6 +32,8 @@ class VolunteerEnvironment(RjssEnvironment):
     """
 
     takes_blocks: ClassVar[bool] = True
+    uses_queues = False
+    results = "results"
     STATE = (*RjssEnvironment.STATE, "changes", "returns")
 
     def __init__(self, parameters: Any, run: Run) -> None:
@@ -39,6 +41,8 @@ class VolunteerEnvironment(RjssEnvironment):
         assert run.feed is not None
         self.feed, self.returns = run.feed, run.feed.first.copy()
         self.changes = np.zeros((0, 4), np.int64)
+        #: Jobs that waited at most on each node of another process of an emulation.
+        self.peaks = np.zeros(len(run.speeds), np.int64)
 
     def attach(self, adapter: Any) -> None:
         """See `Environment`."""
@@ -76,6 +80,14 @@ class VolunteerEnvironment(RjssEnvironment):
         if not len(self.changes) and not self.run.up.any():
             self.run.engine.stop()
 
+    def counts(self) -> dict[str, Any]:
+        """Return how many jobs waited on each node at most."""
+        return {"peaks": np.array([node.peak for node in self.adapter.nodes], np.int64)}
+
+    def merge(self, counts: dict[str, Any]) -> None:
+        """See `Environment`."""
+        np.maximum(self.peaks, counts["peaks"], out=self.peaks)
+
     def complete(self, outcome: Outcome) -> None:
         """Replace the outcome by that of the runs of jobs, which nodes execute themselves."""
         runs, results, run = outcome.tables["runs"], outcome.tables["results"], self.run
@@ -94,7 +106,7 @@ class VolunteerEnvironment(RjssEnvironment):
             "busy": sums(machine, end - start, nodes),
             "tasks": np.bincount(machine[is_whole], minlength=nodes),
             "interrupted": np.bincount(machine[~is_whole], minlength=nodes),
-            "peak_queue": np.array([node.peak for node in self.adapter.nodes], np.int64),
+            "peak_queue": np.maximum(self.peaks, self.counts()["peaks"]),
         }
         size = run.applications.size
         lost, zeros = np.zeros(len(size)), np.zeros(len(size))
@@ -171,9 +183,8 @@ class VolunteerView(RjssView):
 
     def end_if_over(self) -> None:
         """End the run if the results of all jobs are back."""
-        adapter = self._environment.adapter
-        if len(adapter.notes.rows["results"]) == len(adapter.run.applications):
-            adapter.core.stop()
+        if self._environment.is_over():
+            self._environment.adapter.core.stop()
 
 
 def true_stay(truth: Truth, node: int, machine: int) -> tuple[float, float]:

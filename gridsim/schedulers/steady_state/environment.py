@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,6 +79,7 @@ class MasterTree(Environment):
 
     because = "links and data of tasks are known, and the linear program knows all machines at no cost"
     STATE = ("plan_state",)
+    shared = ("change_plan",)
 
     def __init__(self, parameters: Any, run: Run) -> None:
         super().__init__(parameters, run)
@@ -90,12 +92,22 @@ class MasterTree(Environment):
 
     def of_node(self, node: int) -> TreePosition:
         """Return what a node knows."""
+        known = self.input_bytes, self.weight, self.plan, self.change
         if node == self.master:
-            return TreePosition(-1, math.inf, self.input_bytes, self.weight, self.plan)
+            return TreePosition(-1, math.inf, *known)
         parent = int(self.plan.parent[node])
         link = math.inf if self.links is None else float(self.links[node])
         parent = self.master if parent < 0 else parent
-        return TreePosition(parent, link, self.input_bytes, self.weight, self.plan)
+        return TreePosition(parent, link, *known)
+
+    def change(self, application: int, is_present: bool) -> None:
+        """Add an application to the plan that has arrived at the master, or remove one that has left it."""
+        self.change_plan(application, is_present)
+        self.share("change_plan", application, int(is_present))
+
+    def change_plan(self, application: int, is_present: int) -> None:
+        """Change the plan; as only the master does, plans change in the same order in all processes."""
+        self.plan.change(application, bool(is_present))
 
     @property
     def plan_state(self) -> tuple[int, tuple[int, ...]]:
@@ -116,7 +128,7 @@ class TreePosition(NamedTuple):
         Node from which it gets tasks; -1 for the master.
     link
         Bandwidth of the link to the parent, bytes/s.
-    input_bytes, weight, plan
+    input_bytes, weight, plan, change
         See `MasterTree`.
     """
 
@@ -125,3 +137,4 @@ class TreePosition(NamedTuple):
     input_bytes: list[float]
     weight: list[float]
     plan: Plan
+    change: Callable[[int, bool], None]

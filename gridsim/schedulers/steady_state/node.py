@@ -317,11 +317,11 @@ class PlannedNode(RateNode):
         self.version = 0  # version of the plan to which `sent_tasks` belongs
 
     def add_application(self, view: View, application: int) -> None:
-        view.environment.plan.change(application, True)
+        view.environment.change(application, True)
 
     def remove_application(self, view: View, application: int) -> None:
         if view.environment.parent < 0:
-            view.environment.plan.change(application, False)
+            view.environment.change(application, False)
 
     def update_rates(self, view: View) -> None:
         plan = view.environment.plan

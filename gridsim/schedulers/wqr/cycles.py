@@ -108,6 +108,29 @@ class Cycles:
         return computed, after, overhead, slowed
 
 
+def settle(copies: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the record of copies as if all nodes had heard of everything at once, as in a simulation.
+
+    In an emulation they hear of it later.  Of the copies of a task, the one that ended first completed it;
+    all that ended later were in vain, also those that a failure ended.  The copies of a completed task come
+    together, and those that a failure ended when it happened.
+    """
+    rows = list(zip(*(copies[name].tolist() for name in _NAMES), strict=True))
+    end, ending, application, task = map(_NAMES.index, ("end", "how", "application", "task"))
+    first: dict[tuple[int, int], tuple[int, int]] = {}  # task -> when it was completed, and in which row
+    for instant, k in sorted((row[end], k) for k, row in enumerate(rows) if row[ending] == COMPLETED):
+        first.setdefault((rows[k][application], rows[k][task]), (instant, k))
+    endings, order = list[int](), list[tuple[Any, ...]]()
+    for k, row in enumerate(rows):
+        instant, place = first.get((row[application], row[task]), (NEVER, -1))
+        is_in_vain = k != place and (row[ending] == COMPLETED or row[end] >= instant)
+        endings.append(KILLED if is_in_vain else row[ending])
+        is_failed = endings[-1] == FAILED
+        order.append((row[end], True, k) if is_failed else (instant, False, place, k != place))
+    places = sorted(range(len(rows)), key=order.__getitem__)
+    return {name: column[places] for name, column in {**copies, "how": np.array(endings, np.int64)}.items()}
+
+
 def totals(
     copies: Mapping[str, NDArray[Any]], bags: int, cycles: Sequence[Cycles], rules: Rules
 ) -> dict[str, NDArray[Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gridsim.engine.engine import TIMER
-from gridsim.schedulers.wqr.cycles import COMPLETED, Cycles, totals
+from gridsim.schedulers.wqr.cycles import COMPLETED, TABLES, Cycles, settle, totals
 from gridsim.schedulers.wqr.decisions import seconds
 from gridsim.schedulers.wqr.outcome import check_waiting, outcome_of
 from gridsim.schedulers.wqr.rules import Predictions, Rules
@@ -40,6 +40,8 @@ class WorkQueueEnvironment(Environment):
         "predictions are made from the true failures, and background load slows machines"
     )
     STATE = "failures", "predicted", "predictions", "order_stream", "draws", "left", "is_dispatch_due"
+    failure_timer = "failure"
+    uses_queues = False
 
     def __init__(self, parameters: Any, run: Run) -> None:
         super().__init__(parameters, run)
@@ -57,6 +59,8 @@ class WorkQueueEnvironment(Environment):
         self.predicted = first.copy() if feed is None else self.predictions.of(0, first).copy()
         self.failed = list[int]()
         self.is_dispatch_due = False
+        #: Tasks that are completed by the first so many rows of the record of copies; see `is_over`.
+        self.completed, self.row_count = set[tuple[int, int]](), 0
 
     def attach(self, adapter: Any) -> None:
         """Register the timer of the server that fires after everything else at an instant."""
@@ -118,13 +122,26 @@ class WorkQueueEnvironment(Environment):
         if not self.left:
             self.adapter.core.stop()
 
+    def is_over(self) -> bool:
+        """See `Environment`; the server may hear of the last task later."""
+        names, rows = list(TABLES["copies"]), self.adapter.notes.rows["copies"]
+        application, task, how = map(names.index, ("application", "task", "how"))
+        new, self.row_count = rows[self.row_count :], len(rows)
+        self.completed.update((row[application], row[task]) for row in new if row[how] == COMPLETED)
+        return len(self.completed) == len(self.sizes)
+
+    def end(self) -> None:
+        """End the copies of completed tasks whose machines have not heard of that."""
+        self.fire("over", range(self.server))
+
     def complete(self, outcome: Outcome) -> None:
         """Make the outcome of the copies that ran; nothing has been in the machines' task queues.
 
         Raises ScenarioError if tasks wait forever while machines are up.
         """
-        check_waiting(self.parameters, self.run, self.rules, self.left)
-        copies = outcome.tables["copies"]
+        copies = settle(outcome.tables["copies"])
+        left = len(self.sizes) - int((copies["how"] == COMPLETED).sum())
+        check_waiting(self.parameters, self.run, self.rules, left)
         total = totals(copies, len(self.run.applications), self.cycles, self.rules)
         completed = (copies["how"] == COMPLETED).astype(np.int64)
         rows = {**copies, "bag": copies["application"], "completed": completed}

@@ -327,21 +327,24 @@ class Worker(NodeProgram):
     checkpoint, lost
         The local checkpoints of the copy that runs, and of the last one that a failure ended: (application,
         task, Mflop done); None for none.
+    copy, start, begin, checkpoints
+        The signal that assigned the copy that runs (None for none), when it began, Mflop that were done
+        before, and how many checkpoints it has written; its record, which a failure completes.
     """
 
-    stable_storage = ("checkpoint", "lost")
+    stable_storage = ("checkpoint", "lost", "copy", "start", "begin", "checkpoints")
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.checkpoint: tuple[int, int, float] | None = None
         self.lost: tuple[int, int, float] | None = None
         self.local = parameters.checkpoint_store == "local"
-        self.copy: Any = None  # the signal that assigned it
+        self.copy: Any = None
+        self.start = self.checkpoints = 0
+        self.begin = 0.0
         self.up_since = 0
-        self.start = self.since = 0  # when the copy began, and when it began to compute after a checkpoint
-        self.begin = 0.0  # Mflop that were done before
+        self.since = 0  # when the copy began to compute after a checkpoint
         self.left = self.progress = 0.0  # ns at full speed: to its end, and in its checkpoints
-        self.checkpoints = 0  # how many it has written
         self.until, self.event = 0, ""  # the timer that ends what it does now
 
     def on_start(self, view: View) -> None:
@@ -427,6 +430,11 @@ class Worker(NodeProgram):
         self.checkpoints += self.event == "written" and self.until <= view.now_ns  # at this very instant
         view.cancel(self.event)
         self.end(view, KILLED)
+
+    def on_over(self, view: View) -> None:
+        """The run is over: what this machine has not heard is that another copy has completed the task."""
+        if self.copy is not None:
+            self.end(view, KILLED)
 
     def end(self, view: View, how: int) -> None:
         """End the copy, and record it for the result; only a failure leaves its checkpoint on the disk."""

@@ -122,7 +122,7 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
     }
     messages: ClassVar[Mapping[str, Message]] = SIGNALS
     environment = WorkQueueEnvironment
-    environment_timers: ClassVar[tuple[str, ...]] = ("failure", "dispatch")
+    environment_timers: ClassVar[tuple[str, ...]] = ("failure", "dispatch", "over")
     local_order = "fifo"
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = TABLES
     to_the_end: ClassVar[bool] = True  # or until the server has all results

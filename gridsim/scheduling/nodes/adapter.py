@@ -226,6 +226,10 @@ class Adapter(CorePolicy):
     node_jobs: Callable[[int], Any] | None = None
     #: What the model does from outside its nodes; None if nothing.
     environment: Environment | None = None
+    #: Whether each node is one that this process runs; None: all are.
+    local_nodes: Sequence[bool] | None = None
+    #: Whether the adapter keeps jobs and their runs, and not task queues.
+    keeps_jobs = False
 
     def __init__(self, parameters: Any, run: Run) -> None:
         self.environment = parameters.make_environment(run)
@@ -321,7 +325,7 @@ class Adapter(CorePolicy):
             at_once=parameters.at_once,
             home=layout.home,
             releases=layout.releases,
-            until=self._until(),
+            until=self.until(),
             slots=self.outside.slots,
             jobs=self.node_jobs,
             environment=None if self.environment is None else self.environment.of_node,
@@ -339,7 +343,7 @@ class Adapter(CorePolicy):
         for watcher in run.watchers:
             watcher.attach(self)
 
-    def _until(self) -> str:
+    def until(self) -> str:
         """Return when the core ends the run, as for `NodeCore`."""
         until = "" if self.parameters.to_the_end else "done"
         return until if self.outside.until is None else self.outside.until
@@ -701,6 +705,18 @@ class Adapter(CorePolicy):
             for name in getattr(program, "stable_storage", ()):  # records of compiled nodes have none
                 setattr(program, name, getattr(self.nodes[node], name))
         return self.core.restart(np.array(nodes, np.int64), programs, self.run.engine.now)
+
+    # -- emulations -----------------------------------------------------------------------------------------
+
+    def is_local(self, node: int) -> bool:
+        """Return whether `node` is one of those that this process runs, in an emulation by several."""
+        return self.local_nodes is None or self.local_nodes[node]
+
+    def is_over(self) -> bool:
+        """Return whether an emulation is over, as far as processes have reported."""
+        if self.environment is not None:
+            return self.environment.is_over()
+        return bool(self.queues.tasks_done == self.run.applications.tasks.sum())
 
     # -- checkpoints ----------------------------------------------------------------------------------------
 

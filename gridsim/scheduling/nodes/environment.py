@@ -18,6 +18,20 @@ from gridsim.support.state import Stateful
 class Environment(Stateful):
     """Base class of environments, of which a scheduler declares one as its class variable ``environment``.
 
+    In an emulation by several processes each process has an environment, made alike, and so has the
+    coordinator, which makes the result.  What follows from the scenario, the parameters, the time and the
+    failures is the same in all of them.  The rest is declared:
+
+    - A change by a node that nodes of other processes see is a method in `shared`, which that node's
+      environment passes on by `share`.
+    - What only the model knows is kept by the coordinator: nodes change it by the methods in `central`, by
+      way of `tell`.
+    - What is only counted for the result is returned by `counts`, and added up by `merge`.
+    - `is_over` tells the coordinator when the run is over, `end` the nodes.
+
+    A process that is started again after a failure has the state (``STATE``) of the coordinator's
+    environment; `resume` sets the timers that this state implies.
+
     Parameters
     ----------
     parameters
@@ -29,9 +43,20 @@ class Environment(Stateful):
     ----------
     because
         Why this is not a part of the node programs, in one sentence.
+    shared, central
+        Names of the methods that `share` calls in other processes, and `tell` in the coordinator.
+    failure_timer
+        The one of the scheduler's ``environment_timers`` that fires at nodes that fail; "" for none.  If a
+        process is killed, it fires at what the stable storage of its nodes has.
+    uses_queues
+        Whether machines run tasks from their task queues; else nodes run them.
     """
 
     because: ClassVar[str]
+    shared: ClassVar[tuple[str, ...]] = ()
+    central: ClassVar[tuple[str, ...]] = ()
+    failure_timer: ClassVar[str] = ""
+    uses_queues: ClassVar[bool] = True
     #: Whether it takes failures in blocks, and carries them out (`gridsim.scheduling.contract.Policy`).
     takes_blocks: ClassVar[bool] = False
     #: Whether it has the neighbours of nodes; ``view.neighbours`` is then empty.
@@ -47,6 +72,8 @@ class Environment(Stateful):
     bags: Any = None
     #: Function that returns the slot schedule of a node's machine (`View.slots`); None without slots.
     slots: Callable[[int], Any] | None = None
+    #: The process of an emulation that has this environment; None in a simulation, and in the coordinator.
+    process: Any = None
 
     def __init__(self, parameters: Any, run: Run) -> None:
         self.parameters, self.run = parameters, run
@@ -63,7 +90,8 @@ class Environment(Stateful):
         """Call one of the scheduler's ``environment_handlers`` of a node, during an event of the engine."""
         core = self.adapter.core
         core.enter(self.run.engine.now)
-        getattr(core.programs[node], handler)(core.view_of(node), *arguments)
+        if self.adapter.is_local(node):
+            getattr(core.programs[node], handler)(core.view_of(node), *arguments)
 
     def of_node(self, node: int) -> Any:
         """Return what a node reaches as ``view.environment``."""
@@ -88,3 +116,37 @@ class Environment(Stateful):
 
         If it `carries_out_failures`, nodes start anew only by `Adapter.renew`.
         """
+
+    # -- emulations by several processes --------------------------------------------------------------------
+
+    def share(self, method: str, *values: float) -> None:
+        """Call one of the `shared` methods in the environments of other processes, soon after."""
+        if self.process is not None:
+            self.process.share(method, *values)
+
+    def tell(self, method: str, *values: float) -> None:
+        """Call one of the `central` methods: here, or soon after in the coordinator's environment."""
+        if self.process is None:
+            getattr(self, method)(*values)
+        else:
+            self.process.tell("central", method, *values)
+
+    def check_emulation(self) -> None:
+        """Raise ScenarioError if this run cannot be emulated."""
+
+    def is_over(self) -> bool:
+        """Return whether the run is over, as far as the rows tell that nodes have written."""
+        return bool(self.adapter.queues.tasks_done == self.run.applications.tasks.sum())
+
+    def end(self) -> None:
+        """Let nodes end what they do, since the run is over."""
+
+    def counts(self) -> dict[str, Any]:
+        """Return what the nodes of this process have made this environment count: numbers, or arrays."""
+        return {}
+
+    def merge(self, counts: dict[str, Any]) -> None:
+        """Add what `counts` returned in another process."""
+
+    def resume(self) -> None:
+        """Set the timers that are pending, in a process that is started again."""

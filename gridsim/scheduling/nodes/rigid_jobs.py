@@ -221,13 +221,13 @@ class NodeJobs:
 
     def __getitem__(self, application: int) -> Any:
         """Return the record of a job of which this node is in charge, or that a message brings here."""
-        records = self._adapter.records
-        if not 0 <= application < len(records):
+        adapter = self._adapter
+        if not 0 <= application < len(adapter.records):
             raise SchedulerError(
-                f"{self._place} application must be in 0..{len(records) - 1}, got {application}"
+                f"{self._place} application must be in 0..{len(adapter.records) - 1}, got {application}"
             )
-        self._adapter.core.view_of(self._node, application)
-        return records[application]
+        adapter.core.view_of(self._node, application)
+        return adapter.keeper.record(application)
 
     # -- this machine ---------------------------------------------------------------------------------------
 
@@ -238,15 +238,14 @@ class NodeJobs:
 
     def claim(self, application: int, attempt: int) -> bool:
         """Claim this machine for an attempt to start a job; return False if another job has claimed it."""
-        adapter = self._adapter
-        if adapter.claims[self._machine] >= 0:
+        if self.claimed >= 0:
             return False
-        adapter.claims[self._machine], adapter.attempts[self._machine] = application, attempt
+        self._adapter.keeper.claim(application, self._machine, attempt)
         return True
 
     def release(self, application: int, attempt: int) -> None:
         """Give up a claim, if there is one, and stop the job here if it has lost another machine."""
-        self._adapter.release(self._machine, application, attempt)
+        self._adapter.keeper.release(application, self._machine, attempt)
 
     # -- jobs -----------------------------------------------------------------------------------------------
 
@@ -271,37 +270,42 @@ class NodeJobs:
             If one of the machines has not agreed to this attempt, unless the job has a reservation.
         """
         adapter = self._adapter
-        for node in () if job.has_lost_node or until < NEVER else job.nodes:
+        is_known = adapter.keeper is adapter and not job.has_lost_node and until == NEVER
+        for node in job.nodes if is_known else ():
             if (adapter.claims[node], adapter.attempts[node]) != (job.number, job.attempt):
                 raise SchedulerError(
                     f"{self._place} job.nodes must be machines that have agreed to attempt {job.attempt} of "
                     f"job {job.number}, got {node}"
                 )
-        adapter.start_job(job, adapter.now if instant is None else instant, until)
+        adapter.keeper.start_job(job.number, adapter.now if instant is None else instant, until)
 
     def withdraw(self, job: Any) -> None:
         """Undo `start` of a job that has lost a machine."""
-        del self._adapter.runs.placed[job.number]
+        self._adapter.keeper.withdraw(job.number)
 
     def reject(self, job: Any, reason: str = "") -> None:
         """Reject a job for good, for one of the `RigidNodeScheduler.rejections` or another reason."""
-        self._adapter.reject(job, reason)
+        if reason not in self._adapter.rejected:
+            raise SchedulerError(
+                f"{self._adapter.parameters.name}: the reason of a rejection must be one of "
+                f"{', '.join(self._adapter.parameters.rejections)}, got {reason!r}"
+            )
+        self._adapter.keeper.reject(job.number, reason)
 
     def cancel(self, job: Any) -> None:
         """Give a job up, as its user wants; its machines, if it has any, have still to learn that."""
-        self._adapter.cancel_job(job)
+        self._adapter.keeper.cancel_job(job.number)
 
     def displace(self, application: int, attempt: int) -> None:
         """Handle that this machine no longer has room for an attempt to start a job.
 
         The node in charge learns it from a message, or later if failures may have lost that.
         """
-        self._adapter.displace(application, self._machine, attempt)
+        self._adapter.keeper.displace(application, self._machine, attempt)
 
     def count(self, name: Literal["extended", "displaced"]) -> None:
         """Count a reservation that was extended, or a job that was displaced and is started again."""
-        runs = self._adapter.runs
-        setattr(runs, name, getattr(runs, name) + 1)
+        self._adapter.keeper.count(name)
 
     def timer(self, job: Any, seconds: float, name: str) -> None:
         """Set a timer of a job to fire in `seconds`, in place of an earlier one of this name."""
@@ -320,7 +324,8 @@ class NodeJobs:
             raise SchedulerError(
                 f"{self._place} name of a timer must be in job_timers, got {name!r}; {listed(timers, name)}"
             )
-        self._adapter.set_timer(job, instant, name)
+        job.timers[name] = instant
+        self._adapter.keeper.set_timer(job.number, instant, name)
 
     # -- what nodes may assume ------------------------------------------------------------------------------
 
@@ -351,8 +356,17 @@ class RigidAdapter(Adapter):
     It is an adapter of its own since jobs do not wait in task queues: they run on several machines at once,
     and end there without a message.
 
+    In an emulation by several processes the coordinator keeps the records and runs of all jobs, and their
+    timers.  In the others `keeper` stands for it: a handler gets a record as it is there when the handler
+    asks for it first, and what it changes, and the `shared` methods that it calls, are carried out there
+    once it returns.  Claims are kept by the process of each machine, and by the coordinator.
+
     Attributes
     ----------
+    keeper
+        What keeps the jobs.
+    shared
+        Methods of the keeper that nodes call.
     records
         The records of all jobs.
     claims, attempts
@@ -366,8 +380,14 @@ class RigidAdapter(Adapter):
     STATE: ClassVar[tuple[str, ...]] = (
         "runs", "core", "notes", "claims", "attempts", "lost_at", "rejected", "cancelled",
     )  # fmt: skip
+    keeps_jobs = True
+    shared: ClassVar[tuple[str, ...]] = (
+        "claim", "release", "start_job", "withdraw", "reject", "cancel_job", "displace", "count", "set_timer",
+        "stop",
+    )  # fmt: skip
 
     def __init__(self, parameters: RigidNodeScheduler, run: Run) -> None:
+        self.keeper: Any = self
         jobs, machines = run.applications, len(run.speeds)
         estimate: Any = getattr(parameters, "estimate", "run")
         durations, lengths = run_and_reserved_times(jobs, float(run.speeds[0]), estimate)
@@ -410,14 +430,24 @@ class RigidAdapter(Adapter):
         up = np.flatnonzero(self.up[nodes])
         return int(nodes[up[0]]) if len(up) else -1
 
-    def call(self, handler: str, node: int, application: int, *arguments: Any) -> None:
-        """Call a handler of a node about a job, which the node then knows."""
-        view = self.core.view_of(node, application)
+    def call(self, handler: str, node: int, number: int, *arguments: int) -> None:
+        """Call a handler of a node about a job, which the node then knows; a job that ends frees the node."""
+        if handler == "on_job_end":
+            self.end_claim(node, number)
+        view = self.core.view_of(node, number)
         method = getattr(self.core.programs[node], handler, None)
         if method is not None:
-            method(view, *arguments)
+            is_of_machine = handler in ("on_release", "on_job_end", "on_job_outlives")
+            method(
+                view, self.application(number) if is_of_machine else self.keeper.record(number), *arguments
+            )
 
-    def call_in_charge(self, handler: str, job: Any, *arguments: Any) -> bool:
+    def end_claim(self, node: int, number: int) -> None:
+        """End the claim of a machine by a job, if there is one."""
+        if self.claims[node] == number:
+            self.claims[node] = -1
+
+    def call_in_charge(self, handler: str, job: Any, *arguments: int) -> bool:
         """Call a handler of the node in charge of a job; return False if that must wait for a machine."""
         node = self.in_charge(job)
         if node < 0:
@@ -427,8 +457,13 @@ class RigidAdapter(Adapter):
         self.call(handler, node, job.number, *arguments)
         return True
 
-    def set_timer(self, job: Any, instant: int, name: str) -> None:
+    def record(self, number: int) -> Any:
+        """Return the record of a job."""
+        return self.records[number]
+
+    def set_timer(self, number: int, instant: int, name: str) -> None:
         """Let a timer of a job fire at `instant`, ns."""
+        job = self.records[number]
         job.timers[name] = instant
         self.wake(instant, name, job)
 
@@ -437,8 +472,13 @@ class RigidAdapter(Adapter):
         self.run.engine.at(instant, name, job.number)
         self.core.wake(instant)
 
-    def start_job(self, job: Any, instant: int, until: int) -> None:
+    def claim(self, number: int, machine: int, attempt: int) -> None:
+        """Let an attempt to start a job claim a machine."""
+        self.claims[machine], self.attempts[machine] = number, attempt
+
+    def start_job(self, number: int, instant: int, until: int) -> None:
         """Run a job on its machines."""
+        job = self.records[number]
         job.phase = int(BROKEN if job.has_lost_node else PLACED)
         end = self.runs.place(job.number, np.array(job.nodes, np.int64), instant, until)
         if job.phase == PLACED:
@@ -450,8 +490,17 @@ class RigidAdapter(Adapter):
         if self.runs.outlives(job.number):
             self.wake(int(self.runs.until[job.number]), "outlived", job)
 
-    def cancel_job(self, job: Any) -> None:
+    def withdraw(self, number: int) -> None:
+        """Undo the start of a job that has lost a machine."""
+        del self.runs.placed[number]
+
+    def count(self, name: str) -> None:
+        """Count a reservation that was extended, or a job that was displaced."""
+        setattr(self.runs, name, getattr(self.runs, name) + 1)
+
+    def cancel_job(self, number: int) -> None:
         """Give a job up, as its user wants."""
+        job = self.records[number]
         if job.phase == PLACED:
             nodes, start = self.runs.placed[job.number]
             until = int(self.runs.until[job.number])
@@ -462,32 +511,27 @@ class RigidAdapter(Adapter):
         self.cancelled += 1
         self.end_if_over()
 
-    def displace(self, application: int, machine: int, attempt: int) -> None:
+    def displace(self, number: int, machine: int, attempt: int) -> None:
         """Handle that a machine has no room for an attempt to start a job."""
-        if self._lose(self.records[application], machine, attempt) and self.run.faults:
+        if self._lose(self.records[number], machine, attempt) and self.run.faults:
             later = self.now + nanoseconds(self.parameters.patience)
-            self.run.engine.at(later, "unheard", claimed(application, attempt))
+            self.run.engine.at(later, "unheard", claimed(number, attempt))
 
-    def reject(self, job: Any, reason: str) -> None:
+    def reject(self, number: int, reason: str) -> None:
         """Reject a job for good."""
-        if reason not in self.rejected:
-            raise SchedulerError(
-                f"{self.parameters.name}: the reason of a rejection must be one of "
-                f"{', '.join(self.parameters.rejections)}, got {reason!r}"
-            )
-        job.phase = int(FAILED)
+        self.records[number].phase = int(FAILED)
         self.rejected[reason] += 1
         self.end_if_over()
 
-    def stop(self, application: int, machine: int, attempt: int) -> None:
+    def stop(self, number: int, machine: int, attempt: int) -> None:
         """Stop a lost run of a job on a machine, if there is one."""
         if self.runs.lost_runs:
-            self.runs.stop(application, machine, attempt, self.now)
+            self.runs.stop(number, machine, attempt, self.now)
 
-    def release(self, machine: int, application: int, attempt: int) -> None:
+    def release(self, number: int, machine: int, attempt: int) -> None:
         """End a claim of a machine, and stop the job there if it has lost another machine."""
-        self.stop(application, machine, attempt)
-        if (self.claims[machine], self.attempts[machine]) == (application, attempt):
+        self.stop(number, machine, attempt)
+        if (self.claims[machine], self.attempts[machine]) == (number, attempt):
             self.claims[machine] = -1
 
     def end_if_over(self) -> None:
@@ -498,12 +542,13 @@ class RigidAdapter(Adapter):
             self.run.engine.stop()
 
     def task_lost(self, application: int, tasks: int, node: int = -1) -> None:
-        """Let the first timer of a job that is submitted while no machine is up fire `detection` s later."""
-        if self.parameters.acts_for_failed_nodes:
-            self.call_in_charge("on_release", self.records[application], self.application(application), tasks)
+        """Let the first timer of a job that no node has got fire `detection` s later."""
+        if self.records[application].phase != NEW:
             return
-        name = next(iter(self.parameters.job_timers))
-        self.set_timer(self.records[application], self.now + self.detection, name)
+        if self.parameters.acts_for_failed_nodes:
+            self.call_in_charge("on_release", self.records[application], tasks)
+            return
+        self.set_timer(application, self.now + self.detection, next(iter(self.parameters.job_timers)))
 
     # -- events of the engine -------------------------------------------------------------------------------
 
@@ -530,10 +575,8 @@ class RigidAdapter(Adapter):
                 continue
             nodes, _ = self.runs.finish(number)
             job.phase = int(DONE)
-            application = self.application(number)
             for node in nodes.tolist():
-                self.claims[node] = -1
-                self.call("on_job_end", node, number, application)
+                self.call("on_job_end", node, number)
         self.end_if_over()
 
     def _extend(self, jobs: list[int]) -> None:
@@ -544,18 +587,18 @@ class RigidAdapter(Adapter):
             job = self.records[number]
             if job.phase != PLACED or self.runs.until[number] != now or not self.runs.outlives(number):
                 continue  # the timer belongs to a reservation that was lost
-            end, application = self.runs.extend(number, slot), self.application(number)
+            end = self.runs.extend(number, slot)
             for node in job.nodes:
-                self.call("on_job_outlives", node, number, application, end)
+                self.call("on_job_outlives", node, number, end)
             self._watch_reservation(job)
 
     def _cancel(self, jobs: list[int]) -> None:
         """Cancel jobs, as their users want, unless they are over."""
         self.core.enter(self.run.engine.now)
-        for number in jobs:
+        for number in jobs if self.keeper is self else ():
             job = self.records[number]
             if job.phase not in (DONE, FAILED, CANCELLED):
-                self.call_in_charge("on_job_cancelled", job, job)
+                self.call_in_charge("on_job_cancelled", job)
 
     def _fire(self, name: str, jobs: list[int]) -> None:
         """Fire a timer of jobs, later if no machine is up."""
@@ -566,8 +609,8 @@ class RigidAdapter(Adapter):
             job = self.records[number]
             if job.timers[name] > now or job.phase not in phases:
                 continue
-            if not self.call_in_charge(handler_name(name), job, job):
-                self.set_timer(job, now + nanoseconds(getattr(self.parameters, pause)), name)
+            if not self.call_in_charge(handler_name(name), job):
+                self.set_timer(number, now + nanoseconds(getattr(self.parameters, pause)), name)
 
     def _detect(self, jobs: list[int]) -> None:
         """Let nodes in charge learn of jobs that have lost a machine, later if no machine is up."""
@@ -578,7 +621,7 @@ class RigidAdapter(Adapter):
             if self.lost_at.get(number) != now:
                 continue
             del self.lost_at[number]
-            if not self.call_in_charge("on_job_lost", job, job):
+            if not self.call_in_charge("on_job_lost", job):
                 self._detect_later(job)
 
     def _detect_displacement(self, claims: list[int]) -> None:
@@ -586,7 +629,7 @@ class RigidAdapter(Adapter):
         self.core.enter(self.run.engine.now)
         for number, attempt in zip(*(row.tolist() for row in claimant(np.array(claims))), strict=True):
             job = self.records[number]
-            self.call_in_charge("on_job_displaced", job, job, attempt)
+            self.call_in_charge("on_job_displaced", job, attempt)
 
     def _detect_later(self, job: Any) -> None:
         self.lost_at[job.number] = self.run.engine.now + self.detection
@@ -596,6 +639,8 @@ class RigidAdapter(Adapter):
         """Lose the jobs of machines that fail; the nodes in charge detect that `detection` s later."""
         now = self.run.engine.now
         for machine, number, attempt in self.claims_of(failed):
+            if self.keeper is not self:  # which loses the jobs
+                continue
             self.runs.stop(number, machine, attempt, now)
             if self._lose(self.records[number], machine, attempt):
                 self._detect_later(self.records[number])

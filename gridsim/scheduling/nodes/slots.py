@@ -21,6 +21,8 @@ class MachineSlots:
         Function that returns the simulated time, ns.
     on_release
         Function that is called with (application, machine, attempt) after each call of `release`.
+    on_change
+        Function that is called after each change with the name of the method, the machine and the arguments.
     """
 
     def __init__(
@@ -29,9 +31,14 @@ class MachineSlots:
         machine: int,
         clock: Callable[[], int],
         on_release: Callable[[int, int, int], None],
+        on_change: Callable[..., None] | None = None,
     ) -> None:
         self._schedules, self._machine, self._clock = schedules, [machine], clock
-        self._on_release = on_release
+        self._on_release, self._on_change = on_release, on_change
+
+    def _report_change(self, method: str, *arguments: int) -> None:
+        if self._on_change is not None:
+            self._on_change(method, self._machine[0], *arguments)
 
     def reserve(self, application: int, attempt: int, start: int, slots: int) -> bool:
         """Reserve `slots` slots for a job, from slot `start` on.
@@ -47,7 +54,10 @@ class MachineSlots:
             Whether all of the slots were free; otherwise nothing is reserved.
         """
         now, keys = self._clock(), [claimed(application, attempt)]
-        return bool(self._schedules.reserve(self._machine, [start], [slots], keys, now)[0])
+        is_reserved = bool(self._schedules.reserve(self._machine, [start], [slots], keys, now)[0])
+        if is_reserved:
+            self._report_change("reserve", application, attempt, start, slots)
+        return is_reserved
 
     def extend(self, application: int, attempt: int, start: int, end: int) -> list[tuple[int, int]] | None:
         """Extend the reservation that an attempt made from slot `start` on, so that it ends at slot `end`.
@@ -62,6 +72,7 @@ class MachineSlots:
         released = self._schedules.extend(self._machine[0], start, end, key, now)
         if released is None:
             return None
+        self._report_change("extend", application, attempt, start, end)
         jobs, attempts = claimant(released[0])
         return list(zip(jobs.tolist(), attempts.tolist(), strict=True))
 
@@ -76,6 +87,8 @@ class MachineSlots:
             Whether there was such a reservation.
         """
         now, keys = self._clock(), [claimed(application, attempt)]
-        is_released = self._schedules.release(self._machine, [start], now, ends=[since], jobs=keys)
+        is_released = bool(self._schedules.release(self._machine, [start], now, ends=[since], jobs=keys)[0])
+        if is_released:
+            self._report_change("release", application, attempt, start, since)
         self._on_release(application, self._machine[0], attempt)
-        return bool(is_released[0])
+        return is_released

@@ -257,6 +257,7 @@ def test_each_attempt_detects_its_own_lost_machines() -> None:
     job = SimpleNamespace(number=0, phase=COMMITTING, attempt=7, has_lost_node=False)
     adapter: Any = RigidAdapter.__new__(RigidAdapter)
     vars(adapter).update(
+        keeper=adapter,
         run=SimpleNamespace(engine=engine),
         core=SimpleNamespace(enter=lambda _: None, wake=lambda _: None),
         runs=SimpleNamespace(stop=lambda *_: None, lose=lambda *_: None),

@@ -242,12 +242,6 @@ def test_starts_beyond_the_clock_are_rejected() -> None:
         gs.simulate(gs.Scenario(gs.Platform.equal(2), workload(not_before=3e9)), gs.DgsAsap())
 
 
-def test_emulation_rejects_cancellations() -> None:
-    scenario = gs.Scenario(gs.Platform.equal(2), workload(cancel_at=500.0))
-    with pytest.raises(ScenarioError, match="^workload.cancel_at"):
-        gs.emulate(scenario, gs.DgsAsap())
-
-
 def test_times_are_saved_with_the_scenario() -> None:
     scenario = gs.Scenario(gs.Platform.equal(2), workload(deadline=[100.0, math.inf, 25.0], cancel_at=500.0))
     again = gs.Scenario.from_text(scenario.to_toml())

@@ -326,10 +326,7 @@ def test_maintenance_by_messages_rejects_parameters_of_central_maintenance(
         gs.FairTree(**{"maintenance": "messages", **parameters})
 
 
-def test_maintenance_by_messages_rejects_compiled_nodes_and_emulation() -> None:
+def test_maintenance_by_messages_rejects_compiled_nodes() -> None:
     scenario = gs.Scenario(gs.Platform.of([1.0] * 3), gs.Workload.of([0.0], [3], 1.0, [0]))
-    tree = gs.FairTree(maintenance="messages")
     with pytest.raises(CompileError, match="runs interpreted only"):
-        gs.simulate(scenario, tree, nodes="compiled")
-    with pytest.raises(ScenarioError, match="^fair-tree.maintenance"):
-        gs.emulate(scenario, tree, processes=1, speedup=1000.0)
+        gs.simulate(scenario, gs.FairTree(maintenance="messages"), nodes="compiled")

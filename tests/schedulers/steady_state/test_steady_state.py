@@ -131,11 +131,6 @@ def test_bad_parameters_are_rejected(scheduler: Any, message: str) -> None:
         scheduler()
 
 
-def test_emulation_does_not_support_planned_trees() -> None:
-    with pytest.raises(ScenarioError, match="^steady-state.branching"):
-        gs.emulate(scenario([1000.0] * 3, [1e6] * 3, [0.0]), gs.SteadyState(branching=2))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "scheduler",

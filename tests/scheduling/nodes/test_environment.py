@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -74,9 +75,16 @@ def test_stable_storage_must_be_names(monkeypatch: pytest.MonkeyPatch) -> None:
         KeepsDiaries()
 
 
-def test_processes_with_stable_storage_are_not_killed() -> None:
-    with pytest.raises(gs.ScenarioError, match="^kill must not be given for keeps-diaries, whose nodes have"):
-        gs.emulate(scenario(), KeepsDiaries(), kill=True)
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="emulate needs fork")
+def test_stable_storage_survives_a_killed_process() -> None:
+    faults = gs.Faults.of([0, 0], [2.0, 5.0], [3.0, 6.0])
+    workload = gs.Workload.of([0.0, 6.5], 2, 4000.0, submitter=[3, 3])
+    killed = gs.Scenario(gs.Platform.equal(4), workload, seed=1, faults=faults)
+    result = gs.emulate(killed, KeepsDiaries(), processes=2, speedup=5.0, kill=True)
+    assert result.provenance["emulation"]["kills"] == 2
+    table = result.tables["starts"]
+    rows = sorted(zip(table["node"].tolist(), table["starts"].tolist(), table["last"].tolist(), strict=True))
+    assert rows == [(node, start, 0.0) for node in (0, 1) for start in (1, 2, 3)] + [(2, 1, 0.0), (3, 1, 0.0)]
 
 
 # -- an environment -----------------------------------------------------------------------------------------
@@ -163,6 +171,82 @@ def test_a_timer_of_the_environment_has_no_fields() -> None:
 
     with pytest.raises(gs.ScenarioError, match=r"Wet.on_rain must take \(self, view\), since 'rain' is in"):
         Wrong()
+
+
+class Census(Environment):
+    """An environment in which nodes count one another: what each says is known to all of them."""
+
+    because = "it is a test"
+    STATE = "heard", "said"
+    shared = ("hear",)
+
+    def __init__(self, parameters: Any, run: Run) -> None:
+        super().__init__(parameters, run)
+        self.heard, self.said = list[int](), 0
+
+    def of_node(self, node: int) -> Census:
+        return self
+
+    def say(self, node: int) -> None:
+        """Say to all processes that a node is there."""
+        self.said += 1
+        self.hear(node)
+        self.share("hear", node)
+
+    def hear(self, node: int) -> None:
+        """Hear that a node is there."""
+        self.heard.append(node)
+
+    def is_over(self) -> bool:
+        """Wait for the rows that nodes write long after their tasks."""
+        return len(self.adapter.notes.rows["seen"]) >= 4
+
+    def counts(self) -> dict[str, Any]:
+        return {"said": self.said}
+
+    def merge(self, counts: dict[str, Any]) -> None:
+        self.said += counts["said"]
+
+    def complete(self, outcome: Outcome) -> None:
+        outcome.facts["said"] = self.said
+
+
+class Citizen(gs.NodeProgram):
+    def on_start(self, view: Any) -> None:
+        view.environment.say(view.node)
+        view.at(6 * 10**9, "look")
+
+    def on_look(self, view: Any) -> None:
+        view.note("seen", node=view.node, heard=len(view.environment.heard))
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+
+
+class Citizens(gs.NodeScheduler, frozen=True, kw_only=True):
+    name = "citizens"
+    policy = Citizen
+    environment = Census
+    to_the_end = True
+    tables: ClassVar[Any] = {"seen": {"node": int, "heard": int}}
+
+
+def test_processes_with_an_environment_without_state_are_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Census, "STATE", None)
+    with pytest.raises(gs.ScenarioError, match="^kill requires Census.STATE"):
+        gs.emulate(scenario(), Citizens(), kill=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="emulate needs fork")
+@pytest.mark.parametrize("kill", [False, True])
+def test_environments_of_several_processes_share_what_they_declare(kill: bool) -> None:
+    faults = gs.Faults.of([0], [2.0], [3.0]) if kill else None
+    quick = gs.Scenario(gs.Platform.equal(4), gs.Workload.of([0.0], 1, 500.0, submitter=[3]), faults=faults)
+    result = gs.emulate(quick, Citizens(), processes=2, speedup=5.0, kill=kill)
+    # nodes 0 and 1 start again, and know also what was said before
+    starts = 6 if kill else 4
+    assert result.tables["seen"]["heard"].tolist() == [starts] * 4
+    assert result.facts["said"] == starts
 
 
 class Warned(Outdoor):
