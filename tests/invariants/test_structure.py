@@ -49,8 +49,8 @@ PARTS = [
 ]
 #: Kernels without a reference implementation: protocols and their parts are compared with node programs.
 WITHOUT_REFERENCE = (
-    "protocol", "summary_tree", "decision_log", "negotiations", "nodes", "machine_queues", "task_numbers", "transit",
-    "exchange", "shared_flow", "srpt", "walk", "workers", "scalars", "dispatch", *MESSAGE_CORE,
+    "protocol", "summary_tree", "decision_log", "negotiations", "nodes", "machine_queues", "task_numbers",
+    "transit", "exchange", "shared_flow", "srpt", "walk", "workers", "scalars", "dispatch", *MESSAGE_CORE,
 )  # fmt: skip
 WITH_REFERENCE = [path for path in KERNELS if path.stem not in WITHOUT_REFERENCE]
 REFERENCE = Path(__file__).parents[1] / "reference"

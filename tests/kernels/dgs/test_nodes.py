@@ -160,7 +160,8 @@ def test_damaged_states_do_no_harm(case: tuple[str, float], of_core: bool, data:
     at, *states = taken(case)
     bad = copied(states[of_core])
     for _ in range(data.draw(st.integers(1, 3))):
-        entry = data.draw(st.sampled_from(sorted(bad)))
+        # a number of an array in `payloads` may be large, which takes as much memory
+        entry = data.draw(st.sampled_from(sorted({*bad} - {"payloads"})))
         if isinstance(bad[entry], int):
             bad[entry] = data.draw(st.sampled_from(NUMBERS))
         elif bad[entry].size and bad[entry].dtype.kind in "iu":
