@@ -162,8 +162,8 @@ def check_run(part: Part) -> None:
         )
     if setup.kill and environment is not None and environment.STATE is None:
         raise ScenarioError(
-            f"kill requires {type(environment).__name__}.STATE, the attributes that a process takes over when "
-            "it is started again"
+            f"kill requires {type(environment).__name__}.STATE, the attributes that a process takes over "
+            "when it is started again"
         )
     has_queues = not policy.keeps_jobs and (environment is None or environment.uses_queues)
     if setup.spin and not has_queues:
