@@ -39,7 +39,13 @@ from gridsim.testing.clairvoyance import FORESIGHT_KINDS, foresight_violation
 from gridsim.testing.coverage import Coverage
 from gridsim.testing.decision_checks import false_decision, wrong_verb
 from gridsim.testing.failure_injection import failures_at_events, failures_during_job, repeated_requests
-from gridsim.testing.introspection import OwnCode, SideEffects, inspect_scheduler, record_side_effects
+from gridsim.testing.introspection import (
+    OwnCode,
+    SideEffects,
+    inspect_scheduler,
+    is_limit_error,
+    record_side_effects,
+)
 from gridsim.testing.locality import can_isolate_nodes, isolate_nodes, locality_violation
 from gridsim.testing.order import promised_order_violation
 from gridsim.testing.other_interpreters import INTERPRETERS, interpreter, run_in_fresh_process
@@ -478,7 +484,7 @@ class _ConformanceTrial:
         try:
             result = self.simulate_variant(scenario, scheduler, record="schedule", **limits)
         except ConformanceError as error:
-            if "has not ended" in error.args[0]:
+            if is_limit_error(error):
                 return "its run has too many events"
             raise
         self.check_invariant("sound", result, scenario, scheduler)

@@ -302,7 +302,7 @@ def inspect_scheduler(
             with limit_wall_time(WALL_TIME_LIMIT, handlers_until):
                 simulate(scenario, ProbeScheduler(), **LIMITS)
         except (Exception, SystemExit) as error:
-            if not policies or _is_limit_error(error):
+            if not policies or is_limit_error(error):
                 conformance_error = failed_run(error, scenario, scheduler)
                 conformance_error.__cause__ = error
                 errors.append(conformance_error)
@@ -327,7 +327,7 @@ def _simple_scenario(scheduler: Scheduler, nodes: int, release: list[float]) -> 
     return Scenario(Platform.equal(nodes, 1000.0, attributes), workload)
 
 
-def _is_limit_error(error: BaseException) -> bool:
+def is_limit_error(error: BaseException) -> bool:
     """Return whether a run reached its limit of events or of wall time."""
     return any(text in str(error) for text in ("events_limit", "has not ended"))
 
@@ -339,5 +339,5 @@ def _polls_when_idle(scheduler: Scheduler, handlers_until: float) -> bool:
             scenario = _simple_scenario(scheduler, _IDLE_MACHINES, [0.0, PAUSE])
             simulate(scenario, scheduler, time_limit=MAX_SIMULATED_TIME, events_limit=_MAX_IDLE_EVENTS)
     except (Exception, SystemExit) as error:
-        return _is_limit_error(error)  # the trials report other errors
+        return is_limit_error(error)  # the trials report other errors
     return False

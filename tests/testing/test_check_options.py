@@ -57,6 +57,25 @@ def _check(scheduler: Any, tmp_path: Any, **options: Any) -> Any:
     return check_scheduler(scheduler, max_nodes=9, hash_seeds=False, folder=tmp_path, **options)
 
 
+class Chatty(Handing):
+    """A node that sends a message for each task of a large bag."""
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        for _ in range(tasks if tasks > 1_000 else 1):
+            view.send(view.node, "news")
+        view.enqueue(application.number, tasks)
+
+
+class ChattyScheduler(HandingScheduler, frozen=True, kw_only=True):
+    policy = Chatty
+
+
+def test_a_large_bag_with_too_many_events_is_left_out(tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(conformance, "MAX_EVENTS", 2_000)
+    report = _check(ChattyScheduler(), tmp_path, examples=1)
+    assert "not checked: a large bag, its run has too many events" in str(report)
+
+
 def test_a_check_ends_when_its_time_is_over(tmp_path: Any) -> None:
     report = _check(HandingScheduler(), tmp_path, examples=1000, seconds=1e-9)
     assert report.examples == 0 and report.interrupted and "has not ended" in str(report)

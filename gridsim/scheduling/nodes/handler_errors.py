@@ -6,9 +6,11 @@ from functools import lru_cache
 from types import FrameType, TracebackType
 
 from gridcore.common.names import listed
+from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet
 from gridcore.nodes.kinds import Received, Request
 from gridcore.nodes.random_stream import RandomStream
 from gridcore.nodes.view import View
+from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.nodes.compilable import place_of, place_text
 from gridsim.scheduling.nodes.program import NodeProgram
 from gridsim.scheduling.nodes.python_view import PythonView
@@ -31,7 +33,7 @@ def handler_text(cls: type, handler: str) -> str:
 
 
 def name_known_attributes(error: AttributeError) -> None:
-    """Add the known attributes to an error about an unknown one of a node, a view, a message or a stream.
+    """Add the known attributes to an error about an unknown one of an object of the library, or of a node.
 
     A ``__getattr__`` of these classes would make each read of an attribute slower.
     """
@@ -42,9 +44,14 @@ def name_known_attributes(error: AttributeError) -> None:
         subject, names = f"a request of the kind {owner.kind!r}", [*vars(owner)]
     elif isinstance(owner, NodeProgram):
         subject, names = type(owner).__name__, [*vars(owner), *(set(dir(owner)) - set(dir(NodeProgram)))]
-    elif isinstance(owner, (View, PythonView, RandomStream)):
-        subject = "the random stream" if isinstance(owner, RandomStream) else "the view"
-        names = dir(owner)
+    elif isinstance(owner, (View, PythonView)):
+        subject, names = "the view", dir(owner)
+    elif isinstance(owner, RandomStream):
+        subject, names = "the random stream", dir(owner)
+    elif isinstance(owner, Scheduler):
+        subject, names = type(owner).__name__, [*owner.__struct_fields__]
+    elif isinstance(owner, (Fifo, Heap, IntMap, IntSet)):
+        subject, names = type(owner).__name__, dir(owner)
     else:
         return
     known = sorted({name for name in names if not name.startswith("_")})

@@ -81,7 +81,7 @@ class ProgressChecks:
             rest = "all tasks are done; leave out to_the_end, or stop" if is_complete else adapter.unplaced()
             raise SchedulerError(
                 f"t = {adapter.now / NS} s: {adapter.parameters.name} seems never to end: no task was queued "
-                f"or run in the last {events - self.progress_at} events, most of them "
+                f"or run in the last {events - self.progress_at} events"
                 f"{self._most_frequent()}; {rest}; a higher events_limit allows for more"
             )
 
@@ -90,7 +90,9 @@ class ProgressChecks:
         sorts: Container[str] = ("message", "timer", "event"),
         old_counts: Mapping[tuple[str, str], int] = MappingProxyType({}),
     ) -> str:
-        """Return the most frequent event of some sorts so far, with a node and the handler, in words.
+        """Return in words which event of some sorts is the most frequent so far, with a node and the handler.
+
+        It is "" if nodes have handled none.
 
         Parameters
         ----------
@@ -101,8 +103,8 @@ class ProgressChecks:
         rows.sort(key=lambda row: old_counts.get(row[:2], 0) - row[3])
         for sort, name, handler, _, node in rows[:1]:
             place = handler_text(self.adapter.class_of(node), handler)
-            return f"{event_text(sort, name)} (now at node {node}, {place})"
-        return "none of which nodes handle"
+            return f", most of them {event_text(sort, name)} (now at node {node}, {place})"
+        return ""
 
     def _warn_of_storm(self) -> None:
         """Issue a warning, once, if nodes have sent far more messages than the workload has tasks."""
@@ -115,7 +117,7 @@ class ProgressChecks:
             self.has_warned_of_storm = True
             warn(
                 f"t = {seconds:g} s: {self.adapter.parameters.name} has sent {sent:,} messages for "
-                f"{tasks:,} tasks, most of them {self._most_frequent(['message'])}",
+                f"{tasks:,} tasks{self._most_frequent(['message'])}",
                 SchedulerWarning,
             )
 
@@ -137,7 +139,7 @@ class ProgressChecks:
             self.has_warned_of_crawl = True
             warn(
                 f"t = {now / NS:g} s: {self.adapter.parameters.name}: the simulated time hardly advances: "
-                f"the last {events:,} events took {seconds:.3g} s, most of them "
+                f"the last {events:,} events took {seconds:.3g} s"
                 f"{self._most_frequent(old_counts=self.clock_counts or {})}",
                 SchedulerWarning,
             )
