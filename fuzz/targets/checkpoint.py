@@ -13,7 +13,7 @@ from zips import default_mutation, mutate_json, mutate_npy
 
 from gridsim.errors import GridSimError
 from gridsim.simulation.checkpoint import Checkpoint, save
-from gridsim.simulation.checkpoint_file import Reader, Writer
+from gridsim.simulation.checkpoint_file import CheckpointFileReader, CheckpointFileWriter
 from gridsim.simulation.simulate import Options, Simulation
 
 __all__ = ["execute", "mutate", "seeds"]
@@ -38,13 +38,13 @@ def mutate(data: bytes, max_size: int, seed: int) -> bytes:
     """Return a checkpoint with a changed document or array and its checksum, sometimes with changed bytes."""
     draw = random.Random(seed)
     try:
-        reader = Reader(BytesIO(data))
+        reader = CheckpointFileReader(BytesIO(data))
     except Exception:  # an earlier mutation may have caused any error
         return default_mutation(data, max_size)
     if draw.random() < 0.1:
         return default_mutation(data, max_size)
     stream = BytesIO()
-    writer = Writer(stream)
+    writer = CheckpointFileWriter(stream)
     arrays, text = data[stream.tell() : reader.end], data[reader.end : -8]
     if draw.random() < 0.5:
         text = mutate_json(text, draw)

@@ -307,11 +307,9 @@ cdef class PullQueue:
                    finish=INSTANT_OR_NEVER, one=(-1, self.machines)),
             **_STATE,
         }, machines=self.machines, applications=self.applications, words=words)
-        if (entries["busy"] > entries["free"]).any():
-            raise ValueError("state['busy'] must be at most state['free'] of the same machine")
-        now = entries["now"]
-        if ((entries["last"] == self.applications) & (entries["free"] > now)).any():
-            raise ValueError("state['last'] must be an application for each busy machine")
+        now, free_at = entries["now"], entries["free"]
+        # a machine without a last task is not busy
+        entries["free"] = np.where(entries["last"] == self.applications, np.minimum(free_at, now), free_at)
         for name, column in known.items():
             if name in _TYPES:
                 self.table[name][np.asarray(self.rank)] = entries[name]

@@ -22,7 +22,7 @@ import numpy as np
 
 from gridsim.engine.engine import Engine
 from gridsim.errors import CheckpointWarning, GridSimError, ScenarioError
-from gridsim.simulation.checkpoint_file import Reader, Writer
+from gridsim.simulation.checkpoint_file import CheckpointFileReader, CheckpointFileWriter
 from gridsim.support.files import atomic_file, open_regular
 from gridsim.support.provenance import code_version
 from gridsim.support.references import check_array
@@ -176,7 +176,7 @@ def save(
         A function that is called with the identity of the new file before it replaces the old one.
     """
     with atomic_file(path, new=new) as stream:
-        writer = Writer(stream)
+        writer = CheckpointFileWriter(stream)
         state = pack(simulation, writer.array)
         record = msgspec.to_builtins(header, builtin_types=(np.ndarray,))
         record["arrays"] = {name: writer.array(array) for name, array in header.arrays.items()}
@@ -212,7 +212,7 @@ class Checkpoint:
         self.path = os.fspath(path)
         self._stream = open_regular(path)
         try:
-            self._reader = Reader(self._stream)
+            self._reader = CheckpointFileReader(self._stream)
             content = self._reader.document
             for key, value in _provenance().items():
                 if content[key] != value:

@@ -22,7 +22,7 @@ _FIRST_LINE = b"gridsim checkpoint\n"
 _START = len(_FIRST_LINE) + hashlib.sha256().digest_size
 
 
-class Writer:
+class CheckpointFileWriter:
     """Writer of a checkpoint to a binary stream that is empty.
 
     Arrays are written one by one, so that the copy of a part of one array is the only extra memory.
@@ -56,7 +56,7 @@ class Writer:
         self._stream.write(_FIRST_LINE + self._checksum.digest())
 
 
-class Reader:
+class CheckpointFileReader:
     """Reader of an untrusted checkpoint from a binary stream.
 
     Attributes

@@ -7,7 +7,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from gridsim.simulation.checkpoint_file import Reader, Writer
+from gridsim.simulation.checkpoint_file import CheckpointFileReader, CheckpointFileWriter
 
 
 def edited(
@@ -18,9 +18,9 @@ def edited(
     The arrays keep their positions.  The arrays `more` (or bytes, in npy format) follow them, and their
     positions are in ``document["more"]`` for `change`.
     """
-    reader = Reader(BytesIO(file.read_bytes()))
+    reader = CheckpointFileReader(BytesIO(file.read_bytes()))
     stream, document = BytesIO(), reader.document
-    writer = Writer(stream)
+    writer = CheckpointFileWriter(stream)
     start = stream.tell()
     writer.write(file.read_bytes()[start : reader.end])
     document["more"] = []
