@@ -72,13 +72,15 @@ class NumberEntry:
 class ArrayEntry:
     """The declaration of an array: its type, its shape (None: any length) and limits of its elements.
 
-    If it has a `total`, its elements are numbers of consecutive rows, of which there are so many in all.
+    If it has a `total`, its elements are numbers of consecutive rows, of which there are so many in all.  If
+    it is `unique`, its elements are different indices.
     """
 
     dtype: Any
     shape: Sequence[Size] = (None,)
     limits: Limits = ANY
     total: Size = None
+    unique: bool = False
 
     def read(self, name: str, value: Any, sizes: Mapping[str, int]) -> NDArray[Any]:
         """Return a checked copy of `value`."""
@@ -89,6 +91,8 @@ class ArrayEntry:
             )
         if self.total is not None:
             check_total(name, array, _size(self.total, sizes))
+        if self.unique and _repeats(array):
+            raise ValueError(f"{name} must have each index once")
         return array
 
 
@@ -96,8 +100,8 @@ class ArrayEntry:
 class TableEntry:
     """The declaration of a table, with limits by column: int64[length, columns], or structured rows.
 
-    No value occurs twice in a column of `unique`.  The columns of `totals` are numbers of consecutive rows of
-    other entries; each has its total.
+    The columns of `unique` have different indices.  The columns of `totals` are numbers of consecutive rows
+    of other entries; each has its total.
     """
 
     columns: Mapping[str, Limits]
@@ -117,7 +121,7 @@ class TableEntry:
             for index in _first_outside(values, limits, known):
                 rule = f"{name}{index} must have {column} {_range_text(limits, known)}"
                 raise ValueError(f"{rule}, got {values[tuple(index)]}")
-            if column in self.unique and len(np.unique(values)) < len(values):
+            if column in self.unique and _repeats(values):
                 raise ValueError(f"{name} must have each {column} once")
             if column in self.totals:
                 check_total(f"{name}, column {column},", values, _size(self.totals[column], known))
@@ -197,6 +201,10 @@ def _first_outside(array: NDArray[Any], limits: Limits, sizes: Mapping[str, int]
         return []
     bad = ~(array >= low) if high is None else ~((array >= low) & (array < high))
     return [np.argwhere(bad)[0].tolist()] if bad.any() else []
+
+
+def _repeats(indices: NDArray[Any]) -> bool:
+    return bool(np.bincount(indices).max(initial=0) > 1)
 
 
 def _plain_copy(name: str, value: Any, dtype: Any, shape: Sequence[int | None]) -> NDArray[Any]:

@@ -694,7 +694,7 @@ cdef class WorkQueue:
             "now": w.now, "looked": w.n_examined, "dirty": int(self.dirty), "fed": int(self.fed), "turn": w.turn,
             "chance": np.array([w.random_state], np.uint64),
             "tasks": tasks, "machines": machines, "bags": bags, "rows": table(w.row, w.n_rows, states.ROW),
-            "place": np.argsort(table(w.sequence, w.tasks, np.int32)).astype(np.int32), "due": due, "until": until,
+            "sequence": table(w.sequence, w.tasks, np.int32), "due": due, "until": until,
             "since": table(w.predictor.since, w.machines, int64),
             "told": table(w.predictor.forecast, w.machines, int64),
             "up_times_ended": table(w.predictor.failures, w.machines, int64),

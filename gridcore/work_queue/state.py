@@ -129,7 +129,7 @@ STATE: dict[str, Entry] = {
     ),
     "bags": TableEntry({"release": INSTANT}, "bags", BAG),
     "rows": TableEntry({"machine": (0, "machines"), "task": (0, "tasks"), "completed": FLAG}, None, ROW),
-    "place": ArrayEntry(np.int32, ("tasks",)),
+    "sequence": ArrayEntry(np.int32, ("tasks",), (0, "tasks"), unique=True),
     "due": ArrayEntry(np.int64, ("machines",), (0, None)),
     "until": ArrayEntry(np.int64, ("machines",), (-1, None)),
     "since": _PER_MACHINE,
@@ -160,7 +160,7 @@ def read_state(
     their order.
 
     Further entries: `task_of`, int64[machines], the task that each machine runs (-1: none); `fast`,
-    bool[machines], whether it gets tasks; `lost_at`, int64[tasks]; `sequence`, int32[tasks].
+    bool[machines], whether it gets tasks; `lost_at`, int64[tasks].
 
     Parameters
     ----------
@@ -183,8 +183,11 @@ def read_state(
         for column in constants:
             entries[name][column] = table[column]
     entries["since"] = np.minimum(entries["since"], entries["now"])
-    entries["faults"] = entries["faults"][np.argsort(entries["faults"][:, 0], kind="stable")]
-    entries["sequence"] = np.lexsort((entries["place"], tasks["bag"])).astype(np.int32)
+    faults = entries["faults"]
+    if (np.diff(faults[:, 0]) < 0).any():
+        entries["faults"] = faults[np.argsort(faults[:, 0], kind="stable")]
+    if (tasks["bag"][entries["sequence"]] != tasks["bag"]).any():
+        raise ValueError("state['sequence'] must have the tasks of each bag in the part for the bag")
     entries["fast"] = machines["speed"] >= min_speed
     _derive_tasks(entries, max_copies)
     is_free = (entries["machines"]["up"] == 1) & entries["fast"] & (entries["task_of"] < 0)
@@ -197,15 +200,15 @@ def read_state(
 def _derive_tasks(entries: dict[str, Any], max_copies: int) -> None:
     """Compute the flags of tasks, the counts of bags and all lists from the tables."""
     table, bags, task = entries["tasks"], entries["bags"], entries["machines"]["task"].astype(np.int64)
-    bag_of, state = table["bag"], table["state"]
+    bag_of, state = table["bag"].astype(np.int64), table["state"].copy()
     released = (bags["unstarted"] > 0) | (bags["first_start"] >= 0)
     state[~released[bag_of]] = 0
     completed = state & COMPLETED != 0
     running = np.flatnonzero((task >= 0) & (entries["machines"]["up"] == 1) & entries["fast"])
-    running = running[(released[bag_of] & ~completed)[task[running]]]
+    running = running[released[bag_of[task[running]]] & ~completed[task[running]]]
     copies = np.bincount(task[running], minlength=len(table))
     has_begun = (state & HAS_BEGUN != 0) | completed | (copies > 0)
-    state[has_begun] |= HAS_BEGUN
+    table["state"] = state | np.where(has_begun, HAS_BEGUN, 0)
 
     def count(tasks: Bools) -> Integers:
         return np.bincount(bag_of[tasks], minlength=len(bags))
