@@ -6,6 +6,7 @@ machine; it is lost if the machine fails.
 The reference implementation is `tests.reference.pull_queue`.
 """
 
+from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport isfinite
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
@@ -57,6 +58,10 @@ _TYPES = {"away": np.int8, "free": np.int64, "last": np.int64, "busy": np.int64,
 
 if sizeof(Machine) != _MACHINE.itemsize:
     raise ImportError(f"_MACHINE must have the {sizeof(Machine)} bytes of the struct Machine, got {_MACHINE.itemsize}")
+
+
+# Ctrl-C is heard after so many starts of tasks.
+cdef long long _MANY_STARTS = 1 << 22
 
 
 cdef const long long[::1] instants(object values):
@@ -307,11 +312,9 @@ cdef class PullQueue:
                    finish=INSTANT_OR_NEVER, one=(-1, self.machines)),
             **_STATE,
         }, machines=self.machines, applications=self.applications, words=words)
-        if (entries["busy"] > entries["free"]).any():
-            raise ValueError("state['busy'] must be at most state['free'] of the same machine")
-        now = entries["now"]
-        if ((entries["last"] == self.applications) & (entries["free"] > now)).any():
-            raise ValueError("state['last'] must be an application for each busy machine")
+        now, free_at = entries["now"], entries["free"]
+        # a machine without a last task is not busy
+        entries["free"] = np.where(entries["last"] == self.applications, np.minimum(free_at, now), free_at)
         for name, column in known.items():
             if name in _TYPES:
                 self.table[name][np.asarray(self.rank)] = entries[name]
@@ -376,7 +379,7 @@ cdef class PullQueue:
         cdef const double[::1] size = doubles(task_size, "task_size")
         cdef Py_ssize_t k
         cdef long long i
-        cdef long long count
+        cdef long long count = _MANY_STARTS, total = 0
         check_lengths(self.applications, rest.shape[0], "applications", "left")
         check_lengths(self.applications, size.shape[0], "applications", "task_size")
         for k in range(first.shape[0]):
@@ -385,10 +388,13 @@ cdef class PullQueue:
                 raise ValueError(f"left[{i}] must be >= 0, got {rest[i]}")
             if not isfinite(size[i]) or size[i] <= 0.0:
                 raise refuse("task_size", i, "must be finite and > 0", size[i])
-        with nogil:
-            count = self._run(until, first, rest, size)
-        _raise_error_of(count)
-        return count
+        while count == _MANY_STARTS:
+            PyErr_CheckSignals()
+            with nogil:
+                count = self._run(until, first, rest, size)
+            _raise_error_of(count)
+            total += count
+        return total
 
     def run_released(self, long long until, released: ArrayLike, left: Integers, task_size: ArrayLike,
                      Py_ssize_t first, Py_ssize_t n_released, long long waiting) -> tuple[int, int, int, int]:
@@ -426,15 +432,17 @@ cdef class PullQueue:
         cdef long long[::1] rest = writable(left, "left")
         cdef const double[::1] size = doubles(task_size, "task_size")
         cdef Progress t
-        cdef long long done
+        cdef long long done = _MANY_STARTS
         for name, count in ("released", at.shape[0]), ("left", rest.shape[0]), ("task_size", size.shape[0]):
             check_lengths(self.applications, count, "applications", name)
         for name, value in ("first", first), ("n_released", n_released):
             if not 0 <= value <= self.applications:
                 raise ValueError(f"{name} must be in 0..{self.applications}, got {value}")
         t.first, t.n_released, t.waiting, t.peak = first, n_released, waiting, waiting
-        with nogil:
-            done = self._run_released(until, at, rest, size, &t)
+        while done == _MANY_STARTS:
+            PyErr_CheckSignals()
+            with nogil:
+                done = self._run_released(until, at, rest, size, &t)
         if done == -3:
             if rest[t.first] < 0:
                 raise ValueError(f"left[{t.first}] must be >= 0, got {rest[t.first]}")
@@ -578,17 +586,19 @@ cdef class PullQueue:
                     return error
                 left[i] -= 1
                 count += 1
+                if count == _MANY_STARTS:
+                    return count
         self.now = until
         return count
 
     cdef long long _run_released(self, long long until, const long long[::1] released, long long[::1] left,
                                  const double[::1] task_size, Progress* t) noexcept nogil:
-        cdef long long at
+        cdef long long at, count = 0
         cdef int error
         if until <= self.now:
             return 0
         self._wake()
-        while True:
+        while count < _MANY_STARTS:
             while t.first < self.applications and left[t.first] == 0:
                 t.first += 1
             if t.first == self.applications or released[t.first] >= until:
@@ -608,6 +618,9 @@ cdef class PullQueue:
                 return error
             left[t.first] -= 1
             t.waiting -= 1
+            count += 1
+        if count == _MANY_STARTS:
+            return count
         if not self._count_released(until, released, left, t):
             return -4
         self.now = until

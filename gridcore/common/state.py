@@ -5,14 +5,17 @@ long lists of arrays.  An array may be the kernel's own memory (`read_only`); it
 until the kernel continues.  ``setstate`` restores a state in a kernel constructed with the same arguments,
 which then continues as the first one would have, bit for bit.
 
-A state may come from a file, so indices are checked before use.  A kernel declares its entries, each with its
-type, shape and limits, and `read` checks them; relations between entries are checked by the kernel.
+A state may come from a file that somebody has changed.  A kernel declares its entries: their types, shapes
+and limits, and how lengths depend on one another.  `read` checks the declaration, and the kernel computes
+whatever follows from the entries, such as links, lists and counts, instead of comparing it.  After that no
+state makes it access memory out of bounds or loop forever: each loop counts up to a length, or follows a list
+that ends.  A state with wrong numbers gives wrong results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -67,11 +70,17 @@ class NumberEntry:
 
 @dataclass(frozen=True)
 class ArrayEntry:
-    """The declaration of an array: its type, its shape (None: any length) and limits of its elements."""
+    """The declaration of an array: its type, its shape (None: any length) and limits of its elements.
+
+    If it has a `total`, its elements are numbers of consecutive rows, of which there are so many in all.  If
+    it is `unique`, its elements are different indices.
+    """
 
     dtype: Any
     shape: Sequence[Size] = (None,)
     limits: Limits = ANY
+    total: Size = None
+    unique: bool = False
 
     def read(self, name: str, value: Any, sizes: Mapping[str, int]) -> NDArray[Any]:
         """Return a checked copy of `value`."""
@@ -80,16 +89,26 @@ class ArrayEntry:
             raise ValueError(
                 f"{name}{index} must be {_range_text(self.limits, sizes)}, got {array[tuple(index)]}"
             )
+        if self.total is not None:
+            check_total(name, array, _size(self.total, sizes))
+        if self.unique and _repeats(array):
+            raise ValueError(f"{name} must have each index once")
         return array
 
 
 @dataclass(frozen=True)
 class TableEntry:
-    """The declaration of a table, with limits by column: int64[length, columns], or structured rows."""
+    """The declaration of a table, with limits by column: int64[length, columns], or structured rows.
+
+    The columns of `unique` have different indices.  The columns of `totals` are numbers of consecutive rows
+    of other entries; each has its total.
+    """
 
     columns: Mapping[str, Limits]
     length: Size = None
     dtype: Any = None
+    unique: Sequence[str] = ()
+    totals: Mapping[str, Size] = field(default_factory=dict)
 
     def read(self, name: str, value: Any, sizes: Mapping[str, int]) -> NDArray[Any]:
         """Return a checked copy of `value`."""
@@ -102,6 +121,10 @@ class TableEntry:
             for index in _first_outside(values, limits, known):
                 rule = f"{name}{index} must have {column} {_range_text(limits, known)}"
                 raise ValueError(f"{rule}, got {values[tuple(index)]}")
+            if column in self.unique and _repeats(values):
+                raise ValueError(f"{name} must have each {column} once")
+            if column in self.totals:
+                check_total(f"{name}, column {column},", values, _size(self.totals[column], known))
         return array
 
 
@@ -180,6 +203,10 @@ def _first_outside(array: NDArray[Any], limits: Limits, sizes: Mapping[str, int]
     return [np.argwhere(bad)[0].tolist()] if bad.any() else []
 
 
+def _repeats(indices: NDArray[Any]) -> bool:
+    return bool(np.bincount(indices).max(initial=0) > 1)
+
+
 def _plain_copy(name: str, value: Any, dtype: Any, shape: Sequence[int | None]) -> NDArray[Any]:
     target = np.dtype(dtype)
     if isinstance(value, np.ndarray):
@@ -203,3 +230,18 @@ def refuse(name: str, bad: NDArray[np.bool_], condition: str) -> None:
     """Raise ValueError if `bad` marks a row of entry `name`: the first such row must be `condition`."""
     for k in np.flatnonzero(bad)[:1]:
         raise ValueError(f"state[{name!r}][{k}] must be {condition}")
+
+
+def check_total(name: str, counts: NDArray[Any], total: int) -> None:
+    """Raise ValueError unless `counts` are numbers of rows that add up to `total`."""
+    # the sum of numbers up to the total does not overflow
+    if ((counts < 0) | (counts > total)).any() or int(counts.sum()) != total:
+        raise ValueError(f"{name} must be numbers of rows that add up to {total}")
+
+
+def members_in_order(members: NDArray[np.int64], order: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the ascending indices `members` in the order of the list `order`; those not in it come last."""
+    place = np.full(1 + max(members.max(initial=-1), order.max(initial=-1)), len(order), np.int64)
+    place[order] = np.arange(len(order))
+    ordered_members: NDArray[np.int64] = members[np.argsort(place[members], kind="stable")]
+    return ordered_members

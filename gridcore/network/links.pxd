@@ -8,5 +8,6 @@ cdef class Links(Transit):
     cdef const unsigned char[:, ::1] _checked_records(self, int kind, const unsigned char[:, ::1] records,
                                                       long long nbytes)
     cdef int _check_kind(self, int kind) except -1
-    cdef int _check_headers(self, str name, const unsigned char[:, ::1] records) except -1
+    cdef object _failure_times(self)
+    cdef int _set_failures(self, const long long[::1] times, const int[::1] life) except -1
     cdef int _make_boxes(self, bint fifo) except -1

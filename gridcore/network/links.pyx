@@ -26,18 +26,24 @@ from gridcore.common.state import (
 
 __all__ = ["LOGGED", "Links"]
 
+# The bytes of receiver and sender, with which each record begins.
+cdef enum:
+    HEADER = 16
+
 _LIFE = (0, 2**31)
-# For each message in flight: its queue (`where`: its kind, or -1), the event that it waits for, and the message.
 _STATE = {
-    "failures": TableEntry({"at": ANY, "before": (0, "rows")}), "where": ArrayEntry(np.int64, limits=(-1, "kinds")),
-    "events": TableEntry({"time": INSTANT, "sequence": INSTANT}, "where"),
+    "failures": ArrayEntry(np.int64), "life": ArrayEntry(np.int32, ("machines",), total="failures"),
     "messages": TableEntry({
-        "node": (0, "nodes"), "kind": (0, "kinds"), "source": (0, "machines"), "target": (0, "machines"),
-        "source_life": _LIFE, "target_life": _LIFE, "nbytes": (-1, 2**31), "length": (0, LONGEST_MESSAGE + 1),
-        "start": (0, LATEST), "lost": FLAG,
-    }, "where"),
-    "records": ArrayEntry(np.uint8, ("where", "stride")),
-    "letters": TableEntry({"box": (0, "boxes"), "time": INSTANT, "nbytes": (0, 2**31), "life": _LIFE}),
+        "receiver": (0, "nodes"), "sender": (0, "nodes"), "kind": (0, "kinds"), "is_head": FLAG,
+        "source": (0, "machines"), "target": (0, "machines"), "source_life": _LIFE, "target_life": _LIFE,
+        "nbytes": (-1, 2**31), "length": (0, LONGEST_MESSAGE + 1), "start": (0, LATEST), "lost": FLAG,
+        "time": INSTANT, "sequence": INSTANT,
+    }),
+    "records": ArrayEntry(np.uint8, ("messages", "stride")),
+    "letters": TableEntry({
+        "receiver": (0, "nodes"), "sender": (0, "nodes"), "box": (0, "boxes"), "time": INSTANT, "nbytes": (0, 2**31),
+        "life": _LIFE,
+    }),
     "letter_records": ArrayEntry(np.uint8, ("letters", "box_stride")), "sequence": NumberEntry(),
 }
 _LOG = {
@@ -45,7 +51,7 @@ _LOG = {
         "kind": (0, "kinds"), "sender": (0, "machines"), "receiver": (0, "machines"), "sent": INSTANT,
         "delivered": (DROPPED, LATEST + 1), "nbytes": (0, 2**31), "subject": ANY, "node": (0, "nodes"),
     }),
-    "unlogged": NumberEntry(0, LATEST + 1), "places": ArrayEntry(np.int64, ("where",), (-1, "logged")),
+    "unlogged": NumberEntry(0, LATEST + 1), "places": ArrayEntry(np.int64, ("messages",), (-1, "logged")),
     "letter_places": ArrayEntry(np.int64, ("letters",), (-1, "logged")),
 }
 #: Columns of the message log; sender and receiver are machines, node is the sending node.
@@ -458,7 +464,8 @@ cdef class Links(Transit):
         """Return the changes since construction, as described in `gridcore.common.state`.
 
         Messages are sorted by queue (those under way to an interface, then deliveries by kind) and by the end of
-        their wait; messages in mailboxes are sorted by box and arrival.
+        their wait; messages in mailboxes are sorted by box and arrival.  ``failures`` has the instants at which each
+        machine failed or recovered, machine by machine, the latest first.
         """
         cdef _Guard access = guard(&self.in_call)
         cdef Py_ssize_t k, n = self.heads.n + self.heads.n_ring, done = 0
@@ -468,7 +475,7 @@ cdef class Links(Transit):
             raise RuntimeError("getstate requires that all dropped messages were returned: call lost first")
         for kind in range(self.kinds):
             n += self.queue[kind].n + self.queue[kind].n_ring
-        event_rows, message_rows = np.empty((n, 3), np.int64), np.empty((n, 10), np.int64)
+        event_rows, message_rows = np.empty((n, 3), np.int64), np.empty((n, 14), np.int64)
         records, queue_of = np.empty((n, self.stride), np.uint8), np.empty(n, np.int64)
         places = np.full(n, -1, np.int64)
         cdef long long[:, ::1] events = event_rows, messages = message_rows
@@ -482,15 +489,18 @@ cdef class Links(Transit):
         event_rows[:] = event_rows[order]
         for k in range(n):
             m = &self.message[events[k, 2]]
-            messages[k, 0], messages[k, 1], messages[k, 2], messages[k, 3] = m.node, m.kind, m.source, m.target
-            messages[k, 4], messages[k, 5], messages[k, 6] = m.source_life, m.target_life, m.nbytes
-            messages[k, 7], messages[k, 8], messages[k, 9] = m.transmission_time, m.start, m.lost
             memset(&data[k, 0], 0, self.stride)
             memcpy(&data[k, 0], self.data + events[k, 2] * self.stride, self.width[m.kind])
+            memcpy(&messages[k, 0], &data[k, 0], HEADER)
+            messages[k, 2], messages[k, 4], messages[k, 5] = m.kind, m.source, m.target
+            messages[k, 6], messages[k, 7], messages[k, 8] = m.source_life, m.target_life, m.nbytes
+            messages[k, 9], messages[k, 10], messages[k, 11] = m.transmission_time, m.start, m.lost
+            messages[k, 12], messages[k, 13] = events[k, 0], events[k, 1]
             if self.message_log.max_rows:
                 place[k] = self.message_log.of_slot[events[k, 2]]
+        message_rows[:, 3] = queue_of[order] < 0
         n = mailboxes_count(&self.boxes)
-        letter_rows, letter_records = np.empty((n, 4), np.int64), np.empty((n, self.boxes.stride), np.uint8)
+        letter_rows, letter_records = np.empty((n, 6), np.int64), np.empty((n, self.boxes.stride), np.uint8)
         cdef long long[:, ::1] letters = letter_rows
         letter_places = np.full(n, -1, np.int64)
         place = letter_places
@@ -499,9 +509,10 @@ cdef class Links(Transit):
         for k in np.sort(np.array([self.boxes.open[k] for k in range(self.boxes.n_open)], np.int64)):
             entry = self.boxes.first[k]
             while entry >= 0:
-                letters[n, 0], letters[n, 1] = k, self.boxes.letter[entry].time
-                letters[n, 2], letters[n, 3] = self.boxes.letter[entry].nbytes, self.boxes.letter[entry].life
                 memcpy(&data[n, 0], self.boxes.record + entry * self.boxes.stride, self.boxes.stride)
+                memcpy(&letters[n, 0], &data[n, 0], HEADER)
+                letters[n, 2], letters[n, 3] = k, self.boxes.letter[entry].time
+                letters[n, 4], letters[n, 5] = self.boxes.letter[entry].nbytes, self.boxes.letter[entry].life
                 if self.message_log.max_rows:
                     place[n] = self.message_log.of_letter[entry]
                 n += 1
@@ -514,9 +525,8 @@ cdef class Links(Transit):
             messagelog_copy(&self.message_log, log["logged"])
         return read_only({
             **log, **self._columns(), "sequence": self.sequence,
-            "failures": np.asarray(self.failures)[:self.n_failures],
-            "where": queue_of[order], "events": event_rows[:, :2].copy(), "messages": message_rows, "records": records,
-            "letters": letter_rows, "letter_records": letter_records,
+            "failures": self._failure_times(), "life": np.asarray(self.life), "messages": message_rows,
+            "records": records, "letters": letter_rows, "letter_records": letter_records,
         })
 
     def setstate(self, state):
@@ -528,37 +538,22 @@ cdef class Links(Transit):
             If the state cannot belong to these links.
         """
         cdef _Guard access = guard(&self.in_call)
-        cdef Py_ssize_t k, n
+        cdef Py_ssize_t k
         cdef int slot
         cdef Message* m
         cdef Letter letter
         known = self._columns()
         boxes = int((np.asarray(self.boxes_of) >= 0).sum()) * self.machines
         entries = read(state, {
-            **array_entries(known, ANY, machine_of=(0, "machines"), life=(0, None), down=FLAG, detached=FLAG,
-                            up_free=INSTANT,
-                   down_free=INSTANT),
+            **array_entries(known, ANY, machine_of=(0, "machines"), down=FLAG, detached=FLAG, up_free=INSTANT,
+                            down_free=INSTANT),
             **_STATE, **(_LOG if self.message_log.max_rows else {}),
         }, machines=self.machines, nodes=self.machine_of.shape[0], kinds=self.kinds, stride=self.stride, boxes=boxes,
            box_stride=self.boxes.stride)
-        failures, queue_array, message_rows = entries["failures"], entries["where"], entries["messages"]
-        n = len(queue_array)
-        if len(failures) < self.machines:
-            raise ValueError(f"state['failures'] must have a row for each machine, got {len(failures)}")
-        if (np.maximum(entries["life"], 1) - 1).sum() != len(failures) - self.machines:
-            raise ValueError(f"state['failures'] must have a row for each machine, and one for each earlier life that "
-                             f"state['life'] counts, got {len(failures)}")
-        if ((queue_array != message_rows[:, 1]) & ~((queue_array == -1) & self.fifo)).any():
-            raise ValueError("state['where'] must be the kind of the message, or -1 on its way to an interface")
-        self._check_headers("records", entries["records"])
-        self._check_headers("letter_records", entries["letter_records"])
-        if len(entries.get("logged", ())) > self.message_log.max_rows:
-            raise ValueError(f"state['logged'] must have at most {self.message_log.max_rows} rows, "
-                             f"got {len(entries['logged'])}")
-
         for name, column in known.items():
             column[...] = entries[name]
-        self.failures, self.n_failures, self.sequence = failures, len(failures), entries["sequence"]
+        self.sequence = entries["sequence"]
+        self._set_failures(entries["failures"], entries["life"])
         pending_clear(&self.heads)
         for k in range(self.kinds):
             pending_clear(&self.queue[k])
@@ -566,55 +561,73 @@ cdef class Links(Transit):
         for k in range(self.slots - 1, -1, -1):
             self.unused[self.n_unused] = <int> k
             self.n_unused += 1
-        cdef const long long[::1] queue_of = queue_array
-        cdef const long long[:, ::1] events = entries["events"], messages = message_rows, letters = entries["letters"]
-        cdef const unsigned char[:, ::1] data = entries["records"]
+        cdef const long long[:, ::1] messages = entries["messages"], letters = entries["letters"]
+        cdef unsigned char[:, ::1] data = entries["records"]
         cdef const long long[::1] place, letter_place
         if self.message_log.max_rows:
             place, letter_place = entries["places"], entries["letter_places"]
             messagelog_fill(&self.message_log, entries["logged"])
             self.message_log.n_unlogged = entries["unlogged"]
-        for k in range(n):
+        for k in range(messages.shape[0]):
             if self.n_unused == 0:
                 self._make_slots()
             self.n_unused -= 1
             slot = self.unused[self.n_unused]
             m = &self.message[slot]
-            m.node, m.kind, m.source = <int> messages[k, 0], <int> messages[k, 1], <int> messages[k, 2]
-            m.target, m.source_life = <int> messages[k, 3], <int> messages[k, 4]
-            m.target_life, m.nbytes = <int> messages[k, 5], <int> messages[k, 6]
-            m.transmission_time, m.start, m.lost = messages[k, 7], messages[k, 8], messages[k, 9] != 0
+            m.node, m.kind, m.source = <int> messages[k, 0], <int> messages[k, 2], <int> messages[k, 4]
+            m.target, m.source_life = <int> messages[k, 5], <int> messages[k, 6]
+            m.target_life, m.nbytes = <int> messages[k, 7], <int> messages[k, 8]
+            m.transmission_time, m.start, m.lost = messages[k, 9], messages[k, 10], messages[k, 11] != 0
+            memcpy(&data[k, 0], &messages[k, 0], HEADER)
             memcpy(self.data + slot * self.stride, &data[k, 0], self.stride)
             if self.message_log.max_rows:
                 self.message_log.of_slot[slot] = <int> place[k]
-            pending_push(&self.queue[queue_of[k]] if queue_of[k] >= 0 else &self.heads, events[k, 0], events[k, 1],
-                         slot)
+            pending_push(&self.heads if messages[k, 3] and self.fifo else &self.queue[m.kind], messages[k, 12],
+                         messages[k, 13], slot)
         mailboxes_clear(&self.boxes, boxes)
         data = entries["letter_records"]
         for k in range(letters.shape[0]):
-            letter.time, letter.nbytes, letter.life = letters[k, 1], <int> letters[k, 2], <int> letters[k, 3]
+            letter.time, letter.nbytes, letter.life = letters[k, 3], <int> letters[k, 4], <int> letters[k, 5]
+            memcpy(&data[k, 0], &letters[k, 0], HEADER)
             if self.message_log.max_rows:
                 self._make_letter()
-            mailboxes_put(&self.boxes, letters[k, 0], &letter, &data[k, 0], self.boxes.stride)
+            mailboxes_put(&self.boxes, letters[k, 2], &letter, &data[k, 0], self.boxes.stride)
             if self.message_log.max_rows:
-                self.message_log.of_letter[self.boxes.last[letters[k, 0]]] = <int> letter_place[k]
+                self.message_log.of_letter[self.boxes.last[letters[k, 2]]] = <int> letter_place[k]
 
-    cdef int _check_headers(self, str name, const unsigned char[:, ::1] records) except -1:
-        """Raise ValueError unless sender and receiver of each record are nodes."""
-        cdef Py_ssize_t k, nodes = self.machine_of.shape[0]
-        cdef long long[2] header
-        for k in range(records.shape[0]):
-            memcpy(header, &records[k, 0], sizeof(header))
-            if not (0 <= header[0] < nodes and 0 <= header[1] < nodes):
-                raise ValueError(f"state[{name!r}][{k}] must have receiver and sender in 0..{nodes - 1}, "
-                                 f"got {header[0]} and {header[1]}")
+    cdef object _failure_times(self):
+        """Return int64[sum of `life`], the instants in `failures` by machine, the latest first."""
+        cdef Py_ssize_t u, n = 0
+        cdef long long entry
+        times = np.empty(int(np.sum(self.life, dtype=np.int64)), np.int64)
+        cdef long long[::1] out = times
+        for u in range(self.machines):
+            entry = u
+            for _ in range(self.life[u]):
+                out[n] = self.failures[entry, 0]
+                n, entry = n + 1, self.failures[entry, 1]
+        return times
+
+    cdef int _set_failures(self, const long long[::1] times, const int[::1] life) except -1:
+        """Replace the failures by those of a state."""
+        cdef Py_ssize_t u, at = 0
+        cdef long long entry
+        self.failures = np.zeros((self.machines + times.shape[0], 2), np.int64)
+        self.n_failures, self.life = self.machines, np.array(life)
+        for u in range(self.machines):
+            entry = u
+            for _ in range(life[u]):
+                if entry == self.n_failures:
+                    self.n_failures += 1
+                self.failures[entry, 0], self.failures[entry, 1] = times[at], self.n_failures
+                at, entry = at + 1, self.n_failures
         return 0
 
     cdef dict _columns(self):
         """Return the arrays of fixed length that change during a run, by name."""
         return {
             "machine_of": np.asarray(self.machine_of), "up_free": np.asarray(self.up_free),
-            "down_free": np.asarray(self.down_free), "life": np.asarray(self.life), "down": np.asarray(self.down),
+            "down_free": np.asarray(self.down_free), "down": np.asarray(self.down),
             "detached": np.asarray(self.is_detached),
             "sent": self.sent, "delivered": self.delivered, "dropped": self.dropped, "traffic": self.traffic,
             "bytes_out": self.bytes_out, "bytes_in": self.bytes_in, "by_level": self.by_level,

@@ -34,7 +34,7 @@ cdef inline void messagelog_free(MessageLog* l) noexcept nogil:
 
 cdef inline int messagelog_add(MessageLog* l, const LogEntry* entry) except -2:
     """Append `entry` and return its place; if the log is full, only count it and return -1."""
-    if l.n == l.max_rows:
+    if l.n >= l.max_rows:
         l.n_unlogged += 1
         return -1
     if l.n == l.room:
@@ -75,14 +75,17 @@ cdef inline void messagelog_copy(const MessageLog* l, long long[:, ::1] out) noe
 
 
 cdef inline int messagelog_fill(MessageLog* l, const long long[:, ::1] rows) except -1:
-    """Replace the contents of the log by `rows`."""
-    cdef Py_ssize_t k
-    cdef LogEntry p
-    l.n = 0
-    for k in range(rows.shape[0]):
+    """Replace the contents of the log by `rows`, of which there may be more than `max_rows`."""
+    cdef Py_ssize_t k, n = rows.shape[0]
+    cdef LogEntry* p
+    if n > l.room:
+        l.entry = <LogEntry*> reallocate(l.entry, n * sizeof(LogEntry))
+        l.room = n
+    l.n = n
+    for k in range(n):
+        p = &l.entry[k]
         p.kind, p.sender, p.receiver, p.sent = <int> rows[k, 0], <int> rows[k, 1], <int> rows[k, 2], rows[k, 3]
         p.delivered, p.nbytes, p.subject, p.node = rows[k, 4], <int> rows[k, 5], rows[k, 6], <int> rows[k, 7]
-        messagelog_add(l, &p)
     return 0
 
 

@@ -23,18 +23,19 @@ __all__ = ["REFRESHES", "Board"]
 
 #: Rules that determine when the board shows a published number.
 REFRESHES = ("continuous", "periodic", "individual", "decisions")
-# Instants may be the sum of two times, hence 2 * LATEST.  Columns due and number: only if not shown yet.
+# Instants may be the sum of two times, hence 2 * LATEST.
+_SINCE, _PLACE = (0, 2 * LATEST + 1), {"node": (0, "nodes"), "column": (0, "columns")}
 _STATE = {
     "published": NumberEntry(0, LATEST + 1), "errors": NumberEntry(0, LATEST + 1),
     "additions": NumberEntry(0, LATEST + 1), "refreshes": NumberEntry(0, LATEST + 1),
     "refreshed_at": NumberEntry(0, LATEST + 1),
-    "board": TableEntry({
-        "since": (0, 2 * LATEST + 1), "node": (0, "nodes"), "column": (0, "columns"), "falling": FLAG, "changed": FLAG,
-        "due": (0, 2 * LATEST + 1), "number": INSTANT,
+    "shown": TableEntry({"since": _SINCE, "falling": FLAG}, "numbers"),
+    "shown_values": ArrayEntry(np.float64, ("shown", 2)),
+    "changed": TableEntry({"since": _SINCE, **_PLACE}), "changed_values": ArrayEntry(np.float64, ("changed",)),
+    "waiting": TableEntry({
+        "since": _SINCE, **_PLACE, "falling": FLAG, "changed": FLAG, "due": _SINCE, "number": INSTANT,
     }),
-    "board_values": ArrayEntry(np.float64, ("board", 2)),
-    "board_changes": TableEntry({"since": (0, 2 * LATEST + 1), "node": (0, "nodes"), "column": (0, "columns")}),
-    "changed_values": ArrayEntry(np.float64, ("board_changes",)),
+    "waiting_values": ArrayEntry(np.float64, ("waiting", 2)),
 }
 
 cdef enum:
@@ -533,33 +534,37 @@ cdef class Board:
         self._set(state)
 
     cdef dict _entries(self):
-        """Return the entries of a state: shown and then waiting publications, as integers and as (value, factor)."""
+        """Return the entries of a state: shown numbers by column and node, those that additions changed, and waiting ones.
+
+        Each number has a value and a factor; that of a changed one is 1.
+        """
         cdef Py_ssize_t k, n = self.pending.n + self.pending.n_ring, n_shown = self.n_columns * self.nodes
         cdef const Publication* publication
         events = np.empty((n, 3), np.int64)
         cdef long long[:, ::1] rows = events
         pending_read(&self.pending, rows)
-        integers, floats = np.zeros((n_shown + n, 7), np.int64), np.zeros((n_shown + n, 2))
-        cdef long long[:, ::1] integer = integers
-        cdef double[:, ::1] real = floats
-        for k in range(n_shown + n):
-            if k < n_shown:
-                publication = &self.columns[k // self.nodes].at[k % self.nodes]
-            else:
-                publication = &self.waiting[rows[k - n_shown, 2]]
-                integer[k, 5], integer[k, 6] = rows[k - n_shown, 0], rows[k - n_shown, 1]
-            integer[k, 0], integer[k, 1], integer[k, 2] = publication.since, publication.node, publication.column
-            integer[k, 3], integer[k, 4] = publication.falling, publication.changed
-            real[k, 0], real[k, 1] = publication.value, publication.factor
+        shown_rows, shown_numbers = np.empty((n_shown, 2), np.int64), np.empty((n_shown, 2))
+        waiting_rows, waiting_numbers = np.empty((n, 7), np.int64), np.empty((n, 2))
+        cdef long long[:, ::1] shown = shown_rows, waiting = waiting_rows
+        cdef double[:, ::1] shown_values = shown_numbers, waiting_values = waiting_numbers
         changes, values = [], []
         for k in range(n_shown):
-            if integer[k, 4]:
+            publication = &self.columns[k // self.nodes].at[k % self.nodes]
+            shown[k, 0], shown[k, 1] = publication.since, publication.falling
+            shown_values[k, 0], shown_values[k, 1] = publication.value, publication.factor
+            if publication.changed:
                 publication = &self.columns[k // self.nodes].changes[k % self.nodes]
                 changes.append((publication.since, publication.node, publication.column))
                 values.append(publication.value)
-        return {"published": self.n_publications, "board": integers, "board_values": floats,
-                "board_changes": np.array(changes, np.int64).reshape(-1, 3),
-                "changed_values": np.array(values, np.float64),
+        for k in range(n):
+            publication = &self.waiting[rows[k, 2]]
+            waiting[k, 0], waiting[k, 1], waiting[k, 2] = publication.since, publication.node, publication.column
+            waiting[k, 3], waiting[k, 4] = publication.falling, publication.changed
+            waiting[k, 5], waiting[k, 6] = rows[k, 0], rows[k, 1]
+            waiting_values[k, 0], waiting_values[k, 1] = publication.value, publication.factor
+        return {"published": self.n_publications, "shown": shown_rows, "shown_values": shown_numbers,
+                "changed": np.array(changes, np.int64).reshape(-1, 3), "changed_values": np.array(values, np.float64),
+                "waiting": waiting_rows, "waiting_values": waiting_numbers,
                 "errors": int(self.errors.drawn), "additions": self.n_additions, "refreshes": self.n_refreshes,
                 "refreshed_at": self.refreshed_at}
 
@@ -568,40 +573,37 @@ cdef class Board:
         cdef Py_ssize_t k, n_shown = self.n_columns * self.nodes
         cdef Publication new
         cdef Column* column
-        entries = read(state, _STATE, nodes=self.nodes, columns=self.n_columns)
-        integers, floats = entries["board"], entries["board_values"]
-        if len(integers) < n_shown or (integers[:n_shown, 2] * self.nodes + integers[:n_shown, 1] != np.arange(n_shown)).any():
-            raise ValueError(f"state['board'] must begin with a row for each of {self.n_columns} numbers of each of "
-                             f"{self.nodes} nodes, in order")
-        changed = integers[:n_shown, 4].nonzero()[0]
-        if not np.array_equal(changed, entries["board_changes"][:, 2] * self.nodes + entries["board_changes"][:, 1]):
-            raise ValueError("state['board_changes'] must have a row for each changed number, in order")
+        entries = read(state, _STATE, nodes=self.nodes, columns=self.n_columns, numbers=n_shown)
+        cdef const long long[:, ::1] shown = entries["shown"], changes = entries["changed"], waiting = entries["waiting"]
+        cdef const double[:, ::1] shown_values = entries["shown_values"], waiting_values = entries["waiting_values"]
+        cdef const double[::1] changed_values = entries["changed_values"]
         pending_clear(&self.pending)
         self.n_unused = self.room = 0
         self.n_publications, self.errors.drawn = entries["published"], entries["errors"]
         self.n_additions, self.n_refreshes = entries["additions"], entries["refreshes"]
         self.refreshed_at = entries["refreshed_at"]
-        cdef long long[:, ::1] integer = integers
-        cdef double[:, ::1] real = floats
-        for k in range(integer.shape[0]):
-            new.since, new.node, new.column = integer[k, 0], <int> integer[k, 1], <short> integer[k, 2]
-            new.falling, new.changed = integer[k, 3], integer[k, 4]
-            new.value, new.factor = real[k, 0], real[k, 1]
-            if k >= n_shown:
-                self._add(&new, integer[k, 5], integer[k, 6])
-                continue
-            column = &self.columns[new.column]
+        for k in range(n_shown):
+            column = &self.columns[k // self.nodes]
+            new.node, new.column, new.changed = <int> (k % self.nodes), <short> (k // self.nodes), False
+            new.since, new.falling = shown[k, 0], shown[k, 1]
+            new.value, new.factor = shown_values[k, 0], shown_values[k, 1]
             column.n_falling += <int> new.falling - <int> column.at[new.node].falling
             column.at[new.node] = new
             column.values[new.node] = new.value * new.factor
-        for k, (since, node, index) in enumerate(entries["board_changes"].tolist()):
-            column = &self.columns[<Py_ssize_t> index]
+        for k in range(changes.shape[0]):
+            column = &self.columns[changes[k, 2]]
             if column.changes == NULL:
                 column.changes = <Publication*> reallocate(NULL, self.nodes * sizeof(Publication))
-            new = column.at[<Py_ssize_t> node]
-            new.value, new.factor, new.since = entries["changed_values"][k], 1.0, since
+            column.at[changes[k, 1]].changed = True
+            new = column.at[changes[k, 1]]
+            new.value, new.factor, new.since = changed_values[k], 1.0, changes[k, 0]
             column.changes[new.node] = new
             column.values[new.node] = new.value
+        for k in range(waiting.shape[0]):
+            new.since, new.node, new.column = waiting[k, 0], <int> waiting[k, 1], <short> waiting[k, 2]
+            new.falling, new.changed = waiting[k, 3], waiting[k, 4]
+            new.value, new.factor = waiting_values[k, 0], waiting_values[k, 1]
+            self._add(&new, waiting[k, 5], waiting[k, 6])
         for k in range(self.n_columns):
             self.columns[k].read_at = -1
             free(self.columns[k].tree)  # its results may be of a later time

@@ -15,7 +15,7 @@ from gridcore.nodes.rows cimport (
 
 import numpy as np
 
-from gridcore.nodes.node_memory import memory_entries
+from gridcore.common.state import ArrayEntry, read
 
 __all__ = [
     "Container", "Fifo", "Heap", "IntMap", "IntSet", "KeyedContainer", "RowType", "rebuild",
@@ -24,6 +24,11 @@ __all__ = [
 cdef enum:
     MAX_COLUMNS = 16
 cdef dict row_types = {}
+
+#: The rows of the containers of all nodes, node by node.
+_STATE = {
+    "rows": ArrayEntry(np.int64, (None, "words")), "counts": ArrayEntry(np.int64, ("nodes",), total="rows"),
+}
 
 
 @cython.final
@@ -192,10 +197,8 @@ cdef class Container(MemoryObject):
     cdef int _set_state_of(self, RecordMemory memory, Py_ssize_t offset, state) except -1:
         cdef Py_ssize_t node, first = 0
         cdef Container container
-        counts, rows = memory_entries(state, ("counts", "rows"))
-        if counts.shape != (memory.nodes,) or (counts < 0).any() or counts.sum() != len(rows):
-            raise ValueError(f"counts must have a number of rows >= 0 for each of {memory.nodes} nodes, "
-                             f"{len(rows)} in total, got shape {counts.shape} and sum {counts.sum()}")
+        entries = read(state, _STATE, nodes=memory.nodes, words=self.columns.words)
+        counts, rows = entries["counts"], entries["rows"]
         for node in range(memory.nodes):
             rows_clear(<Head*> memory._place(node, offset))
             if counts[node]:

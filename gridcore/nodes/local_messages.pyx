@@ -11,7 +11,7 @@ from gridcore.common.pending cimport (
 
 import numpy as np
 
-from gridcore.common.state import read
+from gridcore.common.state import check_total, read
 from gridcore.nodes.state import LOCAL
 
 __all__ = ["LocalMessages"]
@@ -130,7 +130,7 @@ cdef class LocalMessages:
                 "local_number": self.number}
 
     cdef int _read(self, state) except -1:
-        """Read the local messages of a state, whose arrays are in `payloads`."""
+        """Read the local messages of a state."""
         cdef MessageKind kind
         cdef Py_ssize_t k, at = 0
         cdef long long* row
@@ -140,15 +140,12 @@ cdef class LocalMessages:
         for k in range(self.room):
             self.data[k * self.words] = -1
         self.unused = list(range(self.room - 1, -1, -1))
+        counts = np.array([(<MessageKind> kind).n for kind in self.kinds], np.int64)[rows[:, 3]]
+        check_total("the fields of state['local']", counts, len(fields))
         for time, number, node, index in rows.tolist():
             kind = self.kinds[index]
-            if at + kind.n > len(fields):
-                raise ValueError(f"state['local_fields'] must have at least {at + kind.n} numbers, got {len(fields)}")
             row = self._put(time, number, node, index)
             for k in range(kind.n):
                 row[k] = fields[at + k]
-                if kind.type_codes[k] == 2 and not (0 <= row[k] < len(self.payloads.arrays)
-                                                    and self.payloads.arrays[row[k]] is not None):
-                    raise ValueError(f"state['local_fields'] must refer to an array in state['payloads'], got {row[k]}")
             at += kind.n
         return 0

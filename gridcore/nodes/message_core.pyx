@@ -46,7 +46,7 @@ from gridcore.queues.task_queues cimport TaskQueues
 
 import numpy as np
 
-from gridcore.common.state import read, read_only
+from gridcore.common.state import check_total, read, read_only
 from gridcore.nodes.node_events import EVENT_NAMES, deferred_reason
 from gridcore.nodes.state import APPLICATION_TIMERS, STATE
 from gridcore.nodes.view import View
@@ -596,18 +596,14 @@ cdef class NodeCore(NodeEvents):
         cdef const double[::1] values = entries["values"]
         cdef const long long[::1] fields = entries["fields"]
         counts = np.array([(<TimerKind> kind).n for kind in self.timer_kinds], np.int64)[entries["timers"][:, 3]]
-        ends, numbers = np.cumsum(counts), entries["timers"][:, 1]
-        order = np.argsort(numbers)
-        if counts.sum() != fields.shape[0]:
-            raise ValueError(f"state['fields'] must have {counts.sum()} numbers, got {fields.shape[0]}")
-        if (np.diff(numbers[order]) == 0).any() or (numbers >= entries["number"]).any():
-            raise ValueError(f"state['timers'] must have unique numbers below {entries['number']}")
+        check_total("the fields of state['timers']", counts, fields.shape[0])
+        ends = np.cumsum(counts)
         self._check_requests(entries, ends - counts)
         self.request_counts = entries["requests"]
         rows_clear(&self.pending_requests)
         timers_free(&self.timers)
         timers_make(&self.timers, self.nodes, words)
-        for k in order:
+        for k in np.argsort(entries["timers"][:, 1], kind="stable"):
             self.timers.number = timers[k, 1]
             slot = timers_add(&self.timers, timers[k, 0], <int> timers[k, 2], <int> timers[k, 3], values[k])
             for i in range(counts[k]):
@@ -647,16 +643,10 @@ cdef class NodeCore(NodeEvents):
         return 0
 
     cdef int _check_requests(self, entries, first) except -1:
-        """Check the pending requests in a state; the fields of timer k begin at ``first[k]``."""
-        is_request = entries["timers"][:, 3] == self.request_timer
-        nodes, fields = entries["timers"][is_request, 2], entries["fields"]
-        numbers, receivers, kinds = [fields[first[is_request] + k] for k in (REQUEST_NUMBER, REQUEST_TO, REQUEST_KIND)]
+        """Check receivers and kinds of the pending requests in a state; the fields of timer k begin at ``first[k]``."""
+        first = first[entries["timers"][:, 3] == self.request_timer]
+        receivers, kinds = (entries["fields"][first + k] for k in (REQUEST_TO, REQUEST_KIND))
         requests = [k for k in range(self.n_kinds) if (<MessageKind> self.kinds[k]).answers]
-        counts = (numbers - 1) // self.nodes
-        if not ((numbers >= 1) & ((numbers - 1) % self.nodes == nodes) & (counts < entries["requests"][nodes])).all():
-            raise ValueError("state['fields'] must have the numbers of requests that its nodes have sent")
-        if len(np.unique(numbers)) < len(numbers):
-            raise ValueError("state['fields'] must have unique numbers of requests")
         if not (((receivers >= 0) & (receivers < self.nodes)).all() and np.isin(kinds, requests).all()):
             raise ValueError("state['fields'] must have receivers and kinds of requests")
         return 0

@@ -641,7 +641,7 @@ cdef class NodeActions:
         fields = {}
         for k in range(kind.n):
             if kind.type_codes[k] == 2:
-                array = arrays.pop(0) if is_at_hand else self.payloads.arrays[row[2 + k]]
+                array = arrays.pop(0) if is_at_hand else self.payloads._find(row[2 + k])
                 fields[kind.fields[k]] = (<Payload> array)._array() if type(array) is Payload else array
             elif kind.type_codes[k]:
                 fields[kind.fields[k]] = (<const double*> row)[2 + k]

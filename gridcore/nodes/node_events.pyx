@@ -540,6 +540,11 @@ cdef class NodeEvents(NodeActions):
             if not kind.moves_tasks:
                 return self._handle_dropped(slot)
             (<long long*> row)[2 + kind.request_at] = 0
+        if kind.application_at >= 0:
+            # a message of a checkpoint may have any number
+            if not 0 <= row[2 + kind.application_at] < self.submitter.shape[0]:
+                raise ValueError(f"a message {kind.name!r} must be about an application below "
+                                 f"{self.submitter.shape[0]}, got {row[2 + kind.application_at]}")
         if kind.application_at >= 0 and self.holds_tasks:
             holdings_give(&self.holdings, row[0], row[2 + kind.application_at],
                           row[2 + kind.tasks_at] if kind.moves_tasks else 0)
@@ -583,6 +588,8 @@ cdef class NodeEvents(NodeActions):
         for i in range(kind.n):
             if kind.type_codes[i] == 2:
                 payload = self.payloads._take(self.record[2 + i])
+                if payload.element != kind.elements[i] or kind.dimensions[i] and payload.ndim != kind.dimensions[i]:
+                    raise ValueError(f"field {kind.fields[i]!r} of a message {kind.name!r} must have the declared type")
                 self.payloads.at_hand.append(payload)
                 self.record[2 + i] = <long long> &payload.contents
         return 0

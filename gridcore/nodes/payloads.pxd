@@ -40,6 +40,7 @@ cdef class Payloads:
     cdef const char* copied_data        # the address from which it was copied
 
     cdef long long _store(self, array) except -1
+    cdef object _find(self, long long number)
     cdef object _fetch(self, long long number)
     cdef Payload _take(self, long long number)
     cdef Payload _copy(self, const StridedArray* array)

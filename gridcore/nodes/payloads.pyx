@@ -152,12 +152,16 @@ cdef class Payloads:
         self.arrays.append(array)
         return len(self.arrays) - 1
 
-    cdef object _fetch(self, long long number):
-        """Remove and return an array."""
-        # a message in a state from a file may have any number
+    cdef object _find(self, long long number):
+        """Return an array, which stays stored."""
+        # a message of a checkpoint may have any number
         if not 0 <= number < len(self.arrays) or self.arrays[number] is None:
             raise ValueError(f"a message must refer to a stored array, got array {number}")
-        array = self.arrays[number]
+        return self.arrays[number]
+
+    cdef object _fetch(self, long long number):
+        """Remove and return an array."""
+        array = self._find(number)
         self.arrays[number] = None
         self.unused.append(number)
         return array

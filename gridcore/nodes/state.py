@@ -17,7 +17,6 @@ from gridcore.common.state import (
     NumberEntry,
     TableEntry,
     read,
-    refuse,
 )
 
 _NUMBER = NumberEntry(0, LATEST + 1)
@@ -103,9 +102,7 @@ def read_payloads(state: Any) -> tuple[list[NDArray[Any] | None], list[int]]:
     """
     entries = read(state, PAYLOADS)
     rows, contents = entries["payloads"], entries["contents"]
-    numbers = rows[:, 0]
-    refuse("payloads", np.diff(numbers, prepend=-1) <= 0, "in ascending order of number")
-    payloads: list[NDArray[Any] | None] = [None] * (int(numbers[-1]) + 1 if len(numbers) else 0)
+    payloads: list[NDArray[Any] | None] = [None] * (int(rows[:, 0].max(initial=-1)) + 1)
     at = 0
     for number, of, dimensions, *lengths in rows.tolist():
         shape, dtype = lengths[:dimensions], ARRAY_TYPES[of]
@@ -119,6 +116,4 @@ def read_payloads(state: Any) -> tuple[list[NDArray[Any] | None], list[int]]:
         array.flags.writeable = False
         payloads[number] = array
         at += size
-    if at != len(contents):
-        raise ValueError(f"state['contents'] must have {at} numbers, got {len(contents)}")
     return payloads, [number for number, array in enumerate(payloads) if array is None]

@@ -72,8 +72,6 @@ cdef class WaitingRecords(NodeKernel):
             entries = read(contents, _CONTENTS, workers=workers)
             self.speed, self.total, self.began, self.running = entries["numbers"]
             self.tasks = entries["tasks"]
-            if not (entries["numbers"][0] > 0).all():
-                raise ValueError("contents['numbers'] must have speeds above 0")
             for u in range(workers):
                 if self.tasks[u]:
                     self.fetching[u] = fetch_time

@@ -20,7 +20,7 @@ from gridcore.probes.workers cimport RETRY, ProbeWorker
 
 import numpy as np
 
-from gridcore.common.state import LATEST, ArrayEntry, ArraysEntry, TableEntry, read
+from gridcore.common.state import LATEST, ArrayEntry, TableEntry, read
 from gridcore.nodes.waiting_times import StaleTimes as Stale
 
 __all__ = ["Dlwl", "Eagle", "Srpt"]
@@ -31,8 +31,9 @@ _SRPT = {
 }
 _EAGLE = {
     "version": ArrayEntry(np.int64, ("nodes",), (-1, LATEST)),
-    "bits": ArraysEntry(np.int64, (None,)),
-    "bits_of": ArrayEntry(np.int64, ("nodes",), (0, None)),
+    "bits": ArrayEntry(np.int64),
+    "words": ArrayEntry(np.int64, total="bits"),
+    "bits_of": ArrayEntry(np.int64, ("nodes",), (0, "words")),
     "refused": TableEntry({"node": (0, "nodes"), "application": (0, "applications"), "round": (0, 4)}),
 }
 
@@ -42,11 +43,6 @@ cdef enum:
 # Numbers of timers continue those of `gridcore.probes.workers`.
 cdef enum:
     HEARTBEAT = 2
-
-
-def one_by_one(arrays) -> Any:
-    """Yield arrays one by one, as the entry of a state with many arrays."""
-    yield from arrays
 
 
 cdef class Srpt(ProbeWorker):
@@ -110,7 +106,7 @@ cdef class Srpt(ProbeWorker):
 
     cdef int _add(self, NodeActions core, Py_ssize_t node, const long long* row) except -1:
         """Queue a reservation."""
-        cdef Reservation* new = reservations_add(&self.reservations[node], <int> row[2], <int> row[1])
+        cdef Reservation* new = reservations_add(&self.reservations[node], self._checked_job(row[2]), <int> row[1])
         new.size = (<const double*> row)[3]
         self.smallest[node] = min(self.smallest[node], new.size)
         self.n_long[node] += new.size > self.cutoff
@@ -186,7 +182,7 @@ cdef class Srpt(ProbeWorker):
         self.n_long = np.zeros(self.nodes, np.int32)
         for node in range(self.nodes):
             if self.served_place[node] >= self.reservations[node].n:
-                raise ValueError(f"state['served'] must be -1 or a reservation of node {node}, got {self.served_place[node]}")
+                self.served_place[node] = -1
             for k in range(self.reservations[node].n):
                 self.n_long[node] += reservations_first(&self.reservations[node])[k].size > self.cutoff
         return 0
@@ -346,14 +342,14 @@ cdef class Eagle(Srpt):
             probe = reservations_first(&self.refusals[node])
             for k in range(self.refusals[node].n):
                 refusals.append((node, probe[k].job, probe[k].scheduler))
-        return {**Srpt._entries(self), "version": np.array(self.version), "bits": one_by_one(arrays),
+        return {**Srpt._entries(self), "version": np.array(self.version),
+                "bits": np.concatenate([np.zeros(0, np.int64), *arrays]),
+                "words": np.array([len(bits) for bits in arrays], np.int64),
                 "bits_of": np.array(array_of, np.int64), "refused": np.array(refusals, np.int64).reshape(-1, 3)}
 
     cdef int _set(self, state) except -1:
         entries = read(state, _EAGLE, nodes=self.nodes, applications=self.applications)
-        arrays = list(entries["bits"])
-        for k in np.flatnonzero(entries["bits_of"] >= len(arrays))[:1]:
-            raise ValueError(f"state['bits_of'][{k}] must be in 0..{len(arrays) - 1}, got {entries['bits_of'][k]}")
+        arrays = np.split(entries["bits"], np.cumsum(entries["words"])[:-1])
         Srpt._set(self, state)
         self.version, self.bits = entries["version"], [arrays[k] for k in entries["bits_of"]]
         for node in range(self.nodes):

@@ -20,6 +20,7 @@ cdef class Sparrow(Handlers):
     cdef unsigned char[::1] slot_busy   # whether its slot runs a task or waits for an answer
 
     cdef int _number(self, NodeActions core, str name) except -1
+    cdef int _checked_job(self, long long job) except -1
     cdef int _release(self, NodeActions core, Py_ssize_t node, long long job, long long tasks) except -1
     cdef int _schedule(self, NodeActions core, Py_ssize_t node, long long job, long long tasks) except -1
     cdef int _reserve(self, NodeActions core, Py_ssize_t node, long long job, long long tasks) except -1

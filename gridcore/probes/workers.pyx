@@ -68,9 +68,15 @@ cdef class Sparrow(Handlers):
     cdef int _number(self, NodeActions core, str name) except -1:
         return (<MessageKind> core.by_name[name]).number
 
+    cdef int _checked_job(self, long long job) except -1:
+        """Return the job of a message; one of a checkpoint may have any number."""
+        if not 0 <= job < self.applications:
+            raise ValueError(f"a message must be about a job below {self.applications}, got {job}")
+        return <int> job
+
     cdef int _message(self, NodeActions core, Py_ssize_t kind, Py_ssize_t node, const long long* row) except -1:
         if kind == self.probe:
-            reservations_add(&self.reservations[node], <int> row[2], <int> row[1])
+            reservations_add(&self.reservations[node], self._checked_job(row[2]), <int> row[1])
             return 0 if self.slot_busy[node] else self._serve(core, node)
         if kind == self.fetch:
             return self._answer_fetch(core, node, row[1], row[2])
@@ -240,8 +246,10 @@ cdef class ProbeWorker(Sparrow):
         cdef double speed
         if kind == self.job:
             return self._schedule(core, node, row[2], row[3])
+        if kind in (self.began, self.ended, self.up) and row[1] >= self.workers:
+            raise ValueError(f"a message of a worker must have a sender below {self.workers}, got {row[1]}")
         if kind == self.began:
-            return self.records._begin(row[1], core.queues.task_size[row[2]], core.now / 1e9)
+            return self.records._begin(row[1], core.queues.task_size[self._checked_job(row[2])], core.now / 1e9)
         if kind == self.ended:
             return self.records._end(row[1], core.now / 1e9)
         if kind == self.up:
@@ -414,13 +422,12 @@ cdef class Hawk(ProbeWorker):
         """Queue stolen reservations."""
         cdef const long long[:, :] rows = loot
         cdef Py_ssize_t k
+        if rows.shape[1] != 2:
+            raise ValueError(f"a message must have reservations of two numbers, got {rows.shape[1]}")
         for k in range(rows.shape[0]):
-            # a state from a file may have any numbers here
-            if not (0 <= rows[k, 0] < self.applications and 0 <= rows[k, 1] < self.nodes):
-                raise ValueError("a message must have reservations of applications below "
-                                 f"{self.applications} and schedulers below {self.nodes}, "
-                                 f"got {rows[k, 0]} and {rows[k, 1]}")
-            reservations_add(&self.reservations[node], <int> rows[k, 0], <int> rows[k, 1])
+            if not 0 <= rows[k, 1] < self.nodes:
+                raise ValueError(f"a message must have schedulers below {self.nodes}, got {rows[k, 1]}")
+            reservations_add(&self.reservations[node], self._checked_job(rows[k, 0]), <int> rows[k, 1])
         return 0 if self.slot_busy[node] else self._serve(core, node)
 
     cdef dict _entries(self):

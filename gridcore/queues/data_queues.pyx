@@ -39,13 +39,19 @@ from gridcore.queues.task_queues cimport Scratch, TaskQueues, scratch_free, scra
 
 import numpy as np
 
-from gridcore.common.state import LATEST, ArrayEntry, read, read_only
+from gridcore.common.state import INSTANT, ArrayEntry, TableEntry, read, read_only
 
 __all__ = ["DataQueues"]
 
 #: The largest number of tasks that a machine has taken from its queue but not completed: one per stage.
 cdef enum:
     STAGES = 3
+
+_STATE = {
+    "pipe": ArrayEntry(np.int64, ("machines", 3), INSTANT),
+    "active": TableEntry({"application": (0, "applications"), **dict.fromkeys(("start", "end", "arrival"), INSTANT)}),
+    "n_active": ArrayEntry(np.int64, ("machines",), (0, STAGES + 1), "active"),
+}
 
 
 cdef long long _nanoseconds(double seconds) noexcept nogil:
@@ -175,6 +181,10 @@ cdef class DataQueues(TaskQueues):
             task = self._task(u, application)
             if self._taken_at(pipe, &task) >= until:
                 return
+            if self.n_active[u] == STAGES:  # only after an invalid state: no stage is free before a task has ended
+                pipe.fetching = pipe.free = active[self._first_over(u)].arrival
+                self.stale[u] = True
+                continue
             k = self.n_active[u]
             active[k] = self._take(pipe, &task, application)
             self.n_active[u] += 1
@@ -299,6 +309,10 @@ cdef class DataQueues(TaskQueues):
         """Return how long `tasks` tasks take on an idle machine, ns."""
         return <double> task.fetch + task.run + task.send + (tasks - 1.0) * max(task.fetch, task.run, task.send)
 
+    cdef double _longest(self, Py_ssize_t u, int application, long long tasks) noexcept nogil:
+        cdef Task task = self._task(u, application)
+        return self._makespan(&task, tasks)
+
     cdef void _gather(self, Py_ssize_t u, long long at, bint inclusive, Queue* q, Scratch* s) noexcept nogil:
         cdef Pipe pipe = (<Pipe*> &self.pipe[u, 0])[0]
         cdef const int* row = &self.share[u, self.first[u], 0]
@@ -377,27 +391,25 @@ cdef class DataQueues(TaskQueues):
 
     def getstate(self) -> dict[str, Any]:
         """Return the changes since applications were added, as described in `gridcore.common.state`."""
-        entries = {"pipe": np.asarray(self.pipe), "held": np.asarray(self.active), "n_held": np.asarray(self.n_active)}
+        n_active = np.asarray(self.n_active)
+        entries = {"pipe": np.asarray(self.pipe), "n_active": n_active,
+                   "active": np.asarray(self.active)[np.arange(STAGES) < n_active[:, None]]}
         return {**super().getstate(), **read_only(entries)}
 
     def setstate(self, state):
         """Restore a state of `getstate`, as `TaskQueues.setstate` does."""
         cdef _Guard access = guard(&self.in_call)
-        entries = read(state, {
-            "pipe": ArrayEntry(np.int64, ("machines", 3), (0, LATEST + 1)),
-            "held": ArrayEntry(np.int64, ("machines", STAGES, 4), (0, LATEST + 1)),
-            "n_held": ArrayEntry(np.int64, ("machines",), (0, STAGES + 1)),
-        }, machines=self.machines)
-        is_active = np.arange(STAGES) < entries["n_held"][:, None]
-        if (entries["held"][is_active][:, 0] >= self.n_applications).any():
-            raise ValueError(f"state['held'] must have applications below {self.n_applications}")
-        if (entries["held"][is_active][:, 1:3] > entries["held"][is_active][:, 2:4]).any():
-            raise ValueError("state['held'] must have start <= end <= arrival for each task")
-        if not isinstance(state["running"], np.ndarray) or ((entries["n_held"] > 0) != (state["running"] >= 0)).any():
-            raise ValueError("state['running'] must be -1 where state['n_held'] is 0, and only there")
+        cdef Py_ssize_t k
+        entries = read(state, _STATE, machines=self.machines, applications=self.n_applications)
         access = None  # the next call guards the queues itself
         super().setstate(state)
-        self.pipe, self.active, self.n_active = entries["pipe"], entries["held"], entries["n_held"]
+        n_active, rows = entries["n_active"], entries["active"]
+        active = np.zeros((self.machines, STAGES, 4), np.int64)
+        active[np.arange(STAGES) < n_active[:, None]] = rows
+        self.pipe, self.active, self.n_active = entries["pipe"], active, n_active
+        running, free_at = np.asarray(self.running), np.asarray(self.free_at)
+        running[:] = np.where(n_active > 0, np.where(running < 0, active[:, 0, 0], running), -1)
+        free_at[:] = np.maximum(free_at, active[:, :, 3].max(axis=1))
         for k in range(self.machines):
             self.stale[k] = True
             self._update(k)

@@ -43,6 +43,10 @@ cdef class MachineQueues:
     cdef int _make_sparse(self) except -1
     cdef int _add_pairs(self) except -1
     cdef _read_pairs(self)
+    cdef _places(self)
+    cdef _idle_times(self, TaskNumbers numbers, const int[:, :, ::1] share, const int[::1] count,
+                     const long long[::1] free_at)
+    cdef double _longest(self, Py_ssize_t u, int application, long long tasks) noexcept nogil
     cdef bint _is_used(self, Py_ssize_t u, long long application) noexcept nogil
     cdef void _mark_used(self, Py_ssize_t u, int application) noexcept nogil
     cdef int _enqueue(self, Py_ssize_t u, int application, long long tasks, long long now) except -1

@@ -34,15 +34,19 @@ import numpy as np
 
 from gridcore.queues import journal_tables
 from gridcore.common.state import (
-    INSTANT, INSTANT_OR_NEVER, ArrayEntry, NumberEntry, TableEntry, array_entries, read, read_only, refuse,
+    ANY, INSTANT, INSTANT_OR_NEVER, ArrayEntry, NumberEntry, TableEntry, array_entries, read, read_only,
 )
 
 __all__ = ["MachineQueues"]
 
-_JOURNAL = ArrayEntry(np.int64, (None, 6))
+_TASKS = (-(2**31), 2**31)
+_JOURNAL = TableEntry({
+    "machine": (0, "machines"), "application": (0, "applications"), "tasks": _TASKS, "start": ANY, "end": ANY,
+    "completed": _TASKS,
+})
 _STATE = {
-    "whose": ArrayEntry(np.int64, ("applications",)), "share": ArrayEntry(np.int32, ("machines", None, 2)),
-    "used": ArrayEntry(np.uint8, ("machines", "bytes")),
+    "shares": TableEntry({"application": (0, "applications"), "tasks": (1, 2**31)}),
+    "count": ArrayEntry(np.int32, ("machines",), total="shares"), "used": ArrayEntry(np.uint8, ("machines", "bytes")),
     "pairs": TableEntry({"machine": (0, "machines"), "application": (0, "applications")}),
     "ended": _JOURNAL, "ran": _JOURNAL, "came": _JOURNAL,
     "enqueued": NumberEntry(0, LATEST + 1), "tasks_done": NumberEntry(0, LATEST + 1),
@@ -317,8 +321,8 @@ cdef class MachineQueues:
         cdef _Guard access = guard(&self.in_call)
         return read_only({
             **{name: np.asarray(column) for name, column in self._columns().items()},
-            "whose": np.asarray(self.owner), "share": np.asarray(self.share), "used": np.asarray(self.used),
-            "pairs": self._read_pairs(), "ended": _rows(&self.completion_log), "ran": _rows(&self.run_log), "came": _rows(&self.arrival_log),
+            "shares": np.asarray(self.share)[self._places()].astype(np.int64), "count": np.asarray(self.count),
+            "used": np.asarray(self.used), "pairs": self._read_pairs(), "ended": _rows(&self.completion_log), "ran": _rows(&self.run_log), "came": _rows(&self.arrival_log),
             "enqueued": self.enqueued, "tasks_done": self.tasks_done,
             **(self.numbers.getstate() if self.own_sizes else {}),
         })
@@ -334,42 +338,26 @@ cdef class MachineQueues:
             If the state cannot belong to these queues.
         """
         cdef _Guard access = guard(&self.in_call)
-        cdef Py_ssize_t n = self.machines, k, j
-        cdef int task
-        cdef double end
+        cdef Py_ssize_t n = self.machines, k
+        cdef TaskNumbers numbers = None
         known = {name: np.asarray(column) for name, column in self._columns().items()}
-        entries = read(state, _STATE, machines=n, applications=self.n_applications, bytes=self.used.shape[1])
-        refuse("whose", entries["whose"] != np.asarray(self.owner), "the same as in these queues")
-        share = entries["share"]
-        capacity = share.shape[1]
-        if capacity < 1:
-            raise ValueError("state['share'] must have room for at least one share of each machine, got none")
-        entries |= read(state, array_entries(
-            known, INSTANT_OR_NEVER, running=(-1, self.n_applications), first=(0, capacity + 1), count=(0, capacity + 1),
-            free_at=INSTANT))
-        place, first = np.arange(capacity), entries["first"][:, None]
-        occupied_places = (place >= first) & (place < first + entries["count"][:, None])
-        if (occupied_places.sum(axis=1) != entries["count"]).any() or (share[occupied_places] < (0, 1)).any() or \
-                (share[occupied_places][:, 0] >= self.n_applications).any():
-            raise ValueError("state['share'] must have an application and tasks in each of the state['count'] "
-                             "places from state['first'] on")
+        entries = read(state, {
+            **array_entries(known, INSTANT_OR_NEVER, running=(-1, "applications"), free_at=INSTANT), **_STATE,
+        }, machines=n, applications=self.n_applications, bytes=self.used.shape[1])
+        count, shares, running = entries["count"], entries["shares"], entries["running"]
+        machine = np.repeat(np.arange(n), count)
+        waiting = np.zeros(n, np.int64)
+        np.add.at(waiting, machine, shares[:, 1])
         if self.own_sizes:
-            machine, at = np.nonzero(occupied_places)
-            shares_in_queue = share[occupied_places]
-            self.numbers.setstate(state, np.column_stack((
-                machine, np.asarray(self.owner)[shares_in_queue[:, 0]], shares_in_queue[:, 1])).astype(np.int64))
-            if ((np.asarray(self.numbers.running) >= 0) != (entries["running"] >= 0)).any():
-                raise ValueError("state['running_task'] must be -1 where state['running'] is, and only there")
-        cdef const int[:, :, ::1] shares = share
-        cdef const int[::1] firsts = entries["first"], counts = entries["count"]
-        cdef const long long[::1] frees = entries["free_at"]
-        for k in range(n):
-            end = <double> frees[k]
-            for j in range(firsts[k], firsts[k] + counts[k]):
-                end += <double> shares[k, j, 1] * <double> self._duration(k, shares[k, j, 0])
-            if not end < 2.0 * 2305843009213693952.0:
-                raise ValueError(f"state['share'] must have tasks that end on machine {k} before 2**62 ns, got {end:.17g}")
-        self.share, self.used, self.capacity = share, entries["used"], capacity
+            numbers = self.numbers.read_state(state, machine, np.asarray(self.owner)[shares[:, 0]], shares[:, 1], running)
+            running[np.asarray(numbers.running) < 0] = -1
+        capacity = max(4, int(count.max(initial=0)))
+        share = np.zeros((n, capacity, 2), np.int32)
+        share[np.arange(capacity) < count[:, None]] = shares
+        idle_at = self._idle_times(numbers, share, count, entries["free_at"])
+        self.numbers, self.share, self.used, self.capacity = numbers, share, entries["used"], capacity
+        self.count, self.waiting, self.idle_at = count, waiting, idle_at
+        self.first[:] = 0
         for name, column in known.items():
             column[...] = entries[name]
         pairs_free(&self.pairs)
@@ -385,20 +373,43 @@ cdef class MachineQueues:
         for k in range(n):
             self.change[k], self.heap[k], self.position[k] = NEVER, <int> k, <int> k
         for k in range(n):
-            self.idle_at[k] = self.free_at[k]
-            task = self.numbers.head[k] if self.own_sizes else -1
-            while task >= 0:
-                self.idle_at[k] += self._length(k, task)
-                task = self.numbers.after[task]
-            for j in range(self.first[k], 0 if self.own_sizes else self.first[k] + self.count[k]):
-                self.idle_at[k] += self.share[k, j, 1] * self._duration(k, self.share[k, j, 0])
             self._update(k)
+
+    cdef _places(self):
+        """Return bool[machines, capacity], which places of `share` are in use."""
+        place, first = np.arange(self.capacity), np.asarray(self.first)[:, None]
+        return (place >= first) & (place < first + np.asarray(self.count)[:, None])
+
+    cdef _idle_times(self, TaskNumbers numbers, const int[:, :, ::1] share, const int[::1] count,
+                     const long long[::1] free_at):
+        """Return when each machine will have ended the tasks of its shares; raise ValueError if that is too late."""
+        cdef Py_ssize_t k, j
+        cdef int task
+        cdef double end
+        idle_times = np.array(free_at)
+        cdef long long[::1] idle_at = idle_times
+        for k in range(self.machines):
+            end = <double> free_at[k]
+            task = -1 if numbers is None else numbers.head[k]
+            while task >= 0:
+                idle_at[k] += self._length(k, task)
+                end += <double> self._length(k, task)
+                task = numbers.after[task]
+            for j in range(count[k] if numbers is None else 0):
+                idle_at[k] += share[k, j, 1] * self._duration(k, share[k, j, 0])
+                end += self._longest(k, share[k, j, 0], share[k, j, 1])
+            if not end < 2.0 * 2305843009213693952.0:
+                raise ValueError(f"state['shares'] must have tasks that end on machine {k} before 2**62 ns, got {end:.17g}")
+        return idle_times
+
+    cdef double _longest(self, Py_ssize_t u, int application, long long tasks) noexcept nogil:
+        """Return the longest time (ns) that `tasks` tasks of an application take on `u`, without individual sizes."""
+        return <double> tasks * <double> self._duration(u, application)
 
     cdef dict _columns(self):
         """Return the arrays that change during a run and have a value per machine or application, by name."""
         return {
-            "first": self.first, "count": self.count, "running": self.running, "free_at": self.free_at,
-            "waiting": self.waiting, "peak": self.peak, "busy": self.busy_time,
+            "running": self.running, "free_at": self.free_at, "peak": self.peak, "busy": self.busy_time,
             "done": self.done, "interrupted": self.interrupted, "first_start": self.first_start,
             "finish": self.finish, "completed": self.completed, "nodes_used": self.nodes_used,
         }

@@ -23,4 +23,4 @@ cdef class TaskNumbers:
     cdef void _unlink(self, Py_ssize_t machine, int previous, int task) noexcept nogil
     cdef void _release(self, int task, Py_ssize_t application) noexcept nogil
     cdef dict getstate(self)
-    cdef int setstate(self, state, waiting) except -1
+    cdef TaskNumbers read_state(self, state, machine, application, tasks, running)

@@ -10,7 +10,7 @@ cimport cython
 
 import numpy as np
 
-from gridcore.common.state import ArrayEntry, read
+from gridcore.common.state import ArrayEntry, check_total, read
 
 __all__ = ["TaskNumbers"]
 
@@ -163,43 +163,47 @@ cdef class TaskNumbers:
         return {"queued_tasks": np.array(queued, np.int32), "returned_tasks": np.array(lost_tasks, np.int32),
                 "running_task": np.array(self.running), "fresh": np.array(self.n_enqueued)}
 
-    cdef int setstate(self, state, waiting) except -1:
-        """Restore a state of `getstate`; `waiting` is int64[k, 3]: machine, application, tasks of all queues.
+    cdef TaskNumbers read_state(self, state, machine, application, tasks, running):
+        """Return the numbers of a state of `getstate`, of the same applications.
 
-        Raises ValueError if a task occurs twice, or in a queue without waiting tasks of its application.
+        Parameters
+        ----------
+        machine, application, tasks
+            int64[k], the shares in the queues of all machines, by machine.
+        running
+            int32[machines], negative if a machine runs no task.
+
+        Raises
+        ------
+        ValueError
+            If a task occurs twice, or the queued tasks are not those of the shares.
         """
-        cdef Py_ssize_t k, machine = 0, at = 0
+        cdef Py_ssize_t k, machines = self.head.shape[0]
         cdef int task
-        cdef long long tasks = self.size.shape[0]
-        entries = read(state, _STATE, machines=self.head.shape[0], applications=self.applications, tasks=tasks)
-        running, n_enqueued, queued, lost_tasks = (entries[name] for name in _STATE)
-        offset = np.asarray(self.offset)
-        if (n_enqueued > np.diff(offset)).any():
-            raise ValueError("state['fresh'] must be at most the number of tasks of each application")
-        placed = np.concatenate((queued, lost_tasks, running[running >= 0])).astype(np.int64)
-        application = np.searchsorted(offset, placed, side="right") - 1
-        if len(np.unique(placed)) != len(placed) or (placed - offset[application] >= n_enqueued[application]).any():
-            raise ValueError("state['queued_tasks'], state['returned_tasks'] and state['running_task'] must not share "
-                             "or repeat a task, and may have only the first state['fresh'] tasks of each application")
-        counts = np.zeros(self.head.shape[0], np.int64)
-        np.add.at(counts, waiting[:, 0], waiting[:, 2])
-        if counts.sum() != len(queued):
-            raise ValueError(f"state['queued_tasks'] must have {counts.sum()} entries, the waiting tasks, got {len(queued)}")
-        machine_of = np.repeat(np.arange(len(counts)), counts)
-        pairs = np.unique(np.stack((machine_of, application[:len(queued)])), axis=1, return_counts=True)
-        expected_pairs = np.unique(waiting[:, :2].T, axis=1, return_inverse=True)
-        total = np.zeros(expected_pairs[0].shape[1], np.int64)
-        np.add.at(total, expected_pairs[1].reshape(-1), waiting[:, 2])
-        if pairs[0].shape != expected_pairs[0].shape or (pairs[0] != expected_pairs[0]).any() or (pairs[1] != total).any():
-            raise ValueError("state['queued_tasks'] must have, for each machine, as many tasks of each application as wait there")
-        self.n_enqueued, self.running = n_enqueued.copy(), running.copy()
-        self.free = (np.diff(offset) - n_enqueued).astype(np.int32)
-        self.first_returned = np.full(self.applications, -1, np.int32)
-        self.head = np.full(len(counts), -1, np.int32)
-        self.tail = np.full(len(counts), -1, np.int32)
+        cdef TaskNumbers numbers = TaskNumbers(machines)
+        entries = read(state, _STATE, machines=machines, applications=self.applications, tasks=self.size.shape[0])
+        offset, queued, returned = np.asarray(self.offset), entries["queued_tasks"], entries["returned_tasks"]
+        running_task = np.where(running >= 0, entries["running_task"], -1).astype(np.int32)
+        placed = np.concatenate((queued, returned, running_task[running_task >= 0])).astype(np.int64)
+        if len(np.unique(placed)) < len(placed):
+            raise ValueError("state['queued_tasks'], state['returned_tasks'] and state['running_task'] must have a task once")
+        check_total("the tasks in state['shares']", tasks, len(queued))
+        owner, machine_of = np.searchsorted(offset, placed, side="right") - 1, np.repeat(machine, tasks)
+        places = machine_of * self.applications + owner[:len(queued)]
+        if (np.sort(places) != np.sort(machine_of * self.applications + np.repeat(application, tasks))).any():
+            raise ValueError("state['queued_tasks'] must have, for each machine, the tasks in state['shares']")
+        counts = np.diff(offset)
+        n_enqueued = np.minimum(entries["fresh"], counts)
+        np.maximum.at(n_enqueued, owner, placed - offset[owner] + 1)
+        numbers.size, numbers.largest_size, numbers.offset = self.size, self.largest_size, self.offset
+        numbers.applications = self.applications
+        numbers.n_enqueued, numbers.running = n_enqueued.astype(np.int32), running_task
+        numbers.free = (counts - n_enqueued).astype(np.int32)
+        numbers.first_returned = np.full(self.applications, -1, np.int32)
+        numbers.after = np.full(self.size.shape[0], -1, np.int32)
         for k in range(len(queued)):
-            self._append(machine_of[k], queued[k])
-        for k in reversed(range(len(lost_tasks))):
-            task = lost_tasks[k]
-            self._release(task, self.application_of(task))
-        return 0
+            numbers._append(machine_of[k], queued[k])
+        for k in reversed(range(len(returned))):
+            task = returned[k]
+            numbers._release(task, numbers.application_of(task))
+        return numbers

@@ -16,7 +16,6 @@ from gridcore.common.state import (
     Entry,
     NumberEntry,
     TableEntry,
-    refuse,
 )
 from gridcore.common.state import read as read_state
 
@@ -64,11 +63,13 @@ _SEARCHES = TableEntry(
             "time": INSTANT,
             "sequence": INSTANT_OR_NEVER,
             "asking": FLAG,
-            "taken": INSTANT_OR_NEVER,
+            "taken": INSTANT,
         },
         **{"seen": (-1, "nodes"), "seen_free": INSTANT, "best": (-1, "nodes"), "best_free": INSTANT},
         "steps": (1, "up_to_walks"),
-    }
+    },
+    unique=("job",),  # two searches of a job would mistake each other's stamps for their own
+    totals={"steps": "steps"},
 )
 STATE: dict[str, Entry] = {
     "now": NumberEntry(0, LATEST + 1),
@@ -81,9 +82,9 @@ STATE: dict[str, Entry] = {
     "machine": ArrayEntry(np.int32, ("jobs",), (-1, "nodes")),
     "probes": ArrayEntry(np.int32, ("jobs",), (-1, "up_to_walks")),
     "ending": TableEntry({"time": INSTANT, "job": (0, "jobs")}),
-    "searches": _SEARCHES,
     "steps": ArrayEntry(np.int64, limits=("least", "nodes")),
-    "dispatchers": ArrayEntry(np.int64, limits=(0, "jobs")),
+    "searches": _SEARCHES,
+    "dispatchers": ArrayEntry(np.int64, limits=(0, "next")),
 }
 LOG: dict[str, Entry] = {"looks": _LOOKS, "unlogged": NumberEntry(0, LATEST + 1)}
 
@@ -184,19 +185,16 @@ def _check_range(name: str, values: NDArray[Any], low: int, high: int) -> None:
         raise ValueError(f"{name}[{k}] must be in {low}..{high}, got {values[k]}")
 
 
-def read(
-    state: Any, nodes: int, home: NDArray[np.int64], walks: int, queued: bool, log: int
-) -> dict[str, Any]:
+def read(state: Any, nodes: int, jobs: int, walks: int, log: int) -> dict[str, Any]:
     """Check the entries of a state, and return them by name.
+
+    Ends of jobs without a machine and jobs that wait for a dispatcher while they are searched for are
+    dropped.  A further entry, ``waiting``, has the jobs that wait at their machines, by machine and start.
 
     Parameters
     ----------
-    home
-        The home node of each job.
     walks
         The largest number of steps of a search.
-    queued
-        Whether jobs and results wait for dispatchers.
     log
         The largest number of rows of the log.
     """
@@ -204,59 +202,16 @@ def read(
         state,
         STATE | (LOG if log else {}),
         nodes=nodes,
-        jobs=len(home),
-        up_to_jobs=len(home) + 1,
+        jobs=jobs,
+        up_to_jobs=jobs + 1,
         up_to_walks=walks + 1,
         least=-nodes,
     )
-    if log:
-        _, node, _, heard = entries["looks"].T[:4]
-        is_valid = ((node >= 0) | (heard >= 0)) & (np.arange(len(heard)) < log)
-        refuse("looks", ~is_valid, f"a probe or the end of a search, among the first {log} rows")
-    refuse("ending", entries["machine"][entries["ending"][:, 1]] < 0, "of a job that has a machine")
-    searches = dict(zip(_SEARCHES.columns, entries["searches"].T, strict=True))
-    # a job must not have two searches, which would mistake each other's stamps for their own
-    is_valid = (searches["taken"] >= 1 - searches["asking"]) & (
-        searches["taken"] < searches["steps"] + 1 - searches["asking"]
-    )
-    is_valid &= np.isin(np.arange(len(is_valid)), np.unique(searches["job"], return_index=True)[1])
-    refuse("searches", ~is_valid, "the only search of its job, at one of its steps")
-    if int(searches["steps"].sum()) != len(entries["steps"]):
-        raise ValueError(
-            f"state['steps'] must have {searches['steps'].sum()} entries, got {len(entries['steps'])}"
-        )
-    _check_dispatchers(entries, home, searches["job"] if queued else None)
-    waiting = np.flatnonzero((entries["start"] > entries["now"]) & (entries["machine"] >= 0))
-    order = np.lexsort((entries["start"][waiting], entries["machine"][waiting]))
-    return {**entries, "waiting": waiting[order]}
-
-
-def _check_dispatchers(
-    entries: dict[str, Any], home: NDArray[np.int64], deciding: NDArray[np.int64] | None
-) -> None:
-    """Raise ValueError unless each job that waits for a dispatcher has no machine yet, or has run.
-
-    Parameters
-    ----------
-    deciding
-        The jobs for which dispatchers search; None if jobs do not wait for dispatchers.
-    """
+    machine, columns = entries["machine"], dict(zip(_SEARCHES.columns, entries["searches"].T, strict=True))
+    columns["taken"][:] = np.minimum(columns["taken"], columns["steps"] - columns["asking"])
+    entries["ending"] = entries["ending"][machine[entries["ending"][:, 1]] >= 0]
     line = entries["dispatchers"]
-    if deciding is None:
-        is_valid, deciding = np.zeros(len(line), np.bool_), np.zeros(0, np.int64)
-    else:
-        busy = np.bincount(home[deciding], minlength=1)
-        for k in np.flatnonzero(busy[home[deciding]] > 1)[:1]:
-            node = home[deciding[k]]
-            raise ValueError(
-                f"state['searches'] must have at most one search of node {node}, got {busy[node]}"
-            )
-        machine = entries["machine"][line]
-        node = np.where(machine < 0, home[line], machine)
-        is_valid = np.isin(node, home[deciding]) & (line < entries["next"]) & ~np.isin(line, deciding)
-        is_valid &= (machine < 0) | (
-            (entries["end"][line] <= entries["now"]) & (entries["returned"][line] < 0)
-        )
-        is_valid &= ~np.isin(line, entries["ending"][:, 1])
-    is_valid &= np.isin(np.arange(len(line)), np.unique(line, return_index=True)[1])
-    refuse("dispatchers", ~is_valid, "a job that waits for a dispatcher, listed once")
+    entries["dispatchers"] = line[(machine[line] >= 0) | ~np.isin(line, columns["job"])]
+    waiting = np.flatnonzero((entries["start"] > entries["now"]) & (machine >= 0))
+    order = np.lexsort((entries["start"][waiting], machine[waiting]))
+    return {**entries, "waiting": waiting[order]}

@@ -779,7 +779,7 @@ cdef class JobWalks:
         cdef Py_ssize_t k, j, n
         cdef int slot
         cdef Search* s
-        entries = read(state, self.nodes, np.asarray(self.home), self.probes, self.queued, self.log.max_rows)
+        entries = read(state, self.nodes, self.count, self.probes if self.degree else 0, self.log.max_rows)
         self._forget()
         for columns in (self._jobs, self._totals):
             for name, column in columns.items():
@@ -809,7 +809,7 @@ cdef class JobWalks:
             if self.queued:
                 self.searching_job[self.home[s.job]] = <int> s.job
         cdef const long long[::1] line = entries["dispatchers"]
-        for k in range(line.shape[0]):
+        for k in range(line.shape[0] if self.queued else 0):
             j = line[k]
             self._join_line(j, self.home[j] if self.machine[j] < 0 else self.machine[j])
         if self.log.max_rows:
@@ -817,7 +817,7 @@ cdef class JobWalks:
             probelog_fill(&self.log, entries["looks"])
             self.open_record[:] = -1
             for k in range(self.log.n):
-                if self.log.record[k].heard < 0:
+                if self.log.record[k].heard < 0 <= self.log.record[k].node:
                     self.open_record[self.log.record[k].job] = k
 
     cdef void _forget(self) noexcept:

@@ -43,7 +43,6 @@ from gridcore.rigid_queue.waiting cimport (
 
 import numpy as np
 
-from gridcore.rigid_queue.state import check_coming, check_log, check_running
 from gridcore.common.state import FLAG, ArrayEntry, NumberEntry, TableEntry, array_entries, read, read_only
 
 __all__ = ["BackfillQueue"]
@@ -52,12 +51,12 @@ __all__ = ["BackfillQueue"]
 cdef long long _LAST = 4611686018427387904
 _INSTANT = (0, _LAST + 1)
 _STATE = {
-    "now": NumberEntry(), "changed": NumberEntry(0, 2), "coming": TableEntry({"job": _INSTANT, "at": _INSTANT}),
+    "now": NumberEntry(), "changed": NumberEntry(0, 2), "coming": TableEntry({"job": (0, "jobs"), "at": _INSTANT}),
     "on": ArrayEntry(np.int32, ("machines",), (-1, "jobs")),
-    "runs": TableEntry({
-        "job": (0, "jobs"), "start": _INSTANT, "end": _INSTANT, "completed": FLAG, "parts": (1, _LAST + 1),
-    }),
     "masks": ArrayEntry(np.uint64), "words": ArrayEntry(np.int64, ("masks",), (0, "groups")),
+    "runs": TableEntry({
+        "job": (0, "jobs"), "start": _INSTANT, "end": _INSTANT, "completed": FLAG, "parts": (0, None),
+    }, totals={"parts": "masks"}),
 }
 
 cdef enum:
@@ -248,31 +247,31 @@ cdef class BackfillQueue:
                             start=instants, finish=instants),
             **_STATE,
         }, jobs=self.jobs, machines=self.machines, groups=self.occupancy.words)
-        now, coming, job_on_array = entries["now"], entries["coming"], entries["on"]
-        runs, masks, words = entries["runs"], entries["masks"], entries["words"]
-        status, nodes = entries["status"], np.asarray(self.nodes)
-        check_coming(coming, now, status == COMING, status > COMING)
-        check_running(job_on_array, entries["down"], status == RUNNING, nodes, entries["start"],
-                      np.asarray(self.length), now)
-        check_log(runs, masks, words, nodes, self.machines)
-        cdef const long long[:, ::1] coming_rows = coming
-        cdef const int[::1] job_on = job_on_array
-        runlog_fill(&self.history, runs, masks, words)
+        now, status, on = entries["now"], entries["status"], entries["on"]
+        # a job runs if it has as many machines as it requests; otherwise it waits
+        on[entries["down"] != 0] = -1
+        runs = np.bincount(on[on >= 0], minlength=self.jobs) == np.asarray(self.nodes)
+        on[~np.append(runs, False)[on]] = -1
+        status[status == RUNNING] = WAITING
+        status[runs] = RUNNING
+        # jobs are submitted in their order
+        last = np.flatnonzero(status > COMING).max(initial=-1)
+        status[:last + 1][status[:last + 1] == COMING] = WAITING
+        coming_at = np.full(self.jobs, now)
+        coming_at[entries["coming"][:, 0]] = entries["coming"][:, 1]
+        cdef const int[::1] job_on = on
+        runlog_fill(&self.history, entries["runs"], entries["masks"], entries["words"])
         for name, column in columns.items():
             column[...] = entries[name]
         self.now, self.machines_changed, self.ended = now, entries["changed"], int((status == ENDED).sum())
         self._clear()
-        self.n_coming = 0
+        known = np.flatnonzero(status >= COMING)
+        self.n_coming, self.n_joined = len(known), int((status > COMING).sum())
+        np.asarray(self.coming)[:self.n_coming] = known
+        np.asarray(self.coming_at)[:self.n_coming] = coming_at[known]
         for k in range(self.jobs):
-            if self.status[k] > COMING:
-                self.coming[self.n_coming], self.coming_at[self.n_coming] = <int> k, 0
-                self.n_coming += 1
             if self.status[k] == WAITING:
                 self._join(<int> k)
-        self.n_joined = self.n_coming
-        for k in range(coming_rows.shape[0]):
-            self.coming[self.n_coming], self.coming_at[self.n_coming] = <int> coming_rows[k, 0], coming_rows[k, 1]
-            self.n_coming += 1
         # the tail follows the last submitted job, even if that job is no longer waiting
         self.queue.tail = self.coming[self.n_joined - 1] + 1 if self.n_joined else 0
         for u in range(self.machines - 1, -1, -1):

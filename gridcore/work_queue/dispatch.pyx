@@ -17,14 +17,14 @@ from gridcore.work_queue.uptime_prediction cimport (
     MAX_UP_TIMES, PAST, TOLD, Prediction, predictor_free, predictor_make, predictor_up,
 )
 from gridcore.common.instants cimport NEVER
-from gridcore.work_queue.progress cimport copy_duration
+from gridcore.work_queue.progress cimport Copy, copy_begin, copy_duration
 from gridcore.work_queue.selection cimport next_bag, pick_machine, pick_task
 from gridcore.work_queue.tournament cimport OUT, tournament_best, tournament_free, tournament_make, tournament_set
 from gridcore.work_queue.work cimport (
     ALL, ASK_MACHINE, ASK_TASK, BEGUN, COMPLETED, CPU, FINE, NO_MEMORY, TOO_LATE, Bag, Machine, Row, Task, Work,
     work_change, work_clear, work_complete, work_drop_ranking, work_due, work_enrank, work_forget_ranking,
     work_is_idle, work_link, work_make_ranking, work_newest, work_next, work_prefetch_copy, work_prefetch_machine,
-    work_queue_failed, work_rate, work_room_for_rows, work_save, work_set_idle, work_start,
+    work_queue_failed, work_rate, work_room_for_machines, work_room_for_rows, work_save, work_set_idle, work_start,
 )
 
 import numpy as np
@@ -720,37 +720,38 @@ cdef class WorkQueue:
         cdef _Guard access = guard(&self.in_call)
         cdef Work* w = &self.w
         cdef Py_ssize_t k, u, b, words = (w.machines + 63) >> 6
-        cdef const long long[::1] due, until
+        cdef const long long[::1] until
+        cdef long long[::1] due
         tables = (table(w.task, w.tasks, states.TASK), table(w.machine, w.machines, states.MACHINE),
                 table(w.bag, w.bags, states.BAG))
-        entries = states.check_state(state, *tables, MAX_UP_TIMES if w.predictor.by == PAST else 0, w.max_copies,
-                                     self.faults,
-                                   w.min_speed)
+        entries = states.read_state(state, *tables, MAX_UP_TIMES if w.predictor.by == PAST else 0, w.max_copies,
+                                    w.min_speed)
+        due, until = entries["due"], entries["until"]
+        self._begin_copies(entries, due)
         w.now, w.n_examined, self.dirty, self.fed = entries["now"], entries["looked"], entries["dirty"], entries["fed"]
         w.random_state, w.turn, w.running = int(entries["chance"][0]), entries["turn"], 0
         radix_clear(&w.due)
         w.up = int(entries["machines"]["up"][entries["fast"]].sum())
-        # tables that passed the checks have empty links between rows
+        # the tables have empty links between rows
         fill(w.task, entries["tasks"])
         fill(w.machine, entries["machines"])
         fill(w.bag, entries["bags"])
         fill(w.sequence, entries["sequence"])
+        fill(w.lost_at, entries["lost_at"])
         fill(w.predictor.since, entries["since"])
         fill(w.predictor.forecast, entries["told"])
         fill(w.predictor.failures, entries["up_times_ended"])
         fill(w.predictor.up_time, entries["up_times"])
         for k in range(w.tasks):
             w.place[k] = ABSENT
-        due, until = entries["due"], entries["until"]
         for u in range(w.machines):
             tournament_set(&w.idle, w.rank[u], until[u])
         task_of = entries["task_of"]
         for u in reversed(entries["running"].tolist()):
             work_link(w, task_of[u], u)
             work_due(w, u, due[u])
-        for k, at in zip(entries["failed"].tolist(), entries["lost"].tolist()):
+        for k in entries["failed"].tolist():
             work_queue_failed(w, k)
-            w.lost_at[k] = at
         w.left = 0
         for b in range(w.bags):
             w.left += w.bag[b].left
@@ -771,14 +772,31 @@ cdef class WorkQueue:
         for u in entries["running"].tolist():
             work_due(w, u, due[u])
         for k, b in enumerate(entries["seen_of"].tolist()):
-            w.used_machines[b] = <unsigned long long*> calloc(words + 1, sizeof(long long))
-            if w.used_machines[b] == NULL:
+            if not work_room_for_machines(w, b):
                 raise MemoryError
             fill(w.used_machines[b], entries["seen"][k])
         self.fault_time, self.fault_machine, up, self.fault_until = np.ascontiguousarray(entries["faults"].T)
         self.fault_up, self.fault = (up != 0).view(np.uint8), 0
-        w.n_rows = len(entries["rows"])
+        rows = entries["rows"] if w.log else entries["rows"][:0]
+        w.n_rows = len(rows)
         if not work_room_for_rows(w):
             w.n_rows = 0
             raise MemoryError
-        fill(w.row, entries["rows"])
+        fill(w.row, rows)
+
+    cdef int _begin_copies(self, entries, long long[::1] due) except -1:
+        """Compute the ends of the running copies of a state; raise ValueError if one would have ended before."""
+        cdef Work* w = &self.w
+        cdef Copy run
+        cdef Py_ssize_t u
+        cdef long long now = entries["now"]
+        machines, task_of = entries["machines"], entries["task_of"]
+        cdef long long[::1] start = machines["start"].copy(), end = machines["end"].copy(), marks = machines["marks"].copy()
+        cdef const double[::1] begin = machines["begin"].copy()
+        for u in entries["running"].tolist():
+            if not copy_begin(&run, &w.rules, u, w.machine[u].run.speed, begin[u], w.task[<Py_ssize_t> task_of[u]].size,
+                              start[u]) or not start[u] <= now <= run.end:
+                raise ValueError(f"state['machines'][{u}] must have a copy that runs at {now} ns, got a start at {start[u]}")
+            end[u], marks[u], due[u] = run.end, run.marks, min(max(due[u], now), run.end)
+        machines["end"], machines["marks"] = end, marks
+        return 0

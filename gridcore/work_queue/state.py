@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gridcore.common.arrays import Rows
+from gridcore.common.arrays import Bools, Integers, Rows
 from gridcore.common.state import (
     AMOUNT,
     FLAG,
@@ -19,8 +19,8 @@ from gridcore.common.state import (
     Limits,
     NumberEntry,
     TableEntry,
+    members_in_order,
     read,
-    refuse,
 )
 
 #: The orders of bags; `gridcore.work_queue.dispatch.WorkQueue` describes them.
@@ -109,10 +109,11 @@ def without_links(tasks: Rows, machines: Rows, bags: Rows) -> None:
 
 
 _FINITE: Limits = (-sys.float_info.max, math.inf)
+_COUNT = NumberEntry(0, LATEST + 1)
 _PER_MACHINE = ArrayEntry(np.int64, ("machines",), INSTANT)
 STATE: dict[str, Entry] = {
-    "now": NumberEntry(0, LATEST + 1),
-    "looked": NumberEntry(),
+    "now": _COUNT,
+    "looked": _COUNT,
     "dirty": NumberEntry(0, 2),
     "fed": NumberEntry(0, 2),
     "turn": NumberEntry(),
@@ -121,14 +122,14 @@ STATE: dict[str, Entry] = {
     "machines": TableEntry(
         {
             **{"task": (-1, "tasks"), "local_task": (-1, "tasks"), "met": (-1, "bags"), "up": FLAG},
-            **{"begin": AMOUNT, "local_saved": AMOUNT},
+            **{"start": INSTANT, "begin": AMOUNT, "local_saved": AMOUNT},
         },
         "machines",
         MACHINE,
     ),
     "bags": TableEntry({"release": INSTANT}, "bags", BAG),
     "rows": TableEntry({"machine": (0, "machines"), "task": (0, "tasks"), "completed": FLAG}, None, ROW),
-    "sequence": ArrayEntry(np.int32, ("tasks",), (0, "tasks")),
+    "sequence": ArrayEntry(np.int32, ("tasks",), (0, "tasks"), unique=True),
     "due": ArrayEntry(np.int64, ("machines",), (0, None)),
     "until": ArrayEntry(np.int64, ("machines",), (-1, None)),
     "since": _PER_MACHINE,
@@ -143,26 +144,23 @@ STATE: dict[str, Entry] = {
     "seen_of": ArrayEntry(np.int64, limits=(0, "bags")),
     "seen": ArrayEntry(np.uint64, ("seen_of", "words")),
     "faults": TableEntry(
-        {"time": (0, None), "machine": (0, "machines"), "up": (0, None), "until": (0, None)}
+        {"time": ("now", None), "machine": (0, "machines"), "up": (0, None), "until": (0, None)}
     ),
 }
 
 
-def check_state(
-    state: Any,
-    tasks: Rows,
-    machines: Rows,
-    bags: Rows,
-    n_up_times: int,
-    max_copies: int,
-    faults: bool,
-    min_speed: float,
+def read_state(
+    state: Any, tasks: Rows, machines: Rows, bags: Rows, n_up_times: int, max_copies: int, min_speed: float
 ) -> dict[str, Any]:
-    """Return checked copies of the entries of a state, from which a queue can continue.
+    """Return the entries of a state of a queue, and what follows from them.
 
-    The links between rows of the tables are cleared, and constant columns are those of the queue.  Two
-    entries are added: `task_of`, int64[machines], the task that each machine runs (-1: none), and `fast`,
-    whether a machine gets tasks.
+    Constant columns of the tables are those of the queue, and links between rows are cleared.  A copy that
+    cannot run is dropped: its machine is down or slow, or its task is completed or not released.  The members
+    of the lists `running`, `failed`, `ranked_bags` and `ranked` follow from the tables, and the state has
+    their order.
+
+    Further entries: `task_of`, int64[machines], the task that each machine runs (-1: none); `fast`,
+    bool[machines], whether it gets tasks; `lost_at`, int64[tasks].
 
     Parameters
     ----------
@@ -172,89 +170,68 @@ def check_state(
         The number of up times that are kept for a machine.
     max_copies
         The largest number of simultaneous copies of a task.
-    faults
-        Whether machines fail.
     min_speed
         The least speed of machines that get tasks, Mflop/s.
     """
     n, m, b = len(tasks), len(machines), len(bags)
     entries = read(state, STATE, tasks=n, machines=m, bags=b, n_up_times=m * n_up_times, words=(m + 63) >> 6)
+    for name, table, constants in (
+        ("tasks", tasks, ("size", "bag")),
+        ("machines", machines, ("speed", "machine")),
+        ("bags", bags, ("first", "tasks")),
+    ):
+        for column in constants:
+            entries[name][column] = table[column]
+    entries["since"] = np.minimum(entries["since"], entries["now"])
+    faults = entries["faults"]
+    if (np.diff(faults[:, 0]) < 0).any():
+        entries["faults"] = faults[np.argsort(faults[:, 0], kind="stable")]
+    if (tasks["bag"][entries["sequence"]] != tasks["bag"]).any():
+        raise ValueError("state['sequence'] must have the tasks of each bag in the part for the bag")
     entries["fast"] = machines["speed"] >= min_speed
-    for name in ("ranked_bags", "seen_of"):
-        if (np.diff(entries[name]) <= 0).any():
-            raise ValueError(f"state[{name!r}] must have bags in ascending order")
-    _check_machines(entries, machines)
-    _check_tasks(entries, tasks, bags, max_copies)
+    _derive_tasks(entries, max_copies)
+    is_free = (entries["machines"]["up"] == 1) & entries["fast"] & (entries["task_of"] < 0)
+    entries["until"] = np.where(is_free, entries["until"], -1)
     without_links(entries["tasks"], entries["machines"], entries["bags"])
     entries["machines"]["task"] = -1
-    times = entries["faults"][:, 0]
-    refuse(
-        "faults", np.diff(times, prepend=entries["now"]) < 0, "in order of time, and not before state['now']"
-    )
-    if not faults and (not entries["fed"] or len(times)):
-        raise ValueError("state['fed'] must be 1 and state['faults'] empty in a run without failures")
     return entries
 
 
-def _check_machines(entries: dict[str, Any], initial: Rows) -> None:
-    table, now = entries["machines"], entries["now"]
-    task, up = table["task"].astype(np.int64), table["up"]
-    runs_task = task >= 0
-    refuse("machines", runs_task & ((up == 0) | ~entries["fast"]), "up and fast enough if it runs a task")
-    start, end, marks, due = table["start"], table["end"], table["marks"], entries["due"]
-    is_running = (start >= 0) & (start <= now) & (now <= due) & (due <= end) & (marks >= 0)
-    refuse("machines", runs_task & ~is_running, "between the start and the end of its task, if it runs one")
-    if not np.array_equal(np.sort(entries["running"]), np.flatnonzero(runs_task)):
-        raise ValueError("state['running'] must have each machine that runs a task exactly once")
-    is_free = (up == 1) & ~runs_task & entries["fast"]
-    refuse("until", (entries["until"] >= 0) != is_free, ">= 0 for a free machine, and -1 for others")
-    for name in ("speed", "machine"):
-        table[name] = initial[name]
-    entries["task_of"] = task
+def _derive_tasks(entries: dict[str, Any], max_copies: int) -> None:
+    """Compute the flags of tasks, the counts of bags and all lists from the tables."""
+    table, bags, task = entries["tasks"], entries["bags"], entries["machines"]["task"].astype(np.int64)
+    bag_of, state = table["bag"].astype(np.int64), table["state"].copy()
+    released = (bags["unstarted"] > 0) | (bags["first_start"] >= 0)
+    state[~released[bag_of]] = 0
+    completed = state & COMPLETED != 0
+    running = np.flatnonzero((task >= 0) & (entries["machines"]["up"] == 1) & entries["fast"])
+    running = running[released[bag_of[task[running]]] & ~completed[task[running]]]
+    copies = np.bincount(task[running], minlength=len(table))
+    has_begun = (state & HAS_BEGUN != 0) | completed | (copies > 0)
+    table["state"] = state | np.where(has_begun, HAS_BEGUN, 0)
 
+    def count(tasks: Bools) -> Integers:
+        return np.bincount(bag_of[tasks], minlength=len(bags))
 
-def _check_tasks(entries: dict[str, Any], initial: Rows, bags: Rows, max_copies: int) -> None:
-    table, bag_table = entries["tasks"], entries["bags"]
-    state, count = table["state"], len(initial)
-    bag_of = np.repeat(np.arange(len(bags)), bags["tasks"])
-    refuse(
-        "tasks", table["saved"] > initial["size"] * 1.000001, "a task whose saved work is at most its size"
-    )
-    has_begun, completed = state & HAS_BEGUN != 0, state & COMPLETED != 0
-    released = (bag_table["unstarted"] > 0) | (bag_table["first_start"] >= 0)
-    if (has_begun | completed)[~released[bag_of]].any():
-        raise ValueError("state['tasks']['state'] must be 0 for tasks of bags that are not released")
-    # the part of the sequence for a bag must have exactly the tasks of this bag
-    if (
-        not np.array_equal(np.sort(entries["sequence"]), np.arange(count))
-        or (bag_of[entries["sequence"]] != bag_of).any()
-    ):
-        raise ValueError("state['sequence'] must have each task of each bag exactly once")
-    task = entries["task_of"]
-    alive = np.bincount(task[task >= 0], minlength=count)[:count]
-    if alive.max(initial=0) > max_copies:
-        raise ValueError(f"state['running'] must have at most {max_copies} copies of a task")
-    if (alive > 0)[completed | ~has_begun].any():
-        raise ValueError("state['machines'] must run only tasks that have begun and are not completed")
-    failed = entries["failed"]
-    waiting = np.flatnonzero(has_begun & ~completed & (alive == 0))
-    if not np.array_equal(np.sort(failed), waiting) or (np.diff(bag_of[failed]) < 0).any():
-        raise ValueError(
-            "state['failed'] must have each task that lost all copies exactly once, in order of bags"
-        )
+    n_begun, may_be_copied = count(has_begun), ~completed & (copies < max_copies)
+    bags["first_start"] = np.maximum(bags["first_start"], np.where(n_begun > 0, 0, -1))
+    bags["unstarted"] = np.where(released, bags["tasks"] - n_begun, 0)
+    bags["left"] = bags["tasks"] - count(completed)
+    bags["open"] = count(may_be_copied & released[bag_of])
     is_ranked = np.zeros(len(bags), np.bool_)
     is_ranked[entries["ranked_bags"]] = True
-    may_be_copied = (alive > 0) & (alive < max_copies) & is_ranked[bag_of]
-    if not np.array_equal(np.sort(entries["ranked"]), np.flatnonzero(may_be_copied)):
-        raise ValueError("state['ranked'] must have each task that may get another copy exactly once")
-    left = np.bincount(bag_of[~completed], minlength=len(bags))
-    if (is_ranked & (left == 0)).any():
-        raise ValueError("state['ranked_bags'] must have only bags with unfinished tasks")
-    for name in ("first", "tasks"):
-        bag_table[name] = bags[name]
-    bag_table["left"] = left
-    bag_table["open"] = np.bincount(
-        bag_of[~completed & (alive < max_copies) & released[bag_of]], minlength=len(bags)
-    )
-    bag_table["unstarted"] = np.bincount(bag_of[~has_begun & released[bag_of]], minlength=len(bags))
-    table["size"], table["bag"] = initial["size"], initial["bag"]
+    is_ranked &= bags["left"] > 0
+    lost_at = np.full(len(table), entries["now"])
+    lost_at[entries["failed"]] = entries["lost"]
+    task_of = np.full(len(task), -1)
+    task_of[running] = task[running]
+    entries |= {
+        "task_of": task_of,
+        "lost_at": lost_at,
+        "running": members_in_order(running, entries["running"]),
+        "failed": members_in_order(np.flatnonzero(has_begun & ~completed & (copies == 0)), entries["failed"]),
+        "ranked_bags": np.flatnonzero(is_ranked),
+        "ranked": members_in_order(
+            np.flatnonzero(may_be_copied & (copies > 0) & is_ranked[bag_of]), entries["ranked"]
+        ),
+    }

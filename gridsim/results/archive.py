@@ -39,9 +39,8 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # a constant date, so that equal content gives e
 class Writer:
     """Writer of an archive to a stream; a context manager that closes the archive."""
 
-    def __init__(self, stream: IO[bytes], *, compress: bool = True) -> None:
+    def __init__(self, stream: IO[bytes]) -> None:
         self._stream, self._zip = stream, zipfile.ZipFile(stream, "w")
-        self._method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
 
     def __enter__(self) -> Writer:
         return self
@@ -64,9 +63,9 @@ class Writer:
         """
         text = json.dumps(content, indent=1)
         if max_values is not None:
-            _parse(name, text, max_values)
-        member, method = text.encode(), self._method
-        if len(member) > _SMALL_JSON and method == zipfile.ZIP_DEFLATED:
+            parse_json(name, text, max_values)
+        member, method = text.encode(), zipfile.ZIP_DEFLATED
+        if len(member) > _SMALL_JSON:
             # the reader rejects JSON that is much larger than the archive
             archive = self._stream.tell() + len(zlib.compress(member, _LEVEL))
             method = zipfile.ZIP_STORED if len(member) > _MAX_EXPANSION * archive else method
@@ -77,16 +76,16 @@ class Writer:
         member = io.BytesIO()
         np.lib.format.write_array(member, column, allow_pickle=False)
         content = member.getvalue()
-        self._add(name, content, self._method if _is_compressible(content) else zipfile.ZIP_STORED)
+        self._add(name, content, zipfile.ZIP_DEFLATED if _is_compressible(content) else zipfile.ZIP_STORED)
 
     def arrays(self, arrays: Arrays) -> None:
         """Add the arrays to which a scenario refers, under their names."""
         for name, array in arrays.items():
             self.array(_array_member(name), array)
 
-    def _add(self, name: str, content: Any, method: int | None = None) -> None:
+    def _add(self, name: str, content: Any, method: int) -> None:
         info = zipfile.ZipInfo(name, _EPOCH)
-        info.compress_type = self._method if method is None else method
+        info.compress_type = method
         info.external_attr = 0o644 << 16
         self._zip.writestr(info, content, compresslevel=_LEVEL)
 
@@ -165,12 +164,17 @@ class Reader:
                 f"{name} must have at most {size_of(largest)} in an archive of "
                 f"{size_of(self._archive_size)}, got {size_of(size)}"
             )
-        return _parse(name, self._content(name).decode(), max_values)
+        return parse_json(name, self._content(name).decode(), max_values)
 
     def array(self, name: str) -> NDArray[Any]:
         """Read the member `name` as an array."""
         content = self._content(name)
-        shape, fortran, dtype, offset = _header(content, name)
+        stream = io.BytesIO(content)
+        shape, fortran, dtype = read_header(stream, name)
+        offset, count = stream.tell(), math.prod(shape)
+        size = len(content) - offset
+        if min(shape, default=0) < 0 or count * dtype.itemsize != size or count > max(1, size):
+            raise ValueError(f"size of {name} must match its header, {shape} of {dtype}, got {size_of(size)}")
         array: NDArray[Any] = np.empty(shape, dtype, order="F" if fortran else "C")
         if len(content) > offset:
             array.ravel(order="K")[:] = np.frombuffer(content, dtype, offset=offset)
@@ -193,7 +197,7 @@ def _array_member(name: str) -> str:
     return f"scenario/{name}.npy"
 
 
-def _parse(name: str, text: str, max_values: int | None) -> Any:
+def parse_json(name: str, text: str, max_values: int | None = None) -> Any:
     """Return the content of JSON text, or raise ValueError or RecursionError as `Reader.json` does."""
     if (
         max_values is not None
@@ -239,12 +243,11 @@ def _memory_bound(text: str, marks: str) -> int:
     )
 
 
-def _header(content: bytes, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Return the shape, Fortran order, dtype and offset of the values of an array in npy format.
+def read_header(stream: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read the header of an array in npy format from a stream; return its shape, Fortran order and dtype.
 
-    Raises ValueError for an array of objects, and if the size does not match the shape.
+    Raises ValueError if the header is invalid, or for an array of objects.
     """
-    stream = io.BytesIO(content)
     version = np.lib.format.read_magic(stream)
     if version not in ((1, 0), (2, 0)):
         raise ValueError(f"npy version of {name} must be 1.0 or 2.0, got {version}")
@@ -255,7 +258,4 @@ def _header(content: bytes, name: str) -> tuple[tuple[int, ...], bool, np.dtype[
         raise ValueError(f"{name} must have a valid header") from None
     if dtype.hasobject:
         raise ValueError(f"{name} must have plain values, got objects")
-    size, count = len(content) - stream.tell(), math.prod(shape)
-    if min(shape, default=0) < 0 or count * dtype.itemsize != size or count > max(1, size):
-        raise ValueError(f"size of {name} must match its header, {shape} of {dtype}, got {size_of(size)}")
-    return shape, fortran, dtype, stream.tell()
+    return shape, fortran, dtype

@@ -1,9 +1,9 @@
 """Checkpoints: files from which an unfinished run can be resumed.
 
-A checkpoint is a zip file with ``checkpoint.json`` and one .npy member per array.  It has a header, from
-which the run can be set up again, and the state of everything that has changed since then.  The file is
-replaced as a whole, so that a process that is killed while it writes leaves the previous checkpoint in place.
-The checkpoints of tasks, which are part of the model, are in `gridsim.schedulers.wqr`.
+A checkpoint has a header, from which the run can be set up again, and the state of everything that has
+changed since then; `gridsim.simulation.checkpoint_file` has the format.  The file is replaced as a whole, so
+that a process that is killed while it writes leaves the previous checkpoint in place.  The checkpoints of
+tasks, which are part of the model, are in `gridsim.schedulers.wqr`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import numpy as np
 
 from gridsim.engine.engine import Engine
 from gridsim.errors import CheckpointWarning, GridSimError, ScenarioError
-from gridsim.results.archive import Reader, Writer
+from gridsim.simulation.checkpoint_file import CheckpointFileReader, CheckpointFileWriter
 from gridsim.support.files import atomic_file, open_regular
 from gridsim.support.provenance import code_version
-from gridsim.support.state import Array, SavedState, pack, unpack
+from gridsim.support.references import check_array
+from gridsim.support.state import SavedState, pack, unpack
 
 #: Version of the file format.
-FORMAT = 2
-_HEADER_FILE = "checkpoint.json"
+FORMAT = 3
 
 
 class SchedulerHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -168,8 +168,6 @@ def save(
 ) -> None:
     """Write the state of `simulation` and `header` to one file, completely or not at all.
 
-    Arrays are written one by one and uncompressed, so that the copy of one array is the only extra memory.
-
     Parameters
     ----------
     new
@@ -177,21 +175,12 @@ def save(
     before_replace
         A function that is called with the identity of the new file before it replaces the old one.
     """
-    arrays = 0
     with atomic_file(path, new=new) as stream:
-        with Writer(stream, compress=False) as archive:
-
-            def store_array(array: Array) -> int:
-                nonlocal arrays
-                archive.array(_member(arrays), array)
-                arrays += 1
-                return arrays - 1
-
-            state = pack(simulation, store_array)
-            archive.arrays(header.arrays)
-            record = msgspec.to_builtins(header, builtin_types=(np.ndarray,))
-            record["arrays"] = list(header.arrays)
-            archive.json(_HEADER_FILE, {**_provenance(), "about": record, "state": state})
+        writer = CheckpointFileWriter(stream)
+        state = pack(simulation, writer.array)
+        record = msgspec.to_builtins(header, builtin_types=(np.ndarray,))
+        record["arrays"] = {name: writer.array(array) for name, array in header.arrays.items()}
+        writer.close({**_provenance(), "about": record, "state": state})
         stream.flush()
         # On some file systems, this changes the time of the file, which is part of its identity.
         os.fsync(stream.fileno())
@@ -223,8 +212,8 @@ class Checkpoint:
         self.path = os.fspath(path)
         self._stream = open_regular(path)
         try:
-            self._archive = Reader(self._stream)
-            content = self._archive.json(_HEADER_FILE)
+            self._reader = CheckpointFileReader(self._stream)
+            content = self._reader.document
             for key, value in _provenance().items():
                 if content[key] != value:
                     raise GridSimError(
@@ -232,7 +221,10 @@ class Checkpoint:
                         "can only be resumed by the version that began it"
                     )
             record = content["about"]
-            record["arrays"] = self._archive.arrays(record.get("arrays", ()))
+            arrays = dict(record.get("arrays", {}))
+            record["arrays"] = {
+                name: check_array(name, self._reader.array(position)) for name, position in arrays.items()
+            }
             self.header = msgspec.convert(record, CheckpointHeader)
             self._state = content["state"]
         except Exception as error:
@@ -243,13 +235,12 @@ class Checkpoint:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._archive.__exit__()
         self._stream.close()
 
     def restore(self, simulation: Any) -> None:
         """Restore the saved state in `simulation`, which must be set up as at the beginning of the run."""
         try:
-            content = unpack(self._state, lambda number: self._archive.array(_member(number)))
+            content = unpack(self._state, self._reader.array)
             if not isinstance(content, SavedState):
                 raise ValueError("state must be the saved state of a run")
             simulation.setstate(content.state)
@@ -298,7 +289,3 @@ def damage_error(path: str, error: Exception) -> Exception:
     if isinstance(error, OSError) and error.filename == path:  # a file that cannot be read may be sound
         return error
     return GridSimError(f"{path}: not a sound checkpoint ({type(error).__name__}: {error})")
-
-
-def _member(number: int) -> str:
-    return f"arrays/{number}.npy"

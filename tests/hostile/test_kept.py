@@ -22,6 +22,7 @@ from gridsim.simulation.checkpoint import Checkpoint
 from gridsim.studies.execution.store import Store
 from gridsim.support.provenance import sha256
 from tests._helpers.archives import changed
+from tests._helpers.checkpoints import edited
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +49,7 @@ def test_errors_in_a_checkpoint_name_its_file(
     def put(told: Any) -> None:
         (told["about"] if part == "about" else told["about"][part])[key] = value
 
-    changed(file, about=put, name="checkpoint.json")
+    edited(file, put)
     with pytest.raises(GridSimError, match=f"^{re.escape(str(file))}: .*{key}"):
         gs.resume(file)
 
@@ -143,7 +144,7 @@ def test_a_checkpoint_with_values_of_wrong_types_is_rejected(
             else:
                 put(state[key])
 
-    changed(file, about=lambda told: put(told["state"]), name="checkpoint.json")
+    edited(file, lambda document: put(document["state"]))
     try:
         gs.resume(file)
     except GridSimError as error:
@@ -157,8 +158,8 @@ def test_a_checkpoint_that_names_other_files_is_rejected(
     """The files of a checkpoint are hashed as a whole, and some files have no end."""
     file = tmp_path / "run"
     gs.simulate(scenario, gs.FairTree(), checkpoint=file, checkpoint_every=0.0)
-    changed(file, about=lambda told: told["about"].update(files={name: "0" * 64}), name="checkpoint.json")
-    with pytest.raises(GridSimError, match=f"the scenario of .*run must read '{name}', as when"):
+    edited(file, lambda document: document["about"].update(files={name: "0" * 64}))
+    with pytest.raises(GridSimError, match=f"^'{name}' must be read by the scenario, as at the start"):
         gs.resume(file)
 
 

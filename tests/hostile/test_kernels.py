@@ -234,9 +234,8 @@ def test_a_rejected_state_of_queues_changes_nothing() -> None:
     it.add_applications([0.0], [1e10], [1e9])
     it.enqueue([0], [0], [2], 0)
     bad = dict(it.getstate())
-    bad["share"] = bad["share"].copy()
-    bad["share"][0, 0, 1] = 2**31 - 1
-    with pytest.raises(ValueError, match=r"^state\['share'\]"):
+    bad["shares"] = np.array([[0, 2**31 - 1]])
+    with pytest.raises(ValueError, match=r"^state\['shares'\]"):
         it.setstate(bad)
     assert it.next_change() == 2 * 10**18 and it.queue(0)[1].tolist() == [2]
 

@@ -26,6 +26,7 @@ from gridsim.studies.execution.store import Store
 from gridsim.studies.replications import replication
 from gridsim.support.columns import content_name
 from gridsim.validation.results import validate_result
+from tests._helpers.checkpoints import edited
 
 COUNT = 300
 RELEASE = np.random.default_rng(1).uniform(0.0, 100.0, COUNT)
@@ -182,19 +183,22 @@ def test_a_checkpoint_with_all_lists_in_its_text_is_resumed(tmp_path: Path) -> N
     path = tmp_path / "run.checkpoint"
     checkpoint(path)
 
-    def change(told: dict[str, Any], members: dict[str, bytes]) -> None:
-        told["about"]["scenario"] = BAGS.to_toml()
-        for name in told["about"].pop("arrays"):
-            del members[f"scenario/{name}.npy"]
+    def change(document: Any) -> None:
+        document["about"]["scenario"] = BAGS.to_toml()
+        document["about"].pop("arrays")
 
-    rewritten(path, change, "checkpoint.json")
+    edited(path, change)
     assert gs.resume(path).digest == gs.simulate(BAGS, gs.Fcfs()).digest
 
 
-def test_a_damaged_array_of_a_checkpoint_gives_one_error(tmp_path: Path) -> None:
-    path, name = tmp_path / "run.checkpoint", f"scenario/{content_name(RELEASE)}.npy"
+def test_a_changed_array_of_a_checkpoint_gives_one_error(tmp_path: Path) -> None:
+    path = tmp_path / "run.checkpoint"
     checkpoint(path)
-    rewritten(path, lambda told, members: members.update({name: npy(RELEASE[1:])}), "checkpoint.json")
+
+    def change(document: Any) -> None:
+        document["about"]["arrays"][content_name(RELEASE)] = document["more"][0]
+
+    edited(path, change, more=(RELEASE[1:],))
     with pytest.raises(GridSimError, match="not a sound checkpoint .*does not have the SHA-256 in its name"):
         gs.resume(path)
 

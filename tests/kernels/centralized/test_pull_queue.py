@@ -495,16 +495,3 @@ def test_a_task_that_ends_as_its_machine_fails_is_completed(kernel: Any) -> None
 
 
 # -- binding --------------------------------------------------------------------------------------------
-
-
-def test_a_busy_machine_of_a_state_has_an_application() -> None:
-    """A failure subtracts the lost task from its application."""
-    queue = central.PullQueue([1.0], 2)
-    queue.run(10**9, [1], np.array([0, 1]), [1.0, 9.0])
-    state = {name: np.copy(value) if name != "now" else value for name, value in queue.getstate().items()}
-    other = central.PullQueue([1.0], 2)
-    other.setstate(state)
-    assert [rows.tolist() for rows in other.fail([0], 10**9)] == [[0], [1]]
-    state["last"][0] = 2
-    with pytest.raises(ValueError, match=r"^state\['last'\]"):
-        central.PullQueue([1.0], 2).setstate(state)

@@ -165,14 +165,3 @@ def test_wrong_arguments_are_rejected(wrong: dict[str, Any], message: str) -> No
     usual = {"age": 5, "refresh": "periodic", "error": 0.0, "phase": np.zeros(2, int), "seed": 0}
     with pytest.raises(ValueError, match=message):
         Board([True, True], **{**usual, **wrong})
-
-
-def test_a_state_with_another_number_of_nodes_is_rejected() -> None:
-    def make(nodes: int) -> Board:
-        return Board(
-            np.ones(nodes, bool), age=5, refresh="periodic", error=0.0, phase=np.zeros(nodes, int), seed=0
-        )
-
-    for nodes in (1, 3):
-        with pytest.raises(ValueError, match="board"):
-            make(2).setstate(make(nodes).getstate())

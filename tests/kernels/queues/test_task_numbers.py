@@ -120,24 +120,6 @@ def with_sizes():
     return queues
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("queued_tasks", [2]),  # a task of another application
-        ("queued_tasks", []),
-        ("returned_tasks", [0]),  # a running task
-        ("running_task", [0, 2]),  # a task that no machine has received
-        ("running_task", [0, -1]),
-        ("fresh", [4, 1]),
-    ],
-)
-def test_a_state_with_missing_or_repeated_tasks_is_rejected(name, value):
-    state = with_sizes().getstate()
-    state[name] = np.array(value, np.int32)
-    with pytest.raises(ValueError, match="state"):
-        with_sizes().setstate(state)
-
-
 def test_task_sizes_must_cover_all_applications_or_none():
     queues = with_sizes()
     with pytest.raises(ValueError, match="^sizes"):

@@ -412,17 +412,6 @@ def test_resubmitted_tasks_are_accounted_to_their_application(module):
     assert store.arrivals()["application"].tolist() == [1, 0, 1, 1, 1, 1]
 
 
-def test_a_state_with_other_resubmitted_bags_is_rejected():
-    stores = [simple(queues, task_size=(1.0, 1.0, 1.0)) for _ in range(3)]
-    for store, whose in zip(stores, (0, 1), strict=False):
-        store.add_applications([5.0], [2.0], [1.0], [whose])
-    stores[0].setstate(stores[0].getstate())
-    with pytest.raises(ValueError, match=r"^state\['whose'\]\[3\]"):
-        stores[1].setstate(stores[0].getstate())
-    with pytest.raises(ValueError, match=r"^state\['whose'\]"):
-        stores[2].setstate(stores[0].getstate())
-
-
 @BOTH
 def test_the_edf_order_follows_the_stretch_of_the_bisection(module):
     """Bisection tries 1, which suffices, then 1/2, which does not: there application 1 would be due first."""

@@ -318,18 +318,3 @@ def test_rules_have_defaults() -> None:
             assert queue.run(NEVER) == "done" and len(queue.copies()["task"]) == 0
             seen.append({name: column.tolist() for name, column in queue.totals().items()})
         assert seen[0] == seen[1]
-
-
-def test_a_state_of_another_queue_is_rejected() -> None:
-    queue = simple(log=True)
-    queue.submit(0, [0, 1])
-    queue.run(S)
-    state = queue.getstate()
-    for name, value in state.items():
-        broken = dict(state)
-        broken[name] = np.zeros(len(value), np.float32) if isinstance(value, np.ndarray) else -1
-        with pytest.raises(ValueError, match="state"):
-            simple(log=True).setstate(broken)
-        del broken[name]
-        with pytest.raises(ValueError, match=f"must have an entry '{name}'"):
-            simple(log=True).setstate(broken)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -183,42 +182,6 @@ def test_a_late_answer_with_tasks_arrives_as_a_plain_message() -> None:
     assert result.tables["timeouts"]["now"].tolist() == [0.75]
     assert result.applications["resubmitted"].tolist() == [0]
     assert result.machines["tasks"].tolist() == [1, 3]
-
-
-# -- states -------------------------------------------------------------------------------------------------
-
-
-def test_states_with_wrong_requests_are_rejected() -> None:
-    from gridsim.simulation.simulate import Options, Simulation
-
-    def core() -> Any:
-        made = Simulation(FAILING, Asks(), Options()).policy.core  # type: ignore[attr-defined]
-        made.advance(1_200_000_000)
-        made.flush()
-        return made
-
-    state = core().getstate()
-    (name,) = {k for k in state["timers"][:, 3].tolist() if k == state["timers"][:, 3].max()}
-    widths = {0: 1, 1: 0, 2: 2, name: len(state["fields"])}  # only the first request is changed
-    at = 0
-    for row in state["timers"].tolist():
-        if row[3] == name:
-            break
-        at += widths[row[3]]
-    assert len(state["requests"]) == 8 and state["requests"].sum() > 2
-    for offset, value, text in (
-        (0, 0, "numbers of requests"),
-        (0, state["fields"][at] + 8 * 2**30, "numbers of requests"),
-        (0, state["fields"][at] + 1, "numbers of requests"),
-        (1, 8, "receivers"),
-        (2, 1, "receivers and kinds"),
-    ):
-        fields = state["fields"].copy()
-        fields[at + offset] = value
-        with pytest.raises(ValueError, match=rf"state\['fields'\] must have .*{text}"):
-            core().setstate({**state, "fields": fields})
-    with pytest.raises(ValueError, match=r"state\['requests'\]"):
-        core().setstate({**state, "requests": np.zeros(3, np.int64)})
 
 
 # -- declarations and errors --------------------------------------------------------------------------------

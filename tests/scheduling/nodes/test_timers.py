@@ -162,28 +162,6 @@ def test_timers_with_fields_keep_the_invariants(tmp_path: Any) -> None:
     assert set(found.left_out) == {"hash seed", "decisions"}
 
 
-def test_states_with_wrong_fields_of_timers_are_rejected() -> None:
-    from gridsim.simulation.simulate import Options, Simulation
-
-    def core() -> Any:
-        core = Simulation(scenario_of(3), Timers(), Options()).policy.core  # type: ignore[attr-defined]
-        core.advance(10**9)
-        core.flush()
-        return core
-
-    state = core().getstate()
-    timers = state["timers"]
-    assert (timers[:, 3] == 1).any(), "no timer with fields is pending"
-    doubled = {**state, "timers": timers.repeat(2, axis=0), "values": state["values"].repeat(2),
-               "fields": state["fields"].repeat(2)}  # fmt: skip
-    with pytest.raises(ValueError, match=r"state\['fields'\] must have"):
-        core().setstate({**state, "fields": state["fields"][1:]})
-    with pytest.raises(ValueError, match=r"state\['timers'\] must have unique numbers"):
-        core().setstate(doubled)
-    with pytest.raises(ValueError, match=r"state\['timers'\] must have unique numbers"):
-        core().setstate({**state, "number": 0})
-
-
 # -- declarations -------------------------------------------------------------------------------------------
 
 
