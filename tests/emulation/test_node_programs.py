@@ -152,7 +152,7 @@ class Mistaken(gs.NodeScheduler, frozen=True, kw_only=True):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="emulate needs fork")
 def test_an_error_in_a_handler_says_where_it_happened() -> None:
     with pytest.raises(gs.SchedulerError, match=r"KeyError.*\st = 0.* s, node 0: Late.on_release, .*py:\d+"):
-        gs.emulate(scenario(), Mistaken(), processes=2, speedup=100.0)
+        gs.emulate(scenario(), Mistaken(), processes=2, speedup=10.0)
 
 
 class Showing(gs.NodeProgram):
