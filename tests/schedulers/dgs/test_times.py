@@ -57,6 +57,30 @@ def test_both_forms_of_nodes_have_equal_and_valid_runs(
     assert validate_result(one) == []
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_job_cancelled_at_its_start_does_not_run_beside_one_that_continues(form: Any) -> None:
+    """Job 5 runs from 115 s on and is extended at 130 s, when job 1 would start there and is cancelled."""
+    release = [0.0, 30.0, 30.0, 30.0, 33.0, 110.0, 110.0, 110.0, 113.0, 113.0, 113.0]
+    run_time = [30.0 if job == 5 else 1.0 for job in range(11)]
+    workload = gs.Workload.jobs_of(
+        release,
+        [1] * 11,
+        run_time,
+        requested=[time / 2.0 for time in run_time],
+        submitter=[0] * 11,
+        not_before=[130.0 if job == 1 else time for job, time in enumerate(release)],
+        cancel_at=[130.0 if job == 1 else math.inf for job in range(11)],
+    )
+    scenario = gs.Scenario(
+        gs.Platform.equal(12, 1000.0), workload, gs.Network(latency=0.0, bandwidth=2000.0), seed=0
+    )
+    scheduler = gs.DgsAsap(
+        forward=1, degree=1, cycle=13.0, shuffle=1, slot=1.0, hops=1, rounds=1, retry=10.0, tries=2
+    )
+    result = gs.simulate(scenario, scheduler, record="schedule", nodes=form)
+    assert validate_result(result) == []
+
+
 @pytest.mark.parametrize("cancel_at", [2.0, 2.5])
 def test_cancellation_at_the_last_event_is_sent(cancel_at: float) -> None:
     """One cancellation is at 2 s, in the wave in which the other job ends the run."""
