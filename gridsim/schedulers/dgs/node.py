@@ -3,8 +3,9 @@
 After Vasilakos, Sacha and Pierre, "Decentralized as-soon-as-possible grid scheduling".  A node has three
 roles.  As the *scheduling node* of the jobs that are submitted to it, it runs Figure 2 of the paper.  As a
 neighbour that *searches*, it runs the Search Algorithm, Figure 3.  As a *host*, it keeps its own slot
-schedule, and commits to jobs or refuses them.  What the paper does not specify (conflicts, waiting, failures)
-is described in docs/background/dgs_asap.md.
+schedule, and commits to jobs or refuses them.  Deadlines, cancellations, jobs that outlive their
+reservations, and nodes that suit only some jobs are additions.  What the paper leaves open (conflicts,
+waiting, failures, which of the free nodes are taken) is described in docs/background/dgs_asap.md.
 
 Times are whole nanoseconds, or slots where the name says so.
 """
@@ -192,7 +193,7 @@ class DgsNode(NodeProgram):
         view.jobs.reject(job, "too_late")
 
     def prefer(self, view: View, job: Any) -> None:
-        """Move the answer that is to be confirmed to the front; here it is there, as answers are sorted."""
+        """Move the answer that is to be confirmed to the front: here it is the first already."""
 
     def confirm(self, home: View, job: Any, nodes: list[int]) -> None:
         """Ask the nodes of an allocation to commit to the job."""
@@ -233,7 +234,7 @@ class DgsNode(NodeProgram):
         self.choose(view, job)
 
     def release(self, view: View, job: Any, nodes: list[int]) -> None:
-        """Cancel the job at `nodes`.  If no node is up, nobody does: nodes that are down have lost it."""
+        """Cancel the job at `nodes`, unless no node is up: nodes that are down have lost it."""
         home = view.jobs.home(job)
         if home is not None:
             for node in nodes:
@@ -251,7 +252,7 @@ class DgsNode(NodeProgram):
         self.search(view, job)
 
     def on_displaced(self, view: View, message: Any) -> None:
-        """Search anew for a job that a machine has displaced, for one that outlives its reservation there."""
+        """Search anew for a job that a machine has displaced, as another one outlives its reservation."""
         self.on_job_displaced(view, view.jobs[message.application], message.attempt)
 
     def on_job_displaced(self, view: View, job: Any, attempt: int) -> None:
@@ -331,7 +332,7 @@ class DgsNode(NodeProgram):
         """Run the Search Algorithm from slot `t` on; return <t', N>, t' being -1 for none, and C."""
         hops, widen = self.parameters.hops, self.parameters.wide == "widen"
         excluded = {view.node, job.home} if self.parameters.candidates == "others" else set[int]()
-        candidates = view.environment.candidates(job, t, excluded)  # steps 1 to 3
+        candidates = view.environment.candidates(job, t, excluded)  # steps 1 to 3, which end below
         hop = done = 0
         while candidates.free < job.tasks and done < len(candidates.reached):
             hop += 1
@@ -343,7 +344,7 @@ class DgsNode(NodeProgram):
                     candidates.open(m)
         if len(candidates.nodes) < job.tasks:
             return -1, [], candidates
-        return *self.allocate(view, candidates, job), candidates  # steps 5 to 8
+        return *self.allocate(view, candidates, job), candidates  # the end of steps 3 and 4, or steps 5 to 8
 
     def allocate(self, view: View, candidates: Candidates, job: Any) -> tuple[int, Any]:
         """Return the first slot from which enough candidates are free, and the first of these."""

@@ -11,6 +11,12 @@ good enough by the rule of `FairTree.accept`.  That router splits the request, a
 splits its share again, in proportion to the room of its children.  A leaf queues its share, and runs its
 tasks by their deadlines at its own minimum stretch.
 
+Messages cross: a summary may have been made before or after a request arrived.  So a router numbers its
+requests, and a summary echoes the last number that its sender had received: it ends the debts that it
+includes, and no others.  docs/background/fair_tree.md says where the program goes beyond the papers, or
+differs from them: the default rule of acceptance, how debts are taken off a summary, and the sum of
+summaries of different releases.
+
 What nodes know of the tree without a message they get from ``view.environment``, as the repair of the paper
 takes no time (`gridsim.schedulers.fair_tree.environment.RepairView`).  Where the tree is kept by messages,
 that is what their machine has learned (`gridsim.schedulers.fair_tree.member`).
@@ -36,7 +42,7 @@ from gridsim.scheduling.nodes.program import Message, NodeProgram, View, array
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import kept_in_checkpoints
 
-#: A sequence of a request that climbs: only requests that come down are numbered.
+#: The number of a request that climbs: only requests that come down are numbered.
 CLIMBING = -1
 #: Values that are products of the ratio of neighbouring samples are compared with this tolerance.
 TOLERANCE = 1e-9
@@ -579,7 +585,7 @@ class Router(TreeNode):
 
         Parameters
         ----------
-        always
+        in_full
             Whether a router gets the copy of the root's summary even if it knows it.
         """
         parameters = self.parameters

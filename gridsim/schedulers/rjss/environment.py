@@ -173,7 +173,7 @@ class RjssView:
     Attributes
     ----------
     rate
-        Jobs/s released here on average (lambda_l); nan: as many as have been released so far.
+        Jobs/s released here on average (lambda_l); nan: to be estimated from the releases so far.
     neighbours
         The neighbours of this node on the overlay; none without an overlay.
     probe_time

@@ -7,7 +7,9 @@ are released there, and results of jobs that have run there, first come, first s
 
 Names of the paper: jobs are released at a node l at the rate lambda_l, and jobs of other nodes are scheduled
 there at the rate Q_l(t); L is how long a job is on its way to another node; T_remote and T_local are the
-turnarounds that are compared.  Times are whole nanoseconds.
+turnarounds that are compared.  The run time of a job, and so when a node is free, is exact.  Without an
+overlay the nodes that are asked are drawn uniformly.  Where the program goes beyond the paper, or reads it in
+one of several ways, docs/background/rjss.md says so.  Times are whole nanoseconds.
 """
 
 from __future__ import annotations
@@ -211,7 +213,10 @@ class RjssNode(NodeProgram):
     # -- the rule -------------------------------------------------------------------------------------------
 
     def judge(self, view: View, way: int) -> int:
-        """Return whether few enough jobs are expected here while one is on its way for `way`, or why not."""
+        """Return `FITS` if few enough jobs are expected here while one is on its way for `way`, or why not.
+
+        The node that is asked applies the thresholds, which all nodes share, and answers with the result.
+        """
         seconds, elapsed, rule, rate = way / NS, view.now, self.parameters.rule, view.environment.rate
         if view.speed < self.parameters.least_speed:
             return SLOW
@@ -224,7 +229,7 @@ class RjssNode(NodeProgram):
             expected = math.inf if elapsed == 0 else self.released / elapsed * seconds
         if rule == "at-least-one":
             probability = 1.0 - math.exp(-expected)
-        else:
+        else:  # exactly one
             probability = expected * math.exp(-expected) if expected < math.inf else 0.0
         if not probability < self.parameters.local_threshold:
             return OWN_JOBS
@@ -234,7 +239,7 @@ class RjssNode(NodeProgram):
         return FITS if self.scheduled * seconds < threshold * elapsed else OTHER_JOBS  # Q_l L < threshold
 
     def is_better(self, view: View, job: int, seen: tuple[int, int, float], best: Any) -> bool:
-        """Return whether the node seen last is better than the best one before it, or than this one."""
+        """Return whether the node seen last beats this one (pick "first") or the best one before it."""
         pick, now = self.parameters.pick, view.now_ns
         if pick == "first":
             return self.remote(view, job, seen, now) < self.local(view, job)

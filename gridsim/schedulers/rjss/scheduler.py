@@ -195,8 +195,8 @@ class Rjss(_Prober, frozen=True, kw_only=True):
         What is compared: ``"complete"``: the whole turnaround; ``"printed"``: waiting and the way there with
         waiting at home; not where owners come and go.
     probe_latency
-        S to ask a node and hear from it; ``"network"``: as long as two packets take.  An answer is half of
-        that old when it arrives.  0: no time at all.
+        Time in s to ask a node and hear from it; ``"network"``: as long as two packets take.  An answer is
+        half of that old when it arrives.  0: no time at all.
     dispatcher
         What a node does while it asks others about a job, where that takes time.  ``"queue"``: other jobs
         that are released there, and results of jobs that have run there, wait until the search is over, in
@@ -226,7 +226,7 @@ class Rjss(_Prober, frozen=True, kw_only=True):
     state
         Bytes of the state of a job that has begun, which travels with the job.
     retry
-        S until a job that finds no node while the owner of its own is there is looked after again.
+        Time in s after which a node searches again for a job that found no node while the owner was there.
     """
 
     name: ClassVar[str] = "rjss"

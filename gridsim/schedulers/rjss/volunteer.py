@@ -54,12 +54,13 @@ def volunteer_messages(packet: int, probe_time: int) -> dict[str, Message]:
     job: dict[str, Any] = dict(application=int, home=int, done=float, probes=int, drawn=int, data=int)
     return {
         **kinds,
-        # way : how long the job would be on its way.  anyone : whether no node is to be excluded, as a search
-        # before has found none
+        # way : how long the job would be on its way.  anyone : whether a node of any load and speed fits,
+        # since an earlier search has found none
         "probe": Message(packet, delay=there, application=int, home=int, way=int, anyone=int),
         "load": Message(packet, delay=back, application=int, free=int, speed=float, fits=int, until=int),
-        # a job with what it has done; and one that is sent home, or news that it must begin anew
+        # a job that moves, with what it has done
         "job": Message(data, predicted=int, **job),
+        # a job that an owner has sent home; or only the news that it must begin anew
         "evicted": Message(data, **job),
     }
 
@@ -79,8 +80,8 @@ class Job:
         Nodes asked about it so far, and numbers drawn.
     anyone
         As in a probe.
-    predicted
-        How long it was to wait here; arrived : when it came into the queue.
+    predicted, arrived
+        How long it was to wait here, and when it came into the queue.
     """
 
     home: int
@@ -189,7 +190,7 @@ class VolunteerNode(RjssNode):
         view.send(node, "probe", application=job, home=view.node, **about)
 
     def is_found(self, view: View, job: int) -> bool:
-        """Return whether a node has been found from where `job` would be back sooner, as far as predicted."""
+        """Return whether there is a node where `job` would end before the owner is predicted to return."""
         best = self.searches[job].best
         return best is not None and self.rank(view, job, best, view.now_ns)[0] == 0
 
@@ -283,7 +284,7 @@ class VolunteerNode(RjssNode):
     def _rank(
         self, view: View, ends: int, until: int, leaves: int, back: int, speed: float
     ) -> tuple[int, int, float]:
-        """Compare a node on which a job ends at `ends` if the owner does not return before, at `until`.
+        """Return the key of a node where a job ends at `ends` if the owner does not return (at `until`) first.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The environment of WQR-FT's nodes: what the server learns without messages, predictions, and cycles."""
+"""The environment of WQR-FT's nodes: predictions, cycles, and what the server learns without messages."""
 
 from __future__ import annotations
 

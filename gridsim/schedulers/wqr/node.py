@@ -3,9 +3,9 @@
 D. da Silva, W. Cirne and F. Brasileiro, Euro-Par 2003 (WQR); C. Anglano and M. Canonico, EGC 2005 (WQR-FT);
 J. Arora et al. (information-aware selections); Anglano and Canonico, PCGrid 2008 (orders of bags).
 
-The `Server` has the bags of tasks and the newest checkpoint of each task.  It chooses which bag and which
-task of it is next, and on which machine a copy of it runs.  A `Worker` is one machine: it runs one task copy
-at a time and writes its checkpoints.  They send each other `SIGNALS`, which take no time.
+The `Server` has the bags of tasks and of each task the checkpoint with the most work done.  It chooses which
+bag and which task of it is next, and on which machine a copy of it runs.  A `Worker` is one machine: it runs
+one task copy at a time and writes its checkpoints.  They send each other `SIGNALS`, which take no time.
 Where they do take time, as in an emulation, a signal of a copy that has been ended meanwhile is ignored, and
 so is a copy for a machine that has failed meanwhile.
 
@@ -60,21 +60,21 @@ class Bag:
     released: int  # when
     left: int  # tasks that are not completed
     size: list[float]  # of each task, Mflop
-    saved: list[float]  # Mflop of each task in its newest checkpoint on the server
+    saved: list[float]  # Mflop of each task in its checkpoint with the most work on the server
     copies: list[list[int]]  # the machines that run each task
-    unstarted: deque[int]  # in the order of their first starts
+    unstarted: deque[int]  # in the task order, unless that is a function
     failed: deque[int] = field(default_factory=deque)  # tasks that lost all their copies, oldest first
     lost: deque[int] = field(default_factory=deque)  # when each of these lost the last one
     #: Tasks that may get a further copy, by how many they have; None until the first one is wanted.
     running: dict[int, list[int]] | None = None
 
     def residual(self, task: int) -> float:
-        """Return the Mflop of a task that are left after its newest checkpoint."""
+        """Return the Mflop of a task that are left after its checkpoint."""
         return self.size[task] - self.saved[task]
 
     @property
     def waits_since(self) -> int:
-        """Since when one of its tasks, or several, have had no copy; NEVER if all have one."""
+        """When the first of its tasks without a copy was released or lost it, ns; NEVER if all have one."""
         return self.released if self.unstarted else self.lost[0] if self.lost else NEVER
 
 
@@ -208,7 +208,7 @@ class Server(NodeProgram):
         """Return whether a bag, which is not complete, has a task that may get a copy."""
         if bag.failed or bag.unstarted:
             return True
-        if bag.running is None:  # each task has one copy
+        if bag.running is None:  # each task that is left has one copy
             return bool(self.parameters.max_replicas > 1)
         return any(bag.running.values())
 
@@ -328,8 +328,9 @@ class Worker(NodeProgram):
         The local checkpoints of the copy that runs, and of the last one that a failure ended: (application,
         task, Mflop done); None for none.
     copy, start, begin, checkpoints
-        The signal that assigned the copy that runs (None for none), when it began, Mflop that were done
-        before, and how many checkpoints it has written; its record, which a failure completes.
+        The record of the copy that runs: the signal that assigned it (None for none), when it began, Mflop
+        that were done before, and how many checkpoints it has written.  They are in stable storage since the
+        row of a copy that a failure ends is written after the failure.
     """
 
     stable_storage = ("checkpoint", "lost", "copy", "start", "begin", "checkpoints")
@@ -344,7 +345,7 @@ class Worker(NodeProgram):
         self.begin = 0.0
         self.up_since = 0
         self.since = 0  # when the copy began to compute after a checkpoint
-        self.left = self.progress = 0.0  # ns at full speed: to its end, and in its checkpoints
+        self.left = self.progress = 0.0  # ns at full speed: until its end; and done in its checkpoints
         self.until, self.event = 0, ""  # the timer that ends what it does now
 
     def on_start(self, view: View) -> None:
@@ -355,7 +356,7 @@ class Worker(NodeProgram):
         view.send(view.role("server")[0], "up", since=self.up_since)
 
     def on_failure(self, view: View) -> None:
-        """The machine fails: it loses the copy, and all that it knows but local checkpoints."""
+        """The machine fails: the copy ends, and only stable storage survives."""
         if self.copy is not None:
             self.end(view, FAILED)
 
@@ -367,7 +368,7 @@ class Worker(NodeProgram):
         if self.local:
             *lost, saved = self.lost or (-1, -1, 0.0)
             self.begin = saved if lost == [message.application, message.task] else 0.0
-            self.keep(view, self.begin)
+            self.keep(view, self.begin)  # in place of the checkpoint of an earlier task
         self.left = view.environment.cycles.time_for(message.size - self.begin)
         self.progress = self.checkpoints = 0
         if self.begin > 0.0:
@@ -427,7 +428,8 @@ class Worker(NodeProgram):
         """Another copy has completed the task."""
         if self.copy is None or self.copy.copy != message.copy:
             return
-        self.checkpoints += self.event == "written" and self.until <= view.now_ns  # at this very instant
+        # a checkpoint that is complete at this very instant counts
+        self.checkpoints += self.event == "written" and self.until <= view.now_ns
         view.cancel(self.event)
         self.end(view, KILLED)
 

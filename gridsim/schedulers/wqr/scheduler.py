@@ -4,7 +4,7 @@ D. da Silva, W. Cirne and F. Brasileiro, Euro-Par 2003 (WQR); C. Anglano and M. 
 J. Arora et al. (eight information-aware selections); Anglano and Canonico, PCGrid 2008 (orders of bags);
 D. Kondo, A. Chien and H. Casanova, SC 2004 (exclusion of slow machines).
 
-One server holds all tasks.  It knows at once what happens, at no communication cost: no message is sent.
+One server holds all tasks.  It knows at once what happens, at no communication cost.
 `gridsim.schedulers.wqr.node` has the server and a worker as node programs, which the kernel must equal.
 """
 
