@@ -284,7 +284,7 @@ class VolunteerNode(RjssNode):
     def _rank(
         self, view: View, ends: int, until: int, leaves: int, back: int, speed: float
     ) -> tuple[int, int, float]:
-        """Return the key of a node where a job ends at `ends` if the owner does not return (at `until`) first.
+        """Return the key of a node where a job ends at `ends` unless the owner returns before, at `until`.
 
         Parameters
         ----------
