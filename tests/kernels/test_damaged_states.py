@@ -5,7 +5,7 @@ changed, and a run goes on from the state in a process of its own.  The state ma
 end, fail with an error, or not end.  The checks of bounds in a build with `GRIDCORE_CHECKED` find accesses
 that would not crash here.
 
-To test more states: ``python -m tests.kernels.test_damaged_states NAME NUMBER [SEED]``.
+To test more states: ``python -P tests/kernels/test_damaged_states.py NAME NUMBER [SEED]``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import sys
 import time
 import warnings
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -232,8 +231,7 @@ def main(name: str, number: int, seed: int = 0) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_with_a_damaged_state_neither_crashes_nor_ignores_ctrl_c(name: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.kernels.test_damaged_states", name, str(STATES)],
-        cwd=Path(__file__).parents[2],
+        [sys.executable, "-P", __file__, name, str(STATES)],
         capture_output=True,
         text=True,
         timeout=600,
