@@ -106,5 +106,6 @@ class CheckpointFileReader:
             )
         array: Array = np.empty(shape, dtype, order="F" if fortran else "C")
         if end > start:
+            # binary files have `readinto`, which IO does not declare; it needs no second copy of the array
             self._stream.readinto(array.ravel(order="K").view(np.uint8))  # type: ignore[attr-defined]
         return array

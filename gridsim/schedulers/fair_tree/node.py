@@ -359,7 +359,7 @@ class Router(TreeNode):
         self.debts: list[list[tuple[int, int, float, float, float, float, float]]] = [[], []]
         self.samples = [NEVER, NEVER]
         self.last_summary, self.last_issued = [-1, -1], [0, 0]  # numbers of summaries from, requests to each
-        self.sent_minimum = [math.inf, math.inf]  # the rest's minimum stretch, as last told to each child
+        self.sent_minimum = [math.inf, math.inf]  # the rest's minimum stretch, as last sent to each child
         self.sent_largest, self.sent_copy = [0.0, 0.0], [-1, -1]  # likewise; and when the copy was made (ns)
 
     def on_child_leave(self, view: View, side: int) -> None:

@@ -112,7 +112,7 @@ def settle(copies: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """Return the record of copies as if all nodes had heard of everything at once, as in a simulation.
 
     In an emulation they hear of it later.  Of the copies of a task, the one that ended first completed it;
-    all that ended later were in vain, also those that a failure ended.  The copies of a completed task come
+    all that ended later were useless, also those that a failure ended.  The copies of a completed task come
     together, and those that a failure ended when it happened.
     """
     rows = list(zip(*(copies[name].tolist() for name in _NAMES), strict=True))

@@ -512,7 +512,7 @@ class RigidAdapter(Adapter):
         self.end_if_over()
 
     def displace(self, number: int, machine: int, attempt: int) -> None:
-        """Handle that a machine has no room for an attempt to start a job, maybe one that was given up."""
+        """Handle that a machine has no room for an attempt to start a job, which may be cancelled since."""
         self.stop(number, machine, attempt)
         if self._lose(self.records[number], machine, attempt) and self.run.faults:
             later = self.now + nanoseconds(self.parameters.patience)
