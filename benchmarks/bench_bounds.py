@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("pytest_benchmark")
 
-from gridsim.results.metrics.bounds import discrete_bound, fluid_bound
+from gridsim.optimization.bounds import discrete_bound, fluid_bound
 
 SPEED = 2000.0  # mean, Mflop/s
 

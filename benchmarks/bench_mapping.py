@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gridcore.centralized import mapping
-from gridsim.results.metrics.mapping_matrices import expected_times
+from gridsim.optimization.mapping_matrices import expected_times
 from tests.reference import mapping as reference
 
 IN_TURN = ("mct", "met", "olb", "switching", "kpb")

@@ -63,6 +63,42 @@ from .model.platform import Platform as Platform
 from .model.scenario import Scenario as Scenario
 from .model.time_zones import Zones as Zones
 from .model.workload import Workload as Workload
+from .optimization.affinity import (
+    Affinity as Affinity,
+)
+from .optimization.affinity import (
+    affinity as affinity,
+)
+from .optimization.affinity import (
+    map_arrivals as map_arrivals,
+)
+from .optimization.bounds import (
+    Bound as Bound,
+)
+from .optimization.bounds import (
+    discrete_bound as discrete_bound,
+)
+from .optimization.bounds import (
+    fluid_bound as fluid_bound,
+)
+from .optimization.mapping_matrices import (
+    BRAUN_CLASSES as BRAUN_CLASSES,
+)
+from .optimization.mapping_matrices import (
+    TaskMapping as TaskMapping,
+)
+from .optimization.mapping_matrices import (
+    expected_times as expected_times,
+)
+from .optimization.mapping_matrices import (
+    map_tasks as map_tasks,
+)
+from .optimization.throughput import (
+    Throughput as Throughput,
+)
+from .optimization.throughput import (
+    optimal_throughput as optimal_throughput,
+)
 from .report import write_report as write_report
 from .results.formats.job_logs import (
     check_same_jobs as check_same_jobs,
@@ -77,44 +113,8 @@ from .results.formats.job_logs import (
     to_swf as to_swf,
 )
 from .results.formats.perfetto import to_perfetto as to_perfetto
-from .results.metrics.affinity import (
-    Affinity as Affinity,
-)
-from .results.metrics.affinity import (
-    affinity as affinity,
-)
-from .results.metrics.affinity import (
-    map_arrivals as map_arrivals,
-)
-from .results.metrics.bounds import (
-    Bound as Bound,
-)
-from .results.metrics.bounds import (
-    discrete_bound as discrete_bound,
-)
-from .results.metrics.bounds import (
-    fluid_bound as fluid_bound,
-)
 from .results.metrics.estimates import Estimate as Estimate
 from .results.metrics.formulas import offered_load as offered_load
-from .results.metrics.mapping_matrices import (
-    BRAUN_CLASSES as BRAUN_CLASSES,
-)
-from .results.metrics.mapping_matrices import (
-    TaskMapping as TaskMapping,
-)
-from .results.metrics.mapping_matrices import (
-    expected_times as expected_times,
-)
-from .results.metrics.mapping_matrices import (
-    map_tasks as map_tasks,
-)
-from .results.metrics.throughput import (
-    Throughput as Throughput,
-)
-from .results.metrics.throughput import (
-    optimal_throughput as optimal_throughput,
-)
 from .results.result import Result as Result
 from .results.table import Table as Table
 from .schedulers import (

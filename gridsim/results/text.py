@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gridsim.model.scenario import Scenario
-from gridsim.results.metrics.bounds import BOUND_LIMIT
+from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics.formulas import offered_load, total
 from gridsim.support.text import WIDTH, wrap_text
 

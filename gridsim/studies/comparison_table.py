@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gridsim.errors import ScenarioError
-from gridsim.results.metrics.bounds import BOUND_LIMIT
+from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.results.text import LOOSE, UNKNOWN, draw_lines

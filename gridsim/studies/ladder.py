@@ -23,7 +23,7 @@ from gridsim.errors import ScenarioError
 from gridsim.model.faults import Faults
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
-from gridsim.results.metrics.bounds import BOUND_LIMIT
+from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics.estimates import LEVEL, Estimate
 from gridsim.results.metrics.registry import UNITS
 from gridsim.schedulers import Asap, DgsAsap, FairTree, IdealTree, MinCent
@@ -314,7 +314,7 @@ def ladder(
 def steps_of_fair_tree(scenario: Scenario, tree: FairTree, faults: Faults) -> list[Step]:
     """Return the steps from the lower bound down to `tree` on machines that fail.
 
-    For more than `gridsim.results.metrics.bounds.BOUND_LIMIT` applications there is no lower bound.
+    For more than `gridsim.optimization.bounds.BOUND_LIMIT` applications there is no lower bound.
     """
     calm = dataclasses.replace(scenario, faults=None)
     free, failing = _free(calm), dataclasses.replace(scenario, faults=faults)

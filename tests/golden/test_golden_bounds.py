@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gridsim.results.metrics.bounds import discrete_bound, fluid_bound
+from gridsim.optimization.bounds import discrete_bound, fluid_bound
 
 GOLDEN = json.loads((Path(__file__).parent / "golden.json").read_text())
 

@@ -7,9 +7,9 @@ import numpy as np
 from click.testing import CliRunner
 
 from gridsim.cli.main import cli
+from gridsim.optimization.mapping_matrices import BRAUN_CLASSES, HEURISTICS
 from gridsim.reproduce.framework import Run
 from gridsim.reproduce.others import braun
-from gridsim.results.metrics.mapping_matrices import BRAUN_CLASSES, HEURISTICS
 
 
 def test_a_quick_run_reproduces_all_claims(tmp_path):

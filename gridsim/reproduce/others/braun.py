@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gridsim.optimization.mapping_matrices import BRAUN_CLASSES, HEURISTICS, expected_times, map_tasks
 from gridsim.reproduce.framework import Grid, Report, Row, Run, sign
 from gridsim.results.metrics.estimates import estimate
-from gridsim.results.metrics.mapping_matrices import BRAUN_CLASSES, HEURISTICS, expected_times, map_tasks
 from gridsim.support.arrays import Floats
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gridsim.optimization.affinity import Affinity, Rule, affinity, map_arrivals
+from gridsim.optimization.mapping_matrices import expected_times
 from gridsim.reproduce.framework import Grid, Report, Row, Run, judge, panels
-from gridsim.results.metrics.affinity import Affinity, Rule, affinity, map_arrivals
 from gridsim.results.metrics.estimates import Estimate, estimate, ratio_of_means
-from gridsim.results.metrics.mapping_matrices import expected_times
 from gridsim.support.arrays import Floats
 from gridsim.support.random_streams import Streams
 

@@ -15,11 +15,11 @@ import numpy as np
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
+from gridsim.optimization.throughput import Throughput, optimal_throughput
 from gridsim.reproduce.framework import Grid, Report, Row, Run, exact, incomparable, panels
 from gridsim.reproduce.others.data_tree import GAP, Moving, over_bound
 from gridsim.results.metrics.estimates import Estimate, estimate
 from gridsim.results.metrics.registry import MetricFunction
-from gridsim.results.metrics.throughput import Throughput, optimal_throughput
 from gridsim.results.result import Result
 from gridsim.schedulers import BandwidthCentric, FairTree, MinCent, SteadyState
 from gridsim.schedulers.steady_state.sorted_shares import sorted_shares

@@ -1,1 +1,1 @@
-"""Metrics of schedules, lower bounds, and estimates over replications."""
+"""Metrics of schedules, and estimates over replications."""

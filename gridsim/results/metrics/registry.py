@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.results.metrics import formulas
-from gridsim.results.metrics.bounds import (
+from gridsim.optimization.bounds import (
     BOUND_LIMIT,
     DISCRETE_LIMIT,
     Bound,
     discrete_bound,
     fluid_bound,
 )
+from gridsim.results.metrics import formulas
 from gridsim.results.table import Table
 from gridsim.support.arguments import listed, short_repr
 from gridsim.support.arrays import Floats
@@ -209,10 +209,10 @@ class Metrics:
     def bound(self, kind: BoundKind = "best") -> Bound:
         """Return a lower bound of the largest stretch of any schedule of these applications and machines.
 
-        The bound is computed from the tables on first use, by `gridsim.results.metrics.bounds`; the digest
+        The bound is computed from the tables on first use, by `gridsim.optimization.bounds`; the digest
         does not cover it.  If tasks move data over links, the bound is the largest of this one and those of
-        `gridsim.results.metrics.data_bound`; if tasks need memory or disk, those of
-        `gridsim.results.metrics.need_bound` are included.
+        `gridsim.optimization.data_bound`; if tasks need memory or disk, those of
+        `gridsim.optimization.need_bound` are included.
 
         Parameters
         ----------
@@ -255,7 +255,7 @@ class Metrics:
         resources = [name for name in ("memory", "disk") if name in self.applications]
         if self.rigid or not resources:
             return []
-        from gridsim.results.metrics.need_bound import need_bounds
+        from gridsim.optimization.need_bound import need_bounds
 
         needs, capacity = (
             np.stack([table[name] for name in resources], axis=1)
@@ -269,7 +269,7 @@ class Metrics:
         """Return the bounds for the bandwidths of the machines' links; none if tasks move no data."""
         if "bandwidth" not in self.machines:
             return []
-        from gridsim.results.metrics.data_bound import link_bound, whole_tasks_bound
+        from gridsim.optimization.data_bound import link_bound, whole_tasks_bound
 
         platform = self.machines["speed"], self.machines["bandwidth"]
         names = {"input": "input_bytes", "output": "output_bytes"}

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsim.results.metrics.throughput import Throughput, optimal_throughput
+from gridsim.optimization.throughput import Throughput, optimal_throughput
 from gridsim.scheduling.contract import Run
 from gridsim.scheduling.nodes.environment import Environment
 

@@ -14,8 +14,8 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from gridsim.errors import ScenarioError
+from gridsim.optimization.throughput import Port
 from gridsim.results.decisions import DecisionTexts
-from gridsim.results.metrics.throughput import Port
 from gridsim.schedulers.steady_state.environment import MasterTree
 from gridsim.schedulers.steady_state.node import (
     InTurnNode,

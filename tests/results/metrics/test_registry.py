@@ -10,8 +10,8 @@ from gridsim.errors import ScenarioError
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
+from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics import registry as measures
-from gridsim.results.metrics.bounds import BOUND_LIMIT
 from gridsim.results.metrics.registry import (
     ALIASES,
     METRICS,

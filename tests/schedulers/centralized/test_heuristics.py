@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.results.metrics.mapping_matrices import BRAUN_CLASSES, HEURISTICS
+from gridsim.optimization.mapping_matrices import BRAUN_CLASSES, HEURISTICS
 from gridsim.testing.cases import scenarios
 from gridsim.validation.results import validate_result
 

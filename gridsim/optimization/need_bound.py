@@ -1,7 +1,7 @@
 """Lower bounds of the maximum stretch if tasks need memory or disk that not all machines have.
 
 Let M be a set of machines, and consider only the applications whose tasks suit no other machines.  They have
-at most the speed of M, so a bound of `gridsim.results.metrics.bounds` for them on M is a bound for the run.
+at most the speed of M, so a bound of `gridsim.optimization.bounds` for them on M is a bound for the run.
 Each set M that is tried has the machines that suit one application.  If needs are totally ordered, such as
 those of memory only, unions of such sets give no better bound, since they are among these sets.  If some
 applications need much memory and others much disk, a union might give a better bound, but is not tried.
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.results.metrics.bounds import Bound
+from gridsim.optimization.bounds import Bound
 from gridsim.support.arrays import Floats, Integers
 
 #: Maximum number of sets of machines that are tried; they are chosen evenly by their speeds.

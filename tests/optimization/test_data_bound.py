@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.results.metrics.bounds import fluid_bound
-from gridsim.results.metrics.data_bound import DataBound, link_bound, whole_tasks_bound
+from gridsim.optimization.bounds import fluid_bound
+from gridsim.optimization.data_bound import DataBound, link_bound, whole_tasks_bound
 
 amounts = st.sampled_from([0.0, 0.5, 1.0, 3.0, 8.0])
 bags = st.tuples(

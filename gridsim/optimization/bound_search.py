@@ -1,7 +1,7 @@
-"""The search for the largest bound of `gridsim.results.metrics.bounds`, in floats.
+"""The search for the largest bound of `gridsim.optimization.bounds`, in floats.
 
 It finds the set of applications and the first release that give the largest bound, by the time for their work
-or for their tasks of at least some size.  `gridsim.results.metrics.bounds` then computes the exact bound.
+or for their tasks of at least some size.  `gridsim.optimization.bounds` then computes the exact bound.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class WholeTasks:
 
 
 class BoundSearch:
-    """The fixed-point iteration over all (k, J) that `gridsim.results.metrics.bounds` describes.
+    """The fixed-point iteration over all (k, J) that `gridsim.optimization.bounds` describes.
 
     In an EDF order, the applications up to i form a prefix.  A set J has the applications of a prefix that
     are released at start[k] or later; C_ki is start[k] + T(J), where T(J) is the time for their work

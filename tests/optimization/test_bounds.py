@@ -17,10 +17,10 @@ from gridsim.errors import ScenarioError
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
+from gridsim.optimization.bound_search import Slots, WholeTasks, single_application_bound, size_thresholds
+from gridsim.optimization.bounds import BOUND_LIMIT, discrete_bound, fluid_bound
 from gridsim.results.metrics import formulas as metrics
 from gridsim.results.metrics import registry
-from gridsim.results.metrics.bound_search import Slots, WholeTasks, single_application_bound, size_thresholds
-from gridsim.results.metrics.bounds import BOUND_LIMIT, discrete_bound, fluid_bound
 from gridsim.results.result import Result
 from gridsim.schedulers import FairTree, Fcfs, MinCent, Rjss, Wave, WqrFt
 from gridsim.simulation.simulate import simulate

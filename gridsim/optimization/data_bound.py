@@ -9,7 +9,7 @@ so that the tasks of a set J take at least
 
     T(J) = (sum over i in J of w_i min(1, b_i / b*)) / (sum over u of min(s_u, c_u / b*)) .
 
-This is the bound by work of `gridsim.results.metrics.bounds` with other weights, found by the same search.
+This is the bound by work of `gridsim.optimization.bounds` with other weights, found by the same search.
 b* -> 0 gives the bound by work, and b* -> inf the bytes of J over the bandwidth of all links.  If all tasks
 have the same b, b* = b is exact for divisible work.  As a function of 1 / b*, the sum over J is concave and
 linear between the values 1 / b_i, and the sum over machines is concave, so T(J) is largest at 0, inf or one
@@ -29,8 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.results.metrics.bound_search import BoundSearch
-from gridsim.results.metrics.bounds import Bound, exact_bound
+from gridsim.optimization.bound_search import BoundSearch
+from gridsim.optimization.bounds import Bound, exact_bound
 from gridsim.support.arrays import Floats
 
 #: Maximum number of values of b* between 0 and inf that are tried: quantiles of the applications' values.

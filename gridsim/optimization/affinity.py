@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.results.metrics.mapping_matrices import TaskMapping
+from gridsim.optimization.mapping_matrices import TaskMapping
 from gridsim.support.arguments import one_of, real, short_repr
 from gridsim.support.arrays import Floats
 from gridsim.support.extras import import_extra

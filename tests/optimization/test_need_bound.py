@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.results.metrics.bounds import discrete_bound, fluid_bound
-from gridsim.results.metrics.need_bound import NeedBound, need_bounds
+from gridsim.optimization.bounds import discrete_bound, fluid_bound
+from gridsim.optimization.need_bound import NeedBound, need_bounds
 
 amounts = st.sampled_from([0.0, 2.0, 4.0])
 bags = st.tuples(

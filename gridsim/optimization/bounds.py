@@ -20,7 +20,7 @@ Failures and messages only reduce capacity, so the bounds hold with them too.  T
 times and speeds.  The simulator rounds the duration of a task to whole nanoseconds, so a run may be faster by
 these rounding errors.
 
-Floating point: the search (`gridsim.results.metrics.bound_search`) computes in floats, but each (k, J) is a
+Floating point: the search (`gridsim.optimization.bound_search`) computes in floats, but each (k, J) is a
 certificate however it was found, and its value is computed in exact fractions and rounded down.  A result is
 therefore never above the exact bound, and below it only if rounding affects the choice of (k, J).
 """
@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.results.metrics.bound_search import (
+from gridsim.optimization.bound_search import (
     BoundSearch,
     MigrationSlots,
     Slots,
