@@ -73,7 +73,8 @@ cdef class NodeCore(NodeEvents):
         ``on_timer`` takes the value of the timer.
     kinds
         For each kind, (name, number in `links`, bytes, fields, whether it moves tasks, names of the handlers by role),
-        and optionally its own delay in ns, -1 for none, and whether it is counted.  The bytes may be a
+        and optionally its own delay in ns, -1 for none, whether it is counted, for requests the names of their answers,
+        and whether it is an answer itself.  The bytes may be a
         callable, fields -> bytes.  A field is ``int``, ``float``, or a type of arrays,
         which has their ``dtype`` and ``ndim`` (1, 2, or None for either); the links must keep dropped messages
         of kinds with arrays.  The number is -1 for a local kind

@@ -9,9 +9,9 @@ Tasks are handled by application, then machine.  The deliveries of a wave are ha
 order of sending, followed by local messages (`View.later`) by receiver and order of sending.  Direct messages are
 handled in the order of sending.  An event that becomes due meanwhile is handled first if it is earlier in this list,
 except that releases follow the direct messages before them immediately.
-Messages leave when the deliveries of a wave, all acts, or all releases and timers have been handled, by kind, sender
-and order of sending; or at once, with the option `at_once`.  Direct messages always leave at once.
-Those with a delay of 0 are handled as soon as the handler that sends them returns.
+Messages leave when the ends of tasks, the deliveries of a wave, the acts of one sort, or all releases and timers have
+been handled, by kind, sender and order of sending; or at once, with the option `at_once`.  Direct messages always
+leave at once.  Those with a delay of 0 are handled as soon as the handler that sends them returns.
 """
 
 from cpython.object cimport PyObject_GenericSetAttr

@@ -6,17 +6,17 @@ ten thousands of messages a second.
 
 The order of the events of one instant:
 
-    tasks that end -> deliveries, wave by wave -> acts (reorder, start, end, idle, act) -> direct messages (of
-    kinds with their own delay), then releases -> timers
+    tasks that end (`on_done`) -> deliveries, wave by wave -> acts (reorder, start, end, idle, act) -> direct
+    messages (of kinds with their own delay), then releases -> timers
 
 Tasks are handled by application, then machine.  The deliveries of a wave are handled by kind of message,
 receiver and order of sending, followed by local messages (`View.later`) by receiver and order of sending.
 Direct messages are handled in the order of sending, timers by node, name and order of setting.  An event that
 becomes due meanwhile is handled first if it is earlier in this list, except that releases follow the direct
-messages before them immediately.  Messages leave when the deliveries of a wave, all acts, or all releases and
-timers have been handled, by kind, sender and order of sending; or at once, with the option `at_once`.  Direct
-messages always leave at once.  Those with a delay of 0 are handled as soon as the handler that sends them
-returns.
+messages before them immediately.  Messages leave when the ends of tasks, the deliveries of a wave, the acts
+of one sort, or all releases and timers have been handled, by kind, sender and order of sending; or at once,
+with the option `at_once`.  Direct messages always leave at once.  Those with a delay of 0 are handled as soon
+as the handler that sends them returns.
 """
 
 from __future__ import annotations
