@@ -23,8 +23,9 @@ from gridcore.work_queue.tournament cimport OUT, tournament_best, tournament_fre
 from gridcore.work_queue.work cimport (
     ALL, ASK_MACHINE, ASK_TASK, BEGUN, COMPLETED, CPU, FINE, NO_MEMORY, TOO_LATE, Bag, Machine, Row, Task, Work,
     work_change, work_clear, work_complete, work_drop_ranking, work_due, work_enrank, work_forget_ranking,
-    work_is_idle, work_link, work_make_ranking, work_newest, work_next, work_prefetch_copy, work_prefetch_machine,
-    work_queue_failed, work_rate, work_room_for_machines, work_room_for_rows, work_save, work_set_idle, work_start,
+    work_is_idle, work_link, work_make_ranking, work_next, work_prefetch_copy, work_prefetch_machine,
+    work_queue_failed, work_rate, work_room_for_machines, work_room_for_rows, work_save, work_saved, work_set_idle,
+    work_start,
 )
 
 import numpy as np
@@ -84,8 +85,8 @@ cdef class WorkQueue:
     `bag_order` selects the next bag.  Its next task is, if some tasks have lost all copies, the one without a copy for
     the longest time; otherwise the next task that was never started; otherwise the one that `order` selects among the
     tasks with the fewest copies, if these have fewer than `max_replicas`.
-    `choice` selects its machine among the free ones.  A copy continues from the newest checkpoint.  The first copy
-    that completes the task ends the others.
+    `choice` selects its machine among the free ones.  A copy continues from the most advanced checkpoint.  The
+    first copy that completes the task ends the others.
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ cdef class WorkQueue:
         10**18.
     local
         Whether a checkpoint stays on its machine, which keeps only that of the last task that it lost.  Otherwise
-        the newest checkpoint of a task is on the server.
+        the most advanced checkpoint of a task is on the server.
     printed
         Whether to choose as in the figures of the paper: machine 0 takes part in comparisons even if it is not free.
     prediction
@@ -509,7 +510,7 @@ cdef class WorkQueue:
                     fewest = min(fewest, w.task[k].running)
             eligible = [k for k in range(bag.first, bag.first + bag.tasks)
                       if w.task[k].state & COMPLETED == 0 and w.task[k].running == fewest]
-        residual = [w.task[k].size - work_newest(w, k) for k in eligible]
+        residual = [w.task[k].size - work_saved(w, k) for k in eligible]
         return b, np.array(eligible, np.int64) - bag.first, np.array(residual, np.float64)
 
     def idle_machines(self) -> tuple[Integers, Integers]:
@@ -526,7 +527,7 @@ cdef class WorkQueue:
         cdef Work* w = &self.w
         cdef Py_ssize_t k = self._left(bag, task)
         cdef const long long[::1] machine_ids = indices(machines, "machines", 0, self.machines)
-        saved = work_newest(w, k)
+        saved = work_saved(w, k)
         return np.array([copy_duration(&w.rules, saved, w.task[k].size, w.machine[u].run.speed) for u in machine_ids],
                         np.int64)
 
@@ -599,7 +600,7 @@ cdef class WorkQueue:
                           and w.task[j].state & BEGUN == t.state & BEGUN)
         for u in range(w.machines):
             free += work_is_idle(w, u)
-        need = copy_duration(&w.rules, work_newest(w, k), t.size, w.machine[machine].run.speed)
+        need = copy_duration(&w.rules, work_saved(w, k), t.size, w.machine[machine].run.speed)
         return t.running, t.state & BEGUN != 0, n_alternatives, free, w.idle.round[0][w.rank[machine]], need
 
     cdef Py_ssize_t _left(self, Py_ssize_t bag, Py_ssize_t task) except -1:

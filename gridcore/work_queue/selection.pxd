@@ -8,7 +8,7 @@ from gridcore.work_queue.progress cimport copy_duration
 from gridcore.work_queue.tournament cimport OUT, tournament_best, tournament_first, tournament_from
 from gridcore.work_queue.work cimport (
     ALL, AVAIL, BEGUN, FIRST, RANDOM, ROUND, ROUND_NRF, Bag, Work, work_drop_ranking, work_enrank, work_is_idle,
-    work_make_ranking, work_newest,
+    work_make_ranking, work_saved,
 )
 
 
@@ -82,7 +82,7 @@ cdef inline Py_ssize_t fastest_sufficient(Work* w, Py_ssize_t k) noexcept nogil:
 
     Ranks are ordered by speed, so the up time that is needed at one rank is also needed at all later ones.
     """
-    cdef double begin = work_newest(w, k), size = w.task[k].size, speed = -1.0
+    cdef double begin = work_saved(w, k), size = w.task[k].size, speed = -1.0
     cdef Py_ssize_t r = 0, rank
     cdef long long least = 0
     while r < w.machines:

@@ -27,7 +27,7 @@ cdef enum:                              # flags in the state of a task
 
 cdef struct Task:
     double size                         # Mflop
-    double saved                        # Mflop done by its newest known checkpoint on the server
+    double saved                        # Mflop done by its most advanced known checkpoint on the server
     double spent                        # Mflop computed by copies that have ended without completing it
     int head                            # the first machine in the list of those that run it, -1: none
     int after                           # the next task in the list of tasks without a copy, -1: none
@@ -148,8 +148,8 @@ cdef inline long long work_next(Work* w) noexcept nogil:
 
 # -- tasks that may have a further copy -----------------------------------------------------------------
 
-cdef inline double work_newest(const Work* w, Py_ssize_t k) noexcept nogil:
-    """Return the Mflop of task k in its newest checkpoint on the server; 0 with local checkpoints."""
+cdef inline double work_saved(const Work* w, Py_ssize_t k) noexcept nogil:
+    """Return the Mflop of task k in its most advanced checkpoint on the server; 0 with local checkpoints."""
     cdef double saved = w.task[k].saved
     cdef Py_ssize_t v = w.task[k].head
     if w.local:
@@ -206,7 +206,7 @@ cdef inline bint work_enrank(Work* w, Py_ssize_t k) noexcept nogil:
     if w.order == RANDOM:
         bunch_add(group, k)
         return True
-    t.saved = work_newest(w, k)
+    t.saved = work_saved(w, k)
     agenda_set(group, k, work_residual(w, k))
     if not w.local:
         while v >= 0:
@@ -351,7 +351,7 @@ cdef inline int work_start(Work* w, Py_ssize_t k, Py_ssize_t u) noexcept nogil:
     if w.local:
         begin = m.local_saved if m.local_task == k else 0.0
     else:
-        begin = work_newest(w, k)
+        begin = work_saved(w, k)
     # allocate all memory first, so that a failure changes nothing
     if not work_room_for_rows(w) or not work_room_in(w, number, t.running + 1) or not work_room_for_machines(w, number):
         return NO_MEMORY

@@ -125,8 +125,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("largest_task", "float", "Mflop", "size of its largest task"),
         Column("replicas", "int", "replicas", "replicas started while another one of the task ran"),
         Column("killed", "int", "replicas", "replicas stopped because another one of the task was completed"),
-        Column("undisturbed", "int", "tasks", "completed tasks that were never resubmitted, because a "
-               "replica was always running"),
+        Column("undisturbed", "int", "tasks", "tasks completed without resubmission; a task that lost "
+               "a replica while another one ran is among them"),
     ),
     "applications, of tasks that move": (
         Column("migrated", "int", "moves", "moves of tasks to another host than the previous one"),

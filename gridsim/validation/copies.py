@@ -1,7 +1,7 @@
 """Checks of schedules in which a task may have several copies, each an execution on one machine.
 
-Copies are replicas, restarts from the newest checkpoint, and continuations of tasks that keep their work
-when they migrate.
+Copies are replicas, restarts from the most advanced checkpoint, and continuations of tasks that keep their
+work when they migrate.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def check_copies(result: Result, workload: Applications, rows: Copies) -> list[V
     """Check the copies of the tasks of `workload`.
 
     Each task must be completed once, by the copy that finishes first, and each copy must begin with the
-    newest checkpoint.
+    most advanced checkpoint.
     """
     sizes, speeds = workload.sizes(), result.scenario.platform.speeds
     size, speed = sizes[rows.task], speeds[rows.machine]
@@ -449,7 +449,7 @@ def _check_moves(
 def _check_begins(
     rows: Copies, rules: CheckpointRules, work: Floats, sizes: Floats, speeds: Floats
 ) -> list[Violation]:
-    """Check that each copy begins with the work in the newest checkpoint that its machine can read.
+    """Check that each copy begins with the work in the most advanced checkpoint that its machine can read.
 
     Parameters
     ----------
@@ -470,14 +470,14 @@ def _check_begins(
         return work_at
 
     available = np.maximum(
-        0.0, (_local_checkpoint_work if rules.local else _newest_checkpoint_work)(rows, rules, work_at)
+        0.0, (_local_checkpoint_work if rules.local else _shared_checkpoint_work)(rows, rules, work_at)
     )
     return violations_where(
         "begin",
         np.where(rows.delayed_news, rows.begin - available, np.abs(rows.begin - available))
         > 1e-9 * sizes[rows.task],
         rows.row_label,
-        lambda k: f"begins with {rows.begin[k]} Mflop done, but the newest checkpoint has {available[k]}",
+        lambda k: f"begins with {rows.begin[k]} Mflop done, but the best checkpoint has {available[k]}",
     )
 
 
@@ -505,8 +505,8 @@ def _local_checkpoint_work(rows: Copies, rules: CheckpointRules, work_at: _Check
     return available
 
 
-def _newest_checkpoint_work(rows: Copies, rules: CheckpointRules, work_at: _CheckpointedWork) -> Floats:
-    """Return the work in the newest checkpoint of the task when each copy starts: float64[rows], Mflop.
+def _shared_checkpoint_work(rows: Copies, rules: CheckpointRules, work_at: _CheckpointedWork) -> Floats:
+    """Return the work in the most advanced checkpoint of a task as each copy starts: float64[rows], Mflop.
 
     Checkpoints of copies that have ended count, and those of copies that still run.
     """

@@ -98,7 +98,7 @@ def expected_work(rows: Copies, rules: CheckpointRules, work: Any, k: int) -> fl
 
 
 @given(st.lists(ROW, max_size=14), rules_of())
-def test_copies_begin_with_the_newest_checkpoint(
+def test_copies_begin_with_the_most_advanced_checkpoint(
     drawn: list[tuple[Any, ...]], rules: CheckpointRules
 ) -> None:
     rows = rows_of(drawn)

@@ -125,8 +125,8 @@ _REMARKS = (
     "With so many machines idle nearly every task has two copies at once, and nearly all of what is wasted "
     "is a second copy.",
     "Invariants: each task is completed exactly once, by at most two copies at a time, none on a machine "
-    "that is down and no two on a machine at a time; a copy begins with the newest checkpoint and takes as "
-    "long as it must.",
+    "that is down and no two on a machine at a time; a copy begins with the most advanced checkpoint and "
+    "takes as long as it must.",
 )
 
 

@@ -20,7 +20,8 @@ COMPLETED, KILLED, FAILED = range(3)
 
 #: The record of the copies that have ended, which no node can read; see `View.note`.
 #: copy : its number, in the order in which copies began.  machine, application, task : where and of what.
-#: start, end : ns.  begin : Mflop that were done before.  checkpoints : how many it has written.
+#: start, end : ns.  begin : Mflop that were done before, as in the table ``schedule``.
+#: checkpoints : how many it has written.
 TABLES: dict[str, dict[str, type]] = {
     "copies": {
         **dict.fromkeys(("copy", "machine", "application", "task", "start", "end"), int),

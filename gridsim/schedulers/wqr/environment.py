@@ -88,6 +88,7 @@ class WorkQueueEnvironment(Environment):
         """Fire the timer ``"failure"`` of workers that fail, then of the server."""
         if self.run.feed is not None:
             changes = self.run.feed.changes
+            # factors are drawn for failures too, as the kernel draws them: for whole blocks
             predicted, up = self.predictions.of(changes.time, changes.until), changes.up
             self.failures[changes.machine[up]] = changes.until[up]
             self.predicted[changes.machine[up]] = predicted[up]

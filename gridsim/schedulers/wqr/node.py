@@ -3,11 +3,11 @@
 D. da Silva, W. Cirne and F. Brasileiro, Euro-Par 2003 (WQR); C. Anglano and M. Canonico, EGC 2005 (WQR-FT);
 J. Arora et al. (information-aware selections); Anglano and Canonico, PCGrid 2008 (orders of bags).
 
-The `Server` has the bags of tasks and of each task the checkpoint with the most work done.  It chooses which
-bag and which task of it is next, and on which machine a copy of it runs.  A `Worker` is one machine: it runs
-one task copy at a time and writes its checkpoints.  They send each other `SIGNALS`, which take no time.
-Where they do take time, as in an emulation, a signal of a copy that has been ended meanwhile is ignored, and
-so is a copy for a machine that has failed meanwhile.
+The `Server` has the bags of tasks and of each task the most advanced checkpoint.  It chooses which bag and
+which task of it is next, and on which machine a copy of it runs.  A `Worker` is one machine: it runs one task
+copy at a time and writes its checkpoints.  They send each other `SIGNALS`, which take no time.  Where they do
+take time, as in an emulation, a signal of a copy that has been ended meanwhile is ignored, and so is a copy
+for a machine that has failed meanwhile.
 
 Through their environment (`gridsim.schedulers.wqr.environment`) the server knows at once which machines have
 failed.  At one instant tasks end first, then machines fail and recover, and then the server assigns tasks to
@@ -51,7 +51,7 @@ SIGNALS = {
 # -- the server -------------------------------------------------------------------------------------------
 
 
-@kept_in_checkpoints
+@kept_in_checkpoints  # of the simulation, not of tasks
 @dataclass(eq=False, slots=True)
 class Bag:
     """An application: a bag of independent tasks, 0, 1, 2 and so on."""
@@ -60,11 +60,11 @@ class Bag:
     released: int  # when
     left: int  # tasks that are not completed
     size: list[float]  # of each task, Mflop
-    saved: list[float]  # Mflop of each task in its checkpoint with the most work on the server
+    saved: list[float]  # Mflop of each task in its most advanced checkpoint on the server
     copies: list[list[int]]  # the machines that run each task
     unstarted: deque[int]  # in the task order, unless that is a function
     failed: deque[int] = field(default_factory=deque)  # tasks that lost all their copies, oldest first
-    lost: deque[int] = field(default_factory=deque)  # when each of these lost the last one
+    failed_at: deque[int] = field(default_factory=deque)  # when each of these lost the last one
     #: Tasks that may get a further copy, by how many they have; None until the first one is wanted.
     running: dict[int, list[int]] | None = None
 
@@ -75,7 +75,7 @@ class Bag:
     @property
     def waits_since(self) -> int:
         """When the first of its tasks without a copy was released or lost it, ns; NEVER if all have one."""
-        return self.released if self.unstarted else self.lost[0] if self.lost else NEVER
+        return self.released if self.unstarted else self.failed_at[0] if self.failed_at else NEVER
 
 
 @kept_in_checkpoints
@@ -139,11 +139,11 @@ class Server(NodeProgram):
                 self.join_group(bag, task)
                 if not bag.copies[task]:
                     bag.failed.append(task)
-                    bag.lost.append(now)
+                    bag.failed_at.append(now)
         view.environment.dispatch_last()
 
     def on_checkpoint(self, view: View, message: Any) -> None:
-        """A copy has written a checkpoint: the newest one of its task is kept."""
+        """A copy has written a checkpoint: the most advanced one of its task is kept."""
         if not self.runs(message):
             return
         bag, task = self.run_by(message.sender)
@@ -190,7 +190,7 @@ class Server(NodeProgram):
             machine = self.choose_machine(view, bag, task)
             if machine is None:
                 view.decide("waited", bag.number, task=task)
-                break
+                break  # as printed: the task whose turn it is waits, and nothing else starts
             self.assign(view, bag, task, machine)
 
     def next_bag(self) -> Bag | None:
@@ -258,7 +258,8 @@ class Server(NodeProgram):
             best = fastest(stay_up or ([0] if as_printed else free))
         if not as_printed:
             return best
-        # Figures 2 to 4 begin with machine 0, free or not, and take another one if it is better.
+        # Figures 2 to 4 begin with machine 0, free or not, and take another one if it is better.  While it is
+        # down, its speed counts, and its reliability is 0.
         if choice == "avail":
             up = 0 in free or 0 in self.running
             better = free[best] > (self.predicted(view, 0) if up else now)
@@ -267,7 +268,7 @@ class Server(NodeProgram):
         return best if better else 0 if 0 in free else None
 
     def assign(self, view: View, bag: Bag, task: int, machine: int) -> None:
-        """Start a copy of a task on a free machine, from the newest checkpoint."""
+        """Start a copy of a task on a free machine, from the most advanced checkpoint."""
         action = "replicated" if bag.copies[task] else "restarted" if bag.failed else "started"
         lasts, now = self.lasts(view, bag, task, machine), view.now_ns
         if lasts >= NEVER - now:
@@ -280,7 +281,7 @@ class Server(NodeProgram):
             self.leave_group(bag, task)
         else:
             if bag.failed:
-                bag.lost.popleft()
+                bag.failed_at.popleft()
             (bag.failed or bag.unstarted).remove(task)
         bag.copies[task].append(machine)
         self.join_group(bag, task)
@@ -324,34 +325,34 @@ class Worker(NodeProgram):
 
     Attributes
     ----------
-    checkpoint, lost
+    checkpoint, previous_checkpoint
         The local checkpoints of the copy that runs, and of the last one that a failure ended: (application,
         task, Mflop done); None for none.
-    copy, start, begin, checkpoints
+    copy, start, done_before, checkpoints
         The record of the copy that runs: the signal that assigned it (None for none), when it began, Mflop
         that were done before, and how many checkpoints it has written.  They are in stable storage since the
         row of a copy that a failure ends is written after the failure.
     """
 
-    stable_storage = ("checkpoint", "lost", "copy", "start", "begin", "checkpoints")
+    stable_storage = ("checkpoint", "previous_checkpoint", "copy", "start", "done_before", "checkpoints")
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.checkpoint: tuple[int, int, float] | None = None
-        self.lost: tuple[int, int, float] | None = None
+        self.previous_checkpoint: tuple[int, int, float] | None = None
         self.local = parameters.checkpoint_store == "local"
         self.copy: Any = None
         self.start = self.checkpoints = 0
-        self.begin = 0.0
+        self.done_before = 0.0
         self.up_since = 0
-        self.since = 0  # when the copy began to compute after a checkpoint
+        self.computing_since = 0  # after the last checkpoint
         self.left = self.progress = 0.0  # ns at full speed: until its end; and done in its checkpoints
         self.until, self.event = 0, ""  # the timer that ends what it does now
 
     def on_start(self, view: View) -> None:
         """The machine is up, at the beginning or after a failure."""
         if self.checkpoint is not None:
-            self.lost, self.checkpoint = self.checkpoint, None
+            self.previous_checkpoint, self.checkpoint = self.checkpoint, None
         self.up_since = view.now_ns
         view.send(view.role("server")[0], "up", since=self.up_since)
 
@@ -361,17 +362,18 @@ class Worker(NodeProgram):
             self.end(view, FAILED)
 
     def on_assign(self, view: View, message: Any) -> None:
-        """Run a copy of a task, from its newest checkpoint."""
+        """Run a copy of a task, from the checkpoint that the server sends or that is on the disk."""
         if message.since != self.up_since:  # the server learns later that the machine had failed before
             return
-        self.copy, self.start, self.begin = message, view.now_ns, message.saved
+        self.copy, self.start, self.done_before = message, view.now_ns, message.saved
         if self.local:
-            *lost, saved = self.lost or (-1, -1, 0.0)
-            self.begin = saved if lost == [message.application, message.task] else 0.0
-            self.keep(view, self.begin)  # in place of the checkpoint of an earlier task
-        self.left = view.environment.cycles.time_for(message.size - self.begin)
+            *subject, saved = self.previous_checkpoint or (-1, -1, 0.0)
+            self.done_before = saved if subject == [message.application, message.task] else 0.0
+            # if this copy fails before its first checkpoint, that of an earlier task is replaced all the same
+            self.keep(view, self.done_before)
+        self.left = view.environment.cycles.time_for(message.size - self.done_before)
         self.progress = self.checkpoints = 0
-        if self.begin > 0.0:
+        if self.done_before > 0.0:
             self.go_on(view, view.environment.rules.restore, "restored")
         else:
             self.compute(view)
@@ -379,8 +381,8 @@ class Worker(NodeProgram):
     def compute(self, view: View) -> None:
         """Compute until the task is done, or for one interval, after which a checkpoint is written."""
         rules = view.environment.rules
-        self.since, limit = view.now_ns, rules.interval or NEVER
-        last = view.environment.cycles.time_until_done(self.since, self.left, limit)
+        self.computing_since, limit = view.now_ns, rules.interval or NEVER
+        last = view.environment.cycles.time_until_done(self.computing_since, self.left, limit)
         if last is None:
             self.go_on(view, limit + rules.checkpoint, "written")
         elif last == NEVER:
@@ -400,11 +402,11 @@ class Worker(NodeProgram):
 
     def on_written(self, view: View) -> None:
         """A checkpoint is written."""
-        done = view.environment.cycles.done(self.since, view.environment.rules.interval)
+        done = view.environment.cycles.done(self.computing_since, view.environment.rules.interval)
         self.left -= done
         self.progress += done
         self.checkpoints += 1
-        self.keep(view, self.begin + float(self.progress) / NS * view.speed)
+        self.keep(view, self.done_before + float(self.progress) / NS * view.speed)
         self.compute(view)
 
     def on_computed(self, view: View) -> None:
@@ -441,7 +443,7 @@ class Worker(NodeProgram):
     def end(self, view: View, how: int) -> None:
         """End the copy, and record it for the result; only a failure leaves its checkpoint on the disk."""
         columns = {name: getattr(self.copy, name) for name in ("copy", "application", "task")}
-        columns |= {name: getattr(self, name) for name in ("start", "begin", "checkpoints")}
+        columns |= {"start": self.start, "begin": self.done_before, "checkpoints": self.checkpoints}
         view.note("copies", **columns, machine=view.node, end=view.now_ns, how=how)
         self.copy = None
         if how != FAILED:

@@ -69,8 +69,8 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
         "fcfs-share".
     task_order
         How to choose among tasks that were never started, or among those that may have a further copy:
-        ``"random"``, or ``"small"`` or ``"great"`` by the residual work after the newest checkpoint (ties:
-        the lowest number).
+        ``"random"``, or ``"small"`` or ``"great"`` by the residual work after the most advanced checkpoint
+        (ties: the lowest number).
     machine_choice
         How to choose among the free machines: ``"none"`` (the lowest id), ``"cpu"`` (the fastest),
         ``"avail"`` (predicted to stay up the longest), ``"all"`` (the fastest of those predicted to be up
@@ -84,12 +84,14 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
     checkpoint_interval
         s of computing between two checkpoints; ``"young"``: sqrt(2 * checkpoint_cost * mean up time) (J. W.
         Young, CACM 1974), or no checkpoints where machines do not fail; inf: no checkpoints.
-    checkpoint_cost, restore_cost
-        s that it takes to write a checkpoint, and to resume from one.
+    checkpoint_cost
+        s that it takes to write a checkpoint.
+    restore_cost
+        s that it takes to resume from a checkpoint.
     checkpoint_store
-        ``"server"``: a copy resumes from the newest checkpoint of any copy of its task; ``"local"``: a
-        machine keeps the checkpoint of the last task that it lost, no other machine can read it, and the
-        residual work of a task counts as its whole size.
+        ``"server"``: a copy resumes from the most advanced checkpoint of any copy of its task;
+        ``"local"``: a machine keeps the checkpoint of the last task that it lost, no other machine can read
+        it, and the residual work of a task counts as its whole size.
     predictor
         How the time that a machine stays up is predicted: ``"exact"`` (as in the paper), ``"past"`` (the mean
         of the machine's up times so far that were longer than its age, among the last 32), ``"age"`` (as long
@@ -100,7 +102,7 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
         predicts.  It is drawn for each up time; all policies of a comparison meet the same errors.
     as_printed
         Follow Figures 1 to 4 to the letter in machine choices: machine 0 is considered even where it is not
-        free, so that tasks wait for it, and "all" does not fall back on "cpu".
+        free, so that tasks wait for it and all others behind them, and "all" does not fall back on "cpu".
     """
 
     name: ClassVar[str] = "WQR-FT"

@@ -30,7 +30,7 @@ class Tasks:
     number
         int64[k], the numbers of the tasks within the application, ascending.
     residual
-        float64[k], Mflop left after the newest checkpoint.
+        float64[k], Mflop left after the most advanced checkpoint.
     application
         Number of the application.
     now
