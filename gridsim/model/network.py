@@ -59,7 +59,8 @@ class Network(CheckedStruct, frozen=True, kw_only=True):
     ) -> Network:
         """Connect all machines to one provider at equal distance (RJSS paper, section 2.2).
 
-        A message of b bytes takes congestion + 2 distance / velocity + b / bandwidth.  Messages do not queue.
+        A message of b bytes takes congestion + 2 distance / velocity + b / bandwidth, which is inferred: the
+        paper's formula cannot be read.  Messages do not queue.
 
         Parameters
         ----------

@@ -8,8 +8,8 @@ are released there, and results of jobs that have run there, first come, first s
 Names of the paper: jobs are released at a node l at the rate lambda_l, and jobs of other nodes are scheduled
 there at the rate Q_l(t); L is how long a job is on its way to another node; T_remote and T_local are the
 turnarounds that are compared.  The run time of a job, and so when a node is free, is exact.  Without an
-overlay the nodes that are asked are drawn uniformly.  Where the program goes beyond the paper, or reads it in
-one of several ways, docs/background/rjss.md says so.  Times are whole nanoseconds.
+overlay the nodes that are asked are drawn uniformly, without replacement.  Where the program goes beyond the
+paper, or reads it in one of several ways, docs/background/rjss.md says so.  Times are whole nanoseconds.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def messages(packet: int, probe_time: int) -> dict[str, Message]:
     """
     there, back = Fraction(probe_time // 2, NS), Fraction(probe_time - probe_time // 2, NS)
     return {
-        # a question about a job of node `home`, and the answer: packets that are not held up at interfaces
+        # a question about a job of node `home`, and the answer: packets that are not held up at interfaces.
+        # The paper's answer has T_remote; in its place travel `free` and `speed`, since T_remote depends on
+        # when the job would leave, which only the home knows (`remote`).
         "probe": Message(packet, delay=there, application=int, home=int),
         "load": Message(packet, delay=back, application=int, free=int, speed=float, fits=int),
         # a job, and its result, which is as large; they queue at interfaces

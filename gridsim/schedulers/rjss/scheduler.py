@@ -187,8 +187,10 @@ class Rjss(_Prober, frozen=True, kw_only=True):
         expected: ``"exactly-one"``: x exp(-x), as printed, which is never above 1 / e; ``"at-least-one"``: 1
         - exp(-x), as meant; ``"none"``: neither condition applies.  The rate is the one that the workload
         states, or else the one observed at the node so far.
-    local_threshold, remote_threshold
-        Thresholds of the two conditions.
+    local_threshold
+        Threshold of the first condition.
+    remote_threshold
+        Threshold of the second condition.
     pick
         ``"first"``: the first node that is good enough; ``"best"``: the best of all that are asked.
     turnaround
@@ -202,7 +204,8 @@ class Rjss(_Prober, frozen=True, kw_only=True):
         that are released there, and results of jobs that have run there, wait until the search is over, in
         one queue, first come, first served (sections 7.1 and 7.2); ``"parallel"``: the node asks about all
         its jobs at once, and results leave when the jobs have run.  Jobs that come from other nodes never
-        wait for the dispatcher.
+        wait for the dispatcher.  Among volunteers, jobs that must leave pass the dispatcher of the node that
+        looks for a place, and may wait for it.
     load_packet
         Bytes of a question, and of its answer.  Counted as traffic, but not held up at interfaces.
     overlay
@@ -222,7 +225,8 @@ class Rjss(_Prober, frozen=True, kw_only=True):
         How nodes are compared where returns are predicted.  ``"stay"``: nodes where the job would end before
         the return come first, then the others, by how much later it would end; among equals the turnaround
         decides.  ``"completion"``: by the turnaround, plus what one interruption costs where the job would
-        not end before the return: all time until then, or, if the job keeps what it has done, a move.
+        not end before the return: all time until then, or, if the job keeps what it has done, the way of its
+        `state` to another node.
     state
         Bytes of the state of a job that has begun, which travels with the job.
     retry

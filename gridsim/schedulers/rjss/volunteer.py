@@ -39,8 +39,9 @@ TABLES: dict[str, dict[str, type]] = {
     },
     "results": {"application": int, "returned": int},
 }
-#: A node that was asked: its number, when it is free, its speed, and until when its owner is likely away.
-Offer = tuple[int, int, float, int]
+#: A node that was asked: its number, when it is free, its speed, until when its owner is likely away, and
+#: when its answer came.
+Offer = tuple[int, int, float, int, int]
 
 
 def volunteer_messages(packet: int, probe_time: int) -> dict[str, Message]:
@@ -100,8 +101,8 @@ class VolunteerNode(RjssNode):
         super().__init__(parameters)
         self.owner = False  # whether the owner is there
         self.gone = 0  # when the owner left
-        self.stays: list[int] = []  # how long the owner was away, the last times
-        self.returns = 0
+        self.absences: list[int] = []  # how long the owner was away, the last times
+        self.absence_count = 0
         self.jobs: dict[int, Job] = {}
         self.waiting: list[int] = []  # jobs in the queue
         self.running = -1  # job; -1: none
@@ -121,8 +122,8 @@ class VolunteerNode(RjssNode):
             return
         self.owner = True
         if view.now_ns > self.gone:
-            add_up_time(self.stays, self.returns, view.now_ns - self.gone)
-            self.returns += 1
+            add_up_time(self.absences, self.absence_count, view.now_ns - self.gone)
+            self.absence_count += 1
         leaving = self.waiting
         if self.running >= 0:
             view.cancel("ran")
@@ -171,7 +172,7 @@ class VolunteerNode(RjssNode):
             return NEVER
         if self.parameters.predictor == "exact":
             return int(view.environment.owner_returns)
-        return predicted_end(self.parameters.predictor, view.now_ns, self.gone, self.stays)
+        return predicted_end(self.parameters.predictor, view.now_ns, self.gone, self.absences)
 
     # -- the dispatcher -----------------------------------------------------------------------------------
 
@@ -181,7 +182,7 @@ class VolunteerNode(RjssNode):
         super().on_release(view, application, tasks)
 
     def search(self, view: View, job: int, drawn: int = 0) -> None:
-        """Begin to look for a node for `job`; each search asks other nodes."""
+        """Begin to look for a node for `job`; each search draws anew, and may ask the same nodes."""
         super().search(view, job, self.jobs[job].drawn)
 
     def ask(self, view: View, job: int, node: int) -> None:
@@ -201,11 +202,13 @@ class VolunteerNode(RjssNode):
         job.probes += search.made
         job.drawn = search.drawn
         if best is not None and self.rank(view, number, best, now) < self.rank_here(view, number):
-            node, free, speed, until = best
+            node, free, speed, until, answered = best
             way = self.way(view, number)
             job.predicted = max(0, free - (now + way))
             takes = way + job.predicted + self.lasts(view, number, speed)
-            self.note_choice(view, "sent", number, node, search.made, until, takes)
+            probe_time = view.environment.probe_time
+            age = now - answered + probe_time - probe_time // 2
+            self.note_choice(view, "sent", number, node, search.made, until, takes, age)
             view.send(node, "scheduled", application=number)
             self.send_job(view, node, "job", number, self.carried(view, number), predicted=job.predicted)
         elif self.owner:
@@ -213,7 +216,7 @@ class VolunteerNode(RjssNode):
         else:
             job.predicted = max(0, self.free - now)
             takes = job.predicted + self.lasts(view, number, view.speed)
-            self.note_choice(view, "kept", number, view.node, search.made, self.until(view), takes)
+            self.note_choice(view, "kept", number, view.node, search.made, self.until(view), takes, 0)
             self.queue(view, number, job.home)
         while self.line and not self.searches:
             self.dispatch(view, *self.line.pop(0))
@@ -254,7 +257,7 @@ class VolunteerNode(RjssNode):
         """Compare the node that answers with the best one so far."""
         job, search = message.application, self.searches[message.application]
         if message.fits:
-            offer = message.sender, message.free, message.speed, message.until
+            offer = message.sender, message.free, message.speed, message.until, view.now_ns
             first = self.parameters.pick == "first"
             leaves = view.now_ns + (0 if first else search.left * view.environment.probe_time)
             rank = self.rank(view, job, offer, leaves)
@@ -268,10 +271,10 @@ class VolunteerNode(RjssNode):
 
     def rank(self, view: View, job: int, offer: Offer, leaves: int) -> tuple[int, int, float]:
         """Return by what nodes are compared for `job`, the best first, if it leaves at `leaves`."""
-        node, free, speed, until = offer
+        node, free, speed, until, _ = offer
         ends = max(free, leaves + self.way(view, job)) + self.lasts(view, job, speed)
-        back = 0 if node == self.jobs[job].home else super().way(view, job)
-        return self._rank(view, ends, until, leaves, ends - leaves + back, speed)
+        way_home = 0 if node == self.jobs[job].home else super().way(view, job)
+        return self._rank(view, ends, until, leaves, ends - leaves + way_home, speed)
 
     def rank_here(self, view: View, job: int) -> tuple[int, int, float]:
         """Return the same for this node, which comes last while its owner is there."""
@@ -282,24 +285,24 @@ class VolunteerNode(RjssNode):
         return self._rank(view, ends, self.until(view), now, ends - now, view.speed)
 
     def _rank(
-        self, view: View, ends: int, until: int, leaves: int, back: int, speed: float
+        self, view: View, ends: int, until: int, leaves: int, turnaround: int, speed: float
     ) -> tuple[int, int, float]:
         """Return the key of a node where a job ends at `ends` unless the owner returns before, at `until`.
 
         Parameters
         ----------
-        back
-            The time until the result would be back.
+        turnaround
+            The time from `leaves` until the result would be back.
         """
         late, fastest = max(0, ends - until), self.parameters.pick == "fastest"
         if self.parameters.prefer == "stay":
-            return int(late > 0), late, -speed if fastest else back
+            return int(late > 0), late, -speed if fastest else turnaround
         interruption = 0
         if late and self.parameters.on_return == "restart":
             interruption = max(0, until - leaves)  # what it does until then is in vain
         elif late:
             interruption = view.environment.travel_time(self.parameters.state)
-        return 0, 0, -speed if fastest else back + interruption
+        return 0, 0, -speed if fastest else turnaround + interruption
 
     def way(self, view: View, job: int) -> int:
         """Return how long `job` is on its way to another node, with its state once it has begun."""
@@ -385,8 +388,8 @@ class VolunteerNode(RjssNode):
         view.note("runs", **said)
 
     def note_choice(
-        self, view: View, action: str, job: int, node: int, asked: int, until: int, takes: int
+        self, view: View, action: str, job: int, node: int, asked: int, until: int, takes: int, age: int
     ) -> None:
         """Record where a job is to run: for how long the owner is likely away, and how long it takes."""
         stay = math.inf if until == NEVER else (until - view.now_ns) / NS
-        view.decide(action, job, machine=node, among=asked, saw=stay, limit=takes / NS)
+        view.decide(action, job, machine=node, among=asked, saw=stay, limit=takes / NS, age=age / NS)

@@ -187,14 +187,12 @@ class VolunteerView(RjssView):
             self._environment.adapter.core.stop()
 
 
-def true_stay(truth: Truth, node: int, machine: int) -> tuple[float, float]:
-    """Return the time until the owner of a machine is back, s, and the age of what a node knows of it."""
+def true_stay(truth: Truth, node: int, machine: int) -> float:
+    """Return the time until the owner of a machine is back, s."""
     environment, now = truth.environment, truth.environment.adapter.now
     program: Any = truth.memory(machine)
     until = now if program.owner else int(environment.returns[machine])
-    stay = np.inf if until == NEVER else (until - now) / NS
-    answer = environment.probe_time - environment.probe_time // 2
-    return stay, 0.0 if machine == node else answer / NS
+    return np.inf if until == NEVER else (until - now) / NS
 
 
 def sums(keys: Integers, values: Integers, count: int) -> Integers:

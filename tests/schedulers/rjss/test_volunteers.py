@@ -125,6 +125,13 @@ def test_exact_predictions_change_the_chosen_node(
     assert result.undisturbed == (machine == 2)
 
 
+def test_the_age_in_a_decision_is_that_of_the_answer_of_the_chosen_node() -> None:
+    """Both nodes are asked, for 1 s each; the job goes to the one asked first, then to the one asked last."""
+    for speeds, chosen, age in (([100.0, 150.0, 200.0], 2, 1.5), ([100.0, 200.0, 150.0], 1, 0.5)):
+        result = ran(few(speeds), BACK, gs.Rjss(k=1.0, pick="best", probe_latency=1.0))
+        assert rows(result, "decisions", "machine", "time", "age")[0] == (chosen, 2.0, age)
+
+
 def test_node_predicts_from_its_own_past() -> None:
     """The owner of node 1 was away for 10 s twice, and left at 40 s: a job fits at 42 s, but not at 46 s."""
     faults = gs.Faults.of([1, 1], [10.0, 30.0], [20.0, 40.0], reachable=True)
