@@ -586,7 +586,7 @@ cdef class DgsNodes(Negotiations):
             wait = self.at_least + n_opened * self.opening
             if start < 0 or start * self.slot >= ready + wait:
                 break
-            query.not_before = max(start + 1, self._slot_at(ready + wait))
+            query.not_before = self._slot_at(ready + wait)
         self.received[node] += (n_opened + self.pull) * self.width
         self.counts[1 if self.pull else 3] += (n_opened + self.pull) * self.width
         self.most_candidates[job] = max(self.most_candidates[job], self.schedules.n_candidates)

@@ -170,7 +170,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "machines, of dgs-asap": (
         Column("schedules_received", "int", "schedules", "schedules of [exchanges](#table-exchanges) "
-               "that the machine received"),
+               "that the machine received, without those of shuffles"),
     ),
     "messages": (
         _mandatory("kind", "text", "", "kind of message"),
@@ -225,7 +225,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
     ),
     "exchanges": (
         Column("kind", "text", "", "`push`, `pull`, `poll`, `retrieve` (from a neighbour that is opened, "
-               "with push and poll), `shuffle`"),
+               "with push and poll), `shuffle` (of each new neighbour in a view, with every policy)"),
         Column("schedules", "int", "schedules", "schedules sent"),
         Column("bytes", "int", "B", "bytes of these schedules, 1024 each"),
     ),

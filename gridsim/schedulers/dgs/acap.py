@@ -36,11 +36,11 @@ class AcapNode(DgsNode):
         place = next(k for k, answer in enumerate(job.answers) if answer[1] == best[2])
         job.answers.insert(0, job.answers.pop(place))
 
-    def allocate(self, view: View, candidates: Candidates, job: Any) -> tuple[int, Any]:
+    def allocate(self, view: View, candidates: Candidates, request: Any) -> tuple[int, Any]:
         """Return the start with the closest candidates, of some from the first one on, and these."""
-        tasks = job.tasks
+        tasks = request.tasks
         first, _ = candidates.earliest(tasks)
-        last, found = max(first, min(first + self.later, job.latest)), []
+        last, found = max(first, min(first + self.later, request.latest)), []
         for start in range(first, last + 1, max(1, self.later // _STARTS)):
             free = candidates.free_at(start)
             if len(free) >= tasks:

@@ -24,7 +24,7 @@ class Candidates:
     length, start
         Slots that the job wants, and the first one in which it may start.
     excluded
-        Nodes that are no candidates.
+        Nodes that are neither candidates nor opened.
     suited
         bool[nodes], which nodes suit the job; None if all do.
 

@@ -191,7 +191,10 @@ class DgsView:
     # -- the overlay ----------------------------------------------------------------------------------------
 
     def draw(self, job: int, search: int, count: int) -> list[int]:
-        """Draw up to `count` neighbours for a search, of those not known to have failed."""
+        """Draw up to `count` neighbours for a search, of those not known to have failed.
+
+        Each search begins here, so past reservations are removed here, too.
+        """
         self._environment.forget()
         return self._overlay.draw(self._node, job, search, count)
 
@@ -203,24 +206,24 @@ class DgsView:
 
     # -- schedules ------------------------------------------------------------------------------------------
 
-    def candidates(self, job: Any, start: int, excluded: set[int]) -> Candidates:
+    def candidates(self, request: Any, start: int, excluded: set[int]) -> Candidates:
         """Return the neighbours as candidates for a job that starts in slot `start` or later.
 
         Parameters
         ----------
-        job
-            A request, with ``length``, ``group`` and ``tasks``.
+        request
+            The request of the job, with ``length`` and ``group``.
         excluded
-            Nodes that are no candidates.
+            Nodes that are neither candidates nor opened.
         """
         suited = self._environment.run.applications.suited
         candidates = Candidates(
             partial(self._neighbours_seen, self._environment.now),
             self._environment.schedules,
-            job.length,
+            request.length,
             start,
             excluded,
-            None if suited is None else suited[job.group],
+            None if suited is None else suited[request.group],
         )
         candidates.extend(self._node)
         return candidates

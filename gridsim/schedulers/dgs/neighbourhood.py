@@ -51,7 +51,7 @@ class Neighbourhood(Stateful):
     away
         bool[machines], whether the failure of each machine has been detected.
     received
-        int64[machines], schedules that each machine has received so far.
+        int64[machines], schedules that each machine has received so far, without those of shuffles.
     counts_failures
         Whether what failures cause is counted here, and not by another process of an emulation.
     """
@@ -105,7 +105,10 @@ class Neighbourhood(Stateful):
         return self.views.views
 
     def shuffle(self, _: list[int]) -> None:
-        """Run a cycle of CYCLON; each new neighbour in a view sends its schedule, which is counted."""
+        """Run a cycle of CYCLON; each new neighbour in a view sends its schedule, which is counted in all.
+
+        With pull nobody needs these schedules.
+        """
         self._tell()
         *_others, new = self.views.cycle(self.run.up)
         self.counts[4] += new
@@ -139,7 +142,11 @@ class Neighbourhood(Stateful):
 
     @property
     def oldest(self) -> int:
-        """Instant in ns: no node sees a schedule as it was before it."""
+        """Instant in ns: no node sees a schedule as it was before it.
+
+        One latency would do, since a search sees schedules as they were that long before it, or at the poll
+        before that; the other is a margin.
+        """
         back = self.period if self.policy == "poll" else 0
         return self.run.engine.now - 2 * self.latency - back - 1
 

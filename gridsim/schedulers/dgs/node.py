@@ -29,7 +29,7 @@ MESSAGES = {
         SMALL,
         application=int,
         search=int,
-        home=int,
+        submitter=int,
         tasks=int,
         length=int,
         group=int,
@@ -136,7 +136,7 @@ class DgsNode(NodeProgram):
         job.answers, job.hope, job.tardy, job.search_log = [], False, -1, {}
         job.expect(SEARCHING, len(asked))
         self.limit_wait(view, job)
-        wanted = {"home": job.submitter, "tasks": job.tasks, "length": job.length, "group": job.group}
+        wanted = {"submitter": job.submitter, "tasks": job.tasks, "length": job.length, "group": job.group}
         wanted |= {"earliest": job.earliest, "latest": job.latest}
         view.environment.log.asks(job, home.node, asked)
         for neighbour in asked:
@@ -308,7 +308,9 @@ class DgsNode(NodeProgram):
         """Search, and answer once the search has taken its time.
 
         Four messages must fit before the start: answer, commit, reply, and a cancellation that may follow.
-        Opening nodes takes time, too: after many of them the first possible slot may be a later one.
+        Opening nodes takes time, too: if the start that is found is too near then, a later pass stands for a
+        search from a later slot on.  It opens nodes in the same order, so that openings of earlier passes are
+        not counted.
         """
         seen = view.environment
         ready = view.now_ns + 4 * seen.times.one_way
@@ -318,7 +320,7 @@ class DgsNode(NodeProgram):
             takes = seen.search_time(candidates.opened)
             if start < 0 or start * self.slot >= ready + takes:
                 break
-            t = max(start + 1, self.slot_at(ready + takes))
+            t = self.slot_at(ready + takes)
         seen.count_search(message.application, candidates)
         view.environment.log.looks(view.node, message, candidates, t, self.slot_at(ready + takes))
         found = {"search": message.search, "start": start, "nodes": nodes, "apart": self.apart(view, nodes)}
@@ -328,27 +330,28 @@ class DgsNode(NodeProgram):
         else:
             self.answer(view, message.sender, message.application, **found)
 
-    def look(self, view: View, job: Any, t: int) -> tuple[int, Any, Candidates]:
+    def look(self, view: View, request: Any, t: int) -> tuple[int, Any, Candidates]:
         """Run the Search Algorithm from slot `t` on; return <t', N>, t' being -1 for none, and C."""
         hops, widen = self.parameters.hops, self.parameters.wide == "widen"
-        excluded = {view.node, job.home} if self.parameters.candidates == "others" else set[int]()
-        candidates = view.environment.candidates(job, t, excluded)  # steps 1 to 3, which end below
+        excluded = {view.node, request.submitter} if self.parameters.candidates == "others" else set[int]()
+        candidates = view.environment.candidates(request, t, excluded)  # steps 1 to 3, which end below
         hop = done = 0
-        while candidates.free < job.tasks and done < len(candidates.reached):
+        while candidates.free < request.tasks and done < len(candidates.reached):
             hop += 1
-            if hop >= hops and not (widen and len(candidates.nodes) < job.tasks):
+            if hop >= hops and not (widen and len(candidates.nodes) < request.tasks):
                 break
             for m in candidates.reached[done:]:  # step 4
                 done += 1
-                if m != view.node and candidates.free < job.tasks:
+                if m != view.node and candidates.free < request.tasks:
                     candidates.open(m)
-        if len(candidates.nodes) < job.tasks:
+        if len(candidates.nodes) < request.tasks:
             return -1, [], candidates
-        return *self.allocate(view, candidates, job), candidates  # the end of steps 3 and 4, or steps 5 to 8
+        # the end of steps 3 and 4, or steps 5 to 8
+        return *self.allocate(view, candidates, request), candidates
 
-    def allocate(self, view: View, candidates: Candidates, job: Any) -> tuple[int, Any]:
+    def allocate(self, view: View, candidates: Candidates, request: Any) -> tuple[int, Any]:
         """Return the first slot from which enough candidates are free, and the first of these."""
-        return candidates.earliest(job.tasks)
+        return candidates.earliest(request.tasks)
 
     def apart(self, view: View, nodes: Any) -> float:
         """Return how far apart the nodes of an answer are, where that counts."""

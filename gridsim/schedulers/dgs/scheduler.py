@@ -6,8 +6,8 @@ scheduling node takes the best answer and asks the machines in it to commit.  If
 job was faster, the scheduling node releases the others and tries the next best answer.
 
 Source: Vasilakos, Sacha and Pierre, "Decentralized as-soon-as-possible grid scheduling" (Figures 2 and 3).
-The paper does not specify messages, conflicts and failures; docs/background/dgs_asap.md describes how they
-are modelled here.
+On conflicts and on failures the paper has a sentence each (III-B), on the time that messages take none;
+docs/background/dgs_asap.md describes how they are modelled here.
 """
 
 from __future__ import annotations

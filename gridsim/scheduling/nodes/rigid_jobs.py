@@ -1,8 +1,8 @@
 """Rigid jobs in node programs: what nodes know of jobs, claims of machines, and the adapter that runs jobs.
 
-A job runs on machines that have agreed to it: each has made a claim (`NodeJobs.claim`).  Once all have
-agreed, the node in charge of the job starts it (`NodeJobs.start`); its machines run it and are then free
-again, without a further message.
+A job runs on machines that have agreed to it: each has made a claim (`NodeJobs.claim`), or has reserved slots
+(`View.slots`).  Once all have agreed, the node in charge of the job starts it (`NodeJobs.start`, for reserved
+slots with ``until``); its machines run it and are then free again, without a further message.
 
 The node in charge of a job is the one to which it was submitted; while that is down, the node of the next
 machine.  What it knows of the job (`JobRecord`) is kept by the user who submitted it: no failure erases that,
