@@ -204,7 +204,7 @@ class IdealRepair(TreeEnvironment):
         """Let leaves, and at a heartbeat the root, do what is due; end the run if nothing is left to tell."""
         now, core, nodes = self.run.engine.now, self.adapter.core, np.flatnonzero(self.up)
         if name == "heartbeat":
-            # a machine that has gone down since it completed tasks tells it, but the message is lost
+            # also machines that have gone down since: what they tell is lost, but counts as read here
             done = core.with_completions(now)
             if not done and self.adapter.queues.tasks_done == self.to_place:
                 self.run.engine.stop()
@@ -213,7 +213,7 @@ class IdealRepair(TreeEnvironment):
         root = name == "heartbeat" and self.first_leaf > 0
         self.fire(name, nodes[(nodes >= self.first_leaf) | (root & (nodes == 0))])
         if name == "heartbeat":
-            core.drain(now)
+            core.drain(now)  # otherwise what submitters are told waits for the next release
 
     # -- failures: what `Recovery` does to the tree ----------------------------------------------------------
 

@@ -57,7 +57,8 @@ class Availability(NamedTuple):
     Parameters
     ----------
     release
-        s, the release of an application for which the cells hold; inf for an idle leaf.
+        s, the release of an application for which the cells hold; inf if any part is of an idle leaf, which
+        a reader takes for now.
     minimum, largest
         The smallest and the largest minimum stretch of a leaf, s/Mflop.  An idle leaf counts in the largest
         with 0, which stays 0 where no rule needs it.
@@ -92,10 +93,10 @@ class RootCopy(NamedTuple):
 def messages(parameters: Any) -> dict[str, Message]:
     """Return the kinds of messages of a `FairTree`, in the order in which they are handled at one instant.
 
-    summary : `cells` for an application released at `release` (s; inf if the leaf is idle), the `number` of
+    summary : `cells` for an application released at `release` (as of `Availability`), the `number` of
         the summary, the number of the last request that the sender had received (`echo`), its `minimum`
         stretch, and `since`, when the oldest change of a leaf happened that it is the first to report, ns.
-        `sampled`, when the oldest sample in it was taken (ns), is only for the record of decisions.
+        `oldest`, when the oldest sample in it was taken (ns), is only for the record of decisions.
     spread : the `minimum` stretch of the rest of the tree, on its way down.
     request : `tasks` tasks of `application` to place.  It climbs, or it comes from the parent, which numbers
         its requests (`number`) and adds the `minimum` stretch of the rest of the tree.  `hops`: steps up.
@@ -123,7 +124,7 @@ def messages(parameters: Any) -> dict[str, Message]:
             echo=int,
             minimum=float,
             since=int,
-            sampled=int,
+            oldest=int,
             **up,
         ),
         "spread": Message(sized(parameters.spread_bytes), minimum=float, **down),
@@ -177,7 +178,7 @@ class TreeNode(NodeProgram, ABC):
         self.number = 0  # of the next report
         self.free_at, self.due = 0, NEVER  # ns, when the next report may be, and is to be, sent
         self.since = NEVER  # ns, the oldest change of a leaf that has not been reported
-        self.samples: list[int] = []  # ns, when the oldest sample in the summary of each child was taken
+        self.oldest: list[int] = []  # ns, when the oldest sample in the summary of each child was taken
 
     @abstractmethod
     def availability(self, view: View) -> Availability | None:
@@ -211,7 +212,7 @@ class TreeNode(NodeProgram, ABC):
             "number": self.number,
             "echo": self.last_request,
             "since": self.since,
-            "sampled": min(self.samples, default=view.now_ns),
+            "oldest": min(self.oldest, default=view.now_ns),
         }
         if self.parameters.by_largest:
             fields["largest"] = report.largest
@@ -357,14 +358,14 @@ class Router(TreeNode):
         self.release, self.minimum = [0.0, 0.0], [unknown, unknown]  # and what came with it
         self.largest, self.covers = [0.0, 0.0], [0, 0]
         self.debts: list[list[tuple[int, int, float, float, float, float, float]]] = [[], []]
-        self.samples = [NEVER, NEVER]
+        self.oldest = [NEVER, NEVER]
         self.last_summary, self.last_issued = [-1, -1], [0, 0]  # numbers of summaries from, requests to each
         self.sent_minimum = [math.inf, math.inf]  # the rest's minimum stretch, as last sent to each child
         self.sent_largest, self.sent_copy = [0.0, 0.0], [-1, -1]  # likewise; and when the copy was made (ns)
 
     def on_child_leave(self, view: View, side: int) -> None:
         """Forget all about a child that has left the tree."""
-        self.samples[side] = NEVER
+        self.oldest[side] = NEVER
         self.cells[side], self.minimum[side], self.sent_minimum[side] = None, math.inf, math.inf
         self.largest[side], self.covers[side] = 0.0, 0
         self.sent_largest[side], self.sent_copy[side] = 0.0, -1
@@ -392,7 +393,7 @@ class Router(TreeNode):
             self.release[side], self.minimum[side] = message.release, message.minimum
             self.largest[side] = message.largest if self.parameters.by_largest else 0.0
             self.covers[side] = message.covers if self.parameters.by_root else 0
-            self.samples[side] = message.sampled
+            self.oldest[side] = message.oldest
             self.debts[side] = [debt for debt in self.debts[side] if debt[0] > message.echo]
             self.since = min(self.since, message.since)
         view.act()
@@ -408,7 +409,7 @@ class Router(TreeNode):
         """Add what the children can take; summaries for different release cells are not added."""
         tree = view.environment.tree
         known = [side for side in range(2) if self.cells[side] is not None]
-        at = [self.sampled(view, side) if self.debts[side] else self.release[side] for side in known]
+        at = [self.release_of(view, side) if self.debts[side] else self.release[side] for side in known]
         if tree.cell and len(set(at)) == 2:
             return None
         cells = [self.debited(view, side) for side in known]
@@ -416,7 +417,7 @@ class Router(TreeNode):
         least, largest = min(self.minimum), max(self.largest)
         return Availability(max(at, default=0.0), least, largest, sum(self.covers), total)
 
-    def sampled(self, view: View, side: int) -> float:
+    def release_of(self, view: View, side: int) -> float:
         """Return the release (s) for which the summary of a child holds."""
         return self.release[side] if view.environment.tree.cell else min(self.release[side], view.now)
 
@@ -427,13 +428,13 @@ class Router(TreeNode):
         if not debts:
             return cells
         _, tasks, task_size, size, release, stretch, moved = zip(*debts, strict=True)
-        at, child = self.sampled(view, side), children_of(view.node)[side]
+        at, child = self.release_of(view, side), children_of(view.node)[side]
         dispatched: dict[str, Any] = {
             "tasks": tasks,
             "task_size": task_size,
             "size": size,
             "stretch": stretch,
-            "age": [max(0.0, at - each) for each in release],
+            "age": [max(0.0, at - each) for each in release],  # of old requests, which count as smaller
         }
         tree: Tree = view.environment.tree
         return tree.debited(cells, child, view.environment.leaves_below(child), moved, **dispatched)
@@ -449,7 +450,8 @@ class Router(TreeNode):
         application, tasks = view.application(message.application), message.tasks
         stretches = view.environment.tree.stretch
         rooms = np.stack([self.room(view, side, application) for side in range(2)], axis=1)
-        hosts = np.flatnonzero(rooms.sum(axis=1) >= tasks)  # samples of the stretch that host all tasks
+        # the samples of the stretch that host all tasks; the first one is what Algorithm 4 searches for
+        hosts = np.flatnonzero(rooms.sum(axis=1) >= tasks)
         share = {"application": message.application, "tasks": tasks}
         if climbing:
             limit = self.limit(view, application, tasks)
@@ -471,7 +473,7 @@ class Router(TreeNode):
             if part:
                 self.dispatch(view, side, application, part, sample, message.hops)
                 of = {"machine": children_of(view.node)[side], "tasks": part, "saw": int(rooms[sample, side])}
-                age, limit = self.samples[side], stretches[sample]
+                age, limit = self.oldest[side], stretches[sample]
                 view.decide("gave", application.number, age=age, limit=limit, **of)
 
     def limit(self, view: View, application: Application, tasks: int) -> float | None:
@@ -479,6 +481,7 @@ class Router(TreeNode):
         parameters = self.parameters
         if parameters.accept == "minimum":
             least = min(self.outer(view), *self.minimum)
+            # no sample, so that no tie is to be expected
             return parameters.bound * least if math.isfinite(least) else None
         if not parameters.bound:
             return 0.0
@@ -508,7 +511,7 @@ class Router(TreeNode):
             action = "passed-on-full" if full else "passed-on" if known else "passed-on-idle"
         most = math.nan if limit is None or root else limit
         to = {"machine": -1 if root or fair else parent_of(view.node), "tasks": message.tasks}
-        view.decide(action, message.application, saw=stretch, limit=most, age=min(self.samples), **to)
+        view.decide(action, message.application, saw=stretch, limit=most, age=min(self.oldest), **to)
 
     def room(self, view: View, side: int, application: Application) -> NDArray[np.int64]:
         """Return how many tasks of `application` a child can take, for each sample of the stretch."""
@@ -518,13 +521,13 @@ class Router(TreeNode):
         return self.room_in(view, self.debited(view, side), self.release[side], child, application)
 
     def room_in(
-        self, view: View, cells: Cells, release_of: float, node: int | None, application: Application
+        self, view: View, cells: Cells, cells_release: float, node: int | None, application: Application
     ) -> NDArray[np.int64]:
         """Return how many tasks of `application` the leaves of a summary can take, for each stretch sample.
 
         Parameters
         ----------
-        release_of
+        cells_release
             s, the release for which the cells hold.
         node
             The leaves are those below it; None for all machines.
@@ -535,7 +538,7 @@ class Router(TreeNode):
         room = np.zeros(len(tree.stretch), np.int64)
         if size < tree.smallest or task_size > tree.longest:
             return room
-        at = release_of if tree.cell else min(release_of, view.now)
+        at = cells_release if tree.cell else min(cells_release, view.now)
         if node is None:
             leaves, speed = tree.machines, tree.speed
         else:

@@ -2,8 +2,8 @@
 
 J. Celaya and L. Marchal, "A fair decentralized scheduler for bag-of-tasks applications on desktop grids".
 Machines are the leaves of a balanced binary tree whose routers sit on the machines as well.  Summaries of
-availability flow up, limited in rate; requests climb until a router can host them at a stretch that is not
-much above the platform's minimum, and are split on the way down; every leaf runs EDF at its own minimum
+availability flow up, limited in rate; requests climb until a router can host them at a stretch that is good
+enough by the rule `FairTree.accept`, and are split on the way down; every leaf runs EDF at its own minimum
 stretch.  What a leaf and a router do is in `gridsim.schedulers.fair_tree.node`; this module has the
 parameters.
 """
@@ -116,7 +116,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         machines fail, ``"all"`` is better.
     spread
         When the minimum stretch travels down in messages of its own: at each ``"heartbeat"``, or also on each
-        ``"change"``.  Every request carries it in any case.
+        ``"change"``.  Every request from a parent carries it in any case.
     heartbeat
         S between completion reports, and between spreads.
     request_bytes, accept_bytes, completion_bytes, spread_bytes, summary_header
@@ -174,6 +174,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
     shares: ClassVar[bool] = True
     messages: ClassVar[Mapping[str, Message]] = messages_of_machines(_ALL_FIELDS)
     reports = True
+    local_order = "edf"  # section 4 of the report; gridcore/queues/task_queues.pyx does it
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = {**TABLES, **SEATS}
     environment = IdealRepair
     environment_timers: ClassVar[tuple[str, ...]] = ("heartbeat", "look-around", "refresh")
@@ -275,7 +276,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
 
     @property
     def order(self) -> Literal["edf"] | None:
-        """See `gridsim.scheduling.contract.Scheduler`."""
+        """Promise the order of deadlines at the minimum stretch; None by bisection, which is not exact."""
         return "edf" if self.stretch == "exact" else None
 
     def explicit(self, speeds: NDArray[np.float64], applications: Applications) -> FairTree:

@@ -108,7 +108,7 @@ class Bench:
         message = SimpleNamespace(
             **{
                 "sender": 2 * self.node + 1 + which, "cells": cells.reshape(-1), "number": number,
-                "echo": echo, "release": 0.0, "minimum": 1.0, "since": NEVER, "sampled": 0, **fields,
+                "echo": echo, "release": 0.0, "minimum": 1.0, "since": NEVER, "oldest": 0, **fields,
             }
         )  # fmt: skip
         self.router.on_summary(self.see(), message)
