@@ -96,6 +96,8 @@ def _encode(attributes: dict[str, Any]) -> dict[str, bytes]:
 class JobKeeper:
     """What the coordinator does with jobs: what nodes want, and having their handlers called.
 
+    It is the `RigidAdapter.caller` of the coordinator's adapter.
+
     Parameters
     ----------
     coordinator
@@ -112,8 +114,7 @@ class JobKeeper:
         self.count = 0
         #: Process -> number of a call that it has not reported -> node, handler, job and further arguments.
         self.pending: dict[int, dict[int, tuple[int, str, int, tuple[int, ...]]]] = {}
-        self._on_faults = adapter.on_faults
-        adapter.call, adapter.on_faults = self.call, self.on_faults  # type: ignore[method-assign]
+        adapter.caller = self
 
     # -- what nodes want ------------------------------------------------------------------------------------
 
@@ -195,7 +196,6 @@ class JobKeeper:
 
         engine.call_at(engine.clock() + _RETRY, call)
 
-    def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """See `RigidAdapter`."""
+    def note_failures(self, failed: Integers) -> None:
+        """Note when machines fail: a node that does not know it yet may start a job on them."""
         self.failed_at[failed] = self.coordinator.engine.now
-        self._on_faults(failed, recovered)

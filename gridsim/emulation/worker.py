@@ -72,8 +72,7 @@ class Worker(Part):
         self.log: list[Any] = []
         self.over: asyncio.Future[None] | None = None
         super().__init__(setup, number, life)
-        self._task_lost = self.policy.task_lost
-        self.policy.task_lost = self.core.report_lost = self._lose
+        self.policy.report_lost = self.core.report_lost = self._lose
         self.jobs: RemoteJobs | None = None
         if not self.is_alone:
             if self.policy.keeps_jobs:
@@ -137,7 +136,7 @@ class Worker(Part):
         lost = self.core.hands[application].take(tasks)
         self.tell("lost", application, lost, node, self.core.now)
         if self.is_alone:
-            self._task_lost(application, tasks, node)
+            self.policy.task_lost(application, tasks, node)
 
     def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
         """Report a row that a node writes, with numbers as the table has them."""

@@ -240,6 +240,8 @@ class Adapter(CorePolicy):
             self.single_tasks = SingleTasks(run.applications)
             run = replace(run, applications=self.single_tasks.applications, record=True)
         self.parameters, self.run = parameters, run
+        #: What handles lost tasks; in a process of an emulation, what reports them to the coordinator.
+        self.report_lost: Callable[[int, int, int], None] = self.task_lost
         bags, engine, network = run.applications, run.engine, run.network
         self.compiled = self._compile()
         self.roles = nodes_of_roles(parameters, len(run.speeds))
@@ -311,7 +313,7 @@ class Adapter(CorePolicy):
             tasks=bags.tasks,
             application=self.application,
             seed=int(run.streams(f"{parameters.name} nodes").integers(2**63)),
-            report_lost=self.task_lost,
+            report_lost=self.report_lost,
             add_note=self._add_note,
             record_decision=(
                 None
@@ -676,10 +678,10 @@ class Adapter(CorePolicy):
         self.progress_checks.failure_count += len(failed)
         _, applications, tasks = self.queues.fail(failed, now)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
-            self.task_lost(i, count)
+            self.report_lost(i, count, -1)
         self.outside.on_faults(failed, recovered)
         for i, count in self.restart(failed, recovered):
-            self.task_lost(i, count)
+            self.report_lost(i, count, -1)
         if len(recovered) and any(due <= now for due in self.lost):
             self.run.engine.at(now, "resubmit")
         self.progress_checks.check()

@@ -359,12 +359,17 @@ class RigidAdapter(Adapter):
     In an emulation by several processes the coordinator keeps the records and runs of all jobs, and their
     timers.  In the others `keeper` stands for it: a handler gets a record as it is there when the handler
     asks for it first, and what it changes, and the `shared` methods that it calls, are carried out there
-    once it returns.  Claims are kept by the process of each machine, and by the coordinator.
+    once it returns.  Claims are kept by the process of each machine, and by the coordinator, whose `caller`
+    stands for the nodes.
 
     Attributes
     ----------
     keeper
-        What keeps the jobs.
+        What keeps the jobs, with the methods in `shared`: this adapter, or in a process that runs nodes of an
+        emulation what passes calls on to the coordinator.
+    caller
+        What calls the handlers of nodes about jobs, with the methods `call` and `note_failures`: this
+        adapter, or in the coordinator what passes calls on to the processes.
     shared
         Methods of the keeper that nodes call.
     records
@@ -388,6 +393,7 @@ class RigidAdapter(Adapter):
 
     def __init__(self, parameters: RigidNodeScheduler, run: Run) -> None:
         self.keeper: Any = self
+        self.caller: Any = self
         jobs, machines = run.applications, len(run.speeds)
         estimate: Any = getattr(parameters, "estimate", "run")
         durations, lengths = run_and_reserved_times(jobs, float(run.speeds[0]), estimate)
@@ -454,7 +460,7 @@ class RigidAdapter(Adapter):
             if not self.parameters.acts_for_failed_nodes:
                 return False
             node = int(self.layout.release_nodes[job.submitter])
-        self.call(handler, node, job.number, *arguments)
+        self.caller.call(handler, node, job.number, *arguments)
         return True
 
     def record(self, number: int) -> Any:
@@ -577,7 +583,7 @@ class RigidAdapter(Adapter):
             nodes, _ = self.runs.finish(number)
             job.phase = int(DONE)
             for node in nodes.tolist():
-                self.call("on_job_end", node, number)
+                self.caller.call("on_job_end", node, number)
         self.end_if_over()
 
     def _extend(self, jobs: list[int]) -> None:
@@ -590,7 +596,7 @@ class RigidAdapter(Adapter):
                 continue  # the timer belongs to a reservation that was lost
             end = self.runs.extend(number, slot)
             for node in job.nodes:
-                self.call("on_job_outlives", node, number, end)
+                self.caller.call("on_job_outlives", node, number, end)
             self._watch_reservation(job)
 
     def _cancel(self, jobs: list[int]) -> None:
@@ -639,6 +645,7 @@ class RigidAdapter(Adapter):
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
         """Lose the jobs of machines that fail; the nodes in charge detect that `detection` s later."""
         now = self.run.engine.now
+        self.caller.note_failures(failed)
         for machine, number, attempt in self.claims_of(failed):
             if self.keeper is not self:  # which loses the jobs
                 continue
@@ -648,6 +655,9 @@ class RigidAdapter(Adapter):
         self.claims[failed] = -1
         self.outside.on_faults(failed, recovered)
         self.restart(failed, recovered)
+
+    def note_failures(self, failed: Integers) -> None:
+        """Note which machines fail, before their jobs are lost: nothing to do where calls take no time."""
 
     def claims_of(self, machines: Integers) -> Iterator[tuple[int, int, int]]:
         """Iterate over (machine, job, attempt) of the claims of some machines."""

@@ -258,6 +258,7 @@ def test_each_attempt_detects_its_own_lost_machines() -> None:
     adapter: Any = RigidAdapter.__new__(RigidAdapter)
     vars(adapter).update(
         keeper=adapter,
+        caller=adapter,
         run=SimpleNamespace(engine=engine),
         core=SimpleNamespace(enter=lambda _: None, wake=lambda _: None),
         runs=SimpleNamespace(stop=lambda *_: None, lose=lambda *_: None),
