@@ -29,7 +29,6 @@ from gridsim.emulation.tasks import Parts, TaskSet, count_of
 from gridsim.emulation.wire import LOOPBACK, Conversation, Greeting, frame, from_plain
 from gridsim.emulation.worker import run_worker
 from gridsim.errors import GridSimError, ScenarioError, SchedulerError
-from gridsim.scheduling.nodes.timers import handler_name
 from gridsim.support.clock import NEVER, NS
 
 #: Seconds ahead that processes are told of releases, and that they have before the time begins.
@@ -395,9 +394,8 @@ class Coordinator(Part):
             if len(held):
                 self.task_lost(application, [(task, task + 1) for task in held.tolist()])
         environment = self.policy.environment
-        if environment is not None and environment.failure_timer:
-            nodes = self.policy.layout.on(np.array(self.machines_of[number])).tolist()
-            self.core.call_of_killed(nodes, handler_name(environment.failure_timer), since)
+        if environment is not None:
+            environment.on_kill(self.policy.layout.on(np.array(self.machines_of[number])), since)
         if self.jobs is not None:
             self.jobs.lose(number)
         self.counted.append(self.peers[number].counts)
@@ -474,7 +472,7 @@ class Coordinator(Part):
         self._hand(process, application, tasks, -1)
         if self.core.placed_at < 0 and self.ledger.enqueued >= self.core.total:
             self.core.placed_at = self.ledger.last_placed
-            if self.policy.until() == "placed" and not self.quiet:
+            if self.policy.until == "placed" and not self.quiet:
                 self.quiet = True  # the accounting of messages ends
                 self._all("quiet")
 

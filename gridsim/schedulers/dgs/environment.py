@@ -59,7 +59,6 @@ class DgsEnvironment(Environment):
     because = (
         "the exchange of schedules is counted and not sent one by one, and CYCLON shuffles all views at once"
     )
-    has_overlay = True
     STATE = "schedules", "overlay", "absences", "next_forget", "reach_counts"
     shared = ("change_slots",)
 

@@ -175,6 +175,10 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
             return self.messages
         return {name: kind for name, kind in self.messages.items() if name != "displaced"}
 
+    def draw_neighbours(self, run: Run, nodes: int, among: range) -> Integers:
+        """Return no neighbours: the environment has the overlay, which changes."""
+        return np.zeros((nodes, 0), np.int64)
+
     def make_overlay(self, run: Run, latency: int) -> Neighbourhood:
         """Make the overlay of the nodes; messages take `latency` ns."""
         return Neighbourhood(run, self, latency)

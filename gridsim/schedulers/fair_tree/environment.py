@@ -11,6 +11,7 @@ import numpy as np
 from gridcore.fair_tree.summary_tree import DECISION
 from gridsim.engine.engine import TIMER
 from gridsim.errors import ScenarioError
+from gridsim.model.applications import Application
 from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.schedulers.fair_tree.outcome import Found, ended, outcome_of
 from gridsim.schedulers.fair_tree.recovery import Recovery
@@ -34,7 +35,6 @@ class TreeEnvironment(Environment):
         Applications, and lost tasks that are bags of their own.
     """
 
-    detects_losses: ClassVar[bool] = True
     #: Parameter with a period, in the order of one instant -> the timer of nodes that fires at its multiples.
     timers: ClassVar[dict[str, str]] = {}
 
@@ -84,6 +84,14 @@ class TreeEnvironment(Environment):
         """Add bags of lost tasks; see `Bags`."""
         self.adapter.queues.add_applications(release, size, task_size, whose=applications)
         self.adapter.core.add_applications(self.run.applications.submitter[applications])
+
+    def added_application(self, number: int) -> Application:
+        """Return a bag of lost tasks."""
+        return Application.of(self.bags, number)
+
+    def original_of(self, application: int) -> int:
+        """Return the application of which `application` is a bag of lost tasks, or itself."""
+        return int(self.bags.whose[application])
 
     # -- the record of decisions ----------------------------------------------------------------------------
 
@@ -153,7 +161,7 @@ class IdealRepair(TreeEnvironment):
         "move, and routers know which children are there, and how many leaves of which speed are below them; "
         "lost tasks are noticed at the next heartbeat, and for a machine that is down the next one acts"
     )
-    carries_out_failures: ClassVar[bool] = True
+    failure_model = "own"
     timers: ClassVar[dict[str, str]] = {
         "heartbeat": "heartbeat",
         "release_cell": "refresh",
@@ -163,7 +171,6 @@ class IdealRepair(TreeEnvironment):
 
     def __init__(self, parameters: Any, run: Run) -> None:
         super().__init__(parameters, run)
-        self.until = "" if run.faults or parameters.run_on else "placed"
         self.first_leaf = self.tree.first_leaf
         self.to_place = int(run.applications.tasks.sum())
         self.leaves = [int(count) for count in subtree_sums(np.ones(len(run.speeds)))]

@@ -334,6 +334,12 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         """Make the environment: the ideal repair, or the records of submitters."""
         return (TreeByMessages if self.maintenance == "messages" else IdealRepair)(self, run)
 
+    def run_until(self, run: Run) -> Literal["done", "placed", ""]:
+        """Return when a run ends: the ideal tree with the last placement, since all tasks then end."""
+        if self.maintenance == "messages":
+            return "done"
+        return "" if run.faults or self.run_on else "placed"
+
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         special = run.bandwidth is not None or run.applications.group is not None

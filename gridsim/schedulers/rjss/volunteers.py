@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class VolunteerEnvironment(RjssEnvironment):
         owner then returns.
     """
 
-    takes_blocks: ClassVar[bool] = True
+    failure_model = "reachable"
     uses_queues = False
     results = "results"
     STATE = (*RjssEnvironment.STATE, "changes", "returns")

@@ -40,7 +40,6 @@ class WorkQueueEnvironment(Environment):
         "predictions are made from the true failures, and background load slows machines"
     )
     STATE = "failures", "predicted", "predictions", "order_stream", "draws", "left", "is_dispatch_due"
-    failure_timer = "failure"
     uses_queues = False
 
     def __init__(self, parameters: Any, run: Run) -> None:
@@ -95,6 +94,10 @@ class WorkQueueEnvironment(Environment):
         self.failed = failed.tolist()
         if self.failed:
             self.fire("failure", [*self.failed, self.server])
+
+    def on_kill(self, nodes: Integers, since: int) -> None:
+        """Let workers write which copies have ended, as if they had failed at `since` ns."""
+        self.adapter.core.call_of_killed(nodes.tolist(), "on_failure", since)
 
     # -- what only the model knows ---------------------------------------------------------------------------
 

@@ -63,7 +63,6 @@ from gridsim.scheduling.nodes.roles import Role, nodes_of_roles, role_classes
 from gridsim.scheduling.nodes.single_tasks import SingleTasks
 from gridsim.scheduling.nodes.source import CorePolicy
 from gridsim.scheduling.nodes.timers import Timer, handler_name
-from gridsim.scheduling.overlays import random_neighbours
 from gridsim.scheduling.queues import moved_bytes, task_queues
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
@@ -274,6 +273,7 @@ class Adapter(CorePolicy):
         self.resubmitted = np.zeros(len(bags), np.int64)
         self.notes = Notes(parameters.tables)
         self.decider = Decider(self)
+        self.until = parameters.run_until(run)
         self.lost: dict[int, dict[int, int]] = {}  # detection time -> application -> tasks
         self.kinds = kinds_of(parameters.messages_of(run))
         for number, (name, kind) in enumerate(self.kinds.items()):
@@ -306,7 +306,7 @@ class Adapter(CorePolicy):
                 for name, kind in self.kinds.items()
             ],
             timers=timers,
-            neighbours=self.neighbours(),
+            neighbours=parameters.draw_neighbours(run, layout.nodes, self._peers()),
             up=self.up,
             release=bags.release_ns,
             submitter=bags.submitter,
@@ -327,8 +327,8 @@ class Adapter(CorePolicy):
             at_once=parameters.at_once,
             home=layout.home,
             releases=layout.releases,
-            until=self.until(),
-            slots=self.outside.slots,
+            until=self.until,
+            slots=None if self.environment is None else self.environment.slots,
             jobs=self.node_jobs,
             environment=None if self.environment is None else self.environment.of_node,
             board=parameters.make_board(self.up, len(bags), run.streams),
@@ -345,15 +345,10 @@ class Adapter(CorePolicy):
         for watcher in run.watchers:
             watcher.attach(self)
 
-    def until(self) -> str:
-        """Return when the core ends the run, as for `NodeCore`."""
-        until = "" if self.parameters.to_the_end else "done"
-        return until if self.outside.until is None else self.outside.until
-
     @property
     def takes_blocks(self) -> bool:  # type: ignore[override]
-        """Whether the environment carries out failures, see `Policy`."""
-        return self.outside.takes_blocks
+        """Whether the environment takes failures in blocks, see `Policy`."""
+        return self.outside.failure_model == "reachable"
 
     @property
     def nodes(self) -> MutableSequence[NodeProgram]:
@@ -534,15 +529,9 @@ class Adapter(CorePolicy):
         """Add `values`, which `node` passed to `View.note`, to `table` of the result."""
         self.notes.add(node, table, values)
 
-    def neighbours(self) -> Integers:
-        """Draw the neighbours of each node: int64[nodes, degree]."""
-        nodes, degree = self.layout.nodes, getattr(self.parameters, "degree", 0)
-        if degree == 0 or self.outside.has_overlay:
-            return np.zeros((nodes, 0), np.int64)
-        overlay = self.run.streams(f"{self.parameters.name} overlay")
-        # the nodes of one role, all nodes without roles
-        among = self.roles.get(self.role_of(int(self.layout.home[0])), range(nodes))
-        return random_neighbours(nodes, degree, overlay, among)
+    def _peers(self) -> range:
+        """Return the nodes that may be neighbours: those of one role, all without roles."""
+        return self.roles.get(self.role_of(int(self.layout.home[0])), range(self.layout.nodes))
 
     def program(self, node: int) -> NodeProgram:
         """Make the program of `node`, at the beginning of the run and after each failure."""
@@ -615,7 +604,7 @@ class Adapter(CorePolicy):
     def application(self, index: int) -> Application:
         """Return an application as nodes see it, with the sizes that its submitter estimates."""
         if index >= len(self.task_size):
-            return Application.of(self.outside.bags, index)
+            return self.outside.added_application(index)
         application = Application.of(self.run.applications, index)
         return application._replace(task_size=float(self.task_size[index]), size=float(self.size[index]))
 
@@ -630,22 +619,21 @@ class Adapter(CorePolicy):
 
     def register_failure_timers(self) -> None:
         """Register the timer that submits lost tasks again."""
-        if not self.outside.detects_losses:
+        if type(self.outside).task_lost is Environment.task_lost:  # else it submits lost tasks itself
             self.run.engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
 
     def task_lost(self, application: int, tasks: int, node: int = -1) -> None:
-        """Submit `tasks` lost tasks of `application` again, `detection` s from now.
-
-        The environment does that if it `detects_losses`.
+        """Let the environment handle lost tasks, see `Environment`.
 
         Parameters
         ----------
         node
             The receiver, if the tasks were lost in a message; else -1.
         """
-        if self.outside.detects_losses:
-            self.outside.task_lost(application, tasks, node)
-            return
+        self.outside.task_lost(application, tasks, node)
+
+    def submit_later(self, application: int, tasks: int) -> None:
+        """Submit `tasks` lost tasks of `application` again, `detection` s from now."""
         due = self.now + nanoseconds(self.parameters.detection)
         if due not in self.lost:
             self.lost[due] = {}
@@ -669,7 +657,7 @@ class Adapter(CorePolicy):
         Tasks and messages on `failed` machines are lost.  Nodes on machines that are up again start with new
         programs.
         """
-        if self.outside.carries_out_failures:
+        if self.outside.failure_model == "own":
             self.outside.on_faults(failed, recovered)
             return
         now = self.run.engine.now
@@ -756,7 +744,7 @@ class Adapter(CorePolicy):
         else:
             self._set_nodes(state.pop("nodes"))
         super().setstate(state)
-        if not (self.outside.takes_blocks or self.outside.carries_out_failures):
+        if self.outside.failure_model == "crash":
             self.up[:] = self.layout.of_nodes(self.run.up)
 
     def _set_nodes(self, nodes: Any) -> None:

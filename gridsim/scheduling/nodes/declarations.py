@@ -17,6 +17,8 @@ from gridsim.scheduling.nodes.ground_truth import TruthOf
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import Message, NodeProgram
 from gridsim.scheduling.nodes.roles import Role, layout_of_roles
+from gridsim.scheduling.overlays import random_neighbours
+from gridsim.support.arrays import Integers
 from gridsim.support.random_streams import Streams
 
 
@@ -48,7 +50,8 @@ class Declarations:
     to_the_end: ClassVar[bool] = False
     numbers: ClassVar[tuple[str, ...]] = ()
     environment: ClassVar[type[Environment] | None] = None
-    #: Further options of the machines' task queues (`gridsim.scheduling.queues.task_queues`).
+    #: Further options of the machines' task queues (`gridsim.scheduling.queues.task_queues`); needed if
+    #: machines estimate by another rule how much work they can accept.
     queue_options: ClassVar[Mapping[str, Any]] = {}
 
     @property
@@ -73,6 +76,23 @@ class Declarations:
     def layout(self, machines: int) -> Layout:
         """Return the machine of each node: that of the roles, or by default one node on each machine."""
         return layout_of_roles(self, machines) if self.roles else Layout.one_each(machines)
+
+    def draw_neighbours(self, run: Run, nodes: int, among: range) -> Integers:
+        """Return the neighbours of each node, int64[nodes, k]: by default ``degree`` others, drawn at random.
+
+        Parameters
+        ----------
+        among
+            The nodes that may be neighbours: those of the role that handles the events of machines.
+        """
+        degree = getattr(self, "degree", 0)
+        if degree == 0:
+            return np.zeros((nodes, 0), np.int64)
+        return random_neighbours(nodes, degree, run.streams(f"{self.name} overlay"), among)
+
+    def run_until(self, run: Run) -> Literal["done", "placed", ""]:
+        """Return when a run ends, as for `NodeCore`: with its last task, or as `to_the_end` declares."""
+        return "" if self.to_the_end else "done"
 
     def hand_compiled(self, machines: int, applications: int) -> Handlers | None:
         """Return compiled handlers that are written by hand; None if these parameters have none."""

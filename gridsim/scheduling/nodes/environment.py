@@ -7,9 +7,10 @@ and which nodes reach through their view (`View.environment`), each by an object
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal
 
+from gridsim.model.applications import Application
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.support.arrays import Integers
 from gridsim.support.state import Stateful
@@ -18,9 +19,12 @@ from gridsim.support.state import Stateful
 class Environment(Stateful):
     """Base class of environments, of which a scheduler declares one as its class variable ``environment``.
 
+    A subclass states `because` and defines `of_node`.  Everything else has a default, and each attribute and
+    method says when a model needs another.  Attributes that change during a run are declared in ``STATE``.
+
     In an emulation by several processes each process has an environment, made alike, and so has the
     coordinator, which makes the result.  What follows from the scenario, the parameters, the time and the
-    failures is the same in all of them.  The rest is declared:
+    failures is the same in all of them.  The rest is declared or defined:
 
     - A change by a node that nodes of other processes see is a method in `shared`, which that node's
       environment passes on by `share`.
@@ -42,36 +46,26 @@ class Environment(Stateful):
     Attributes
     ----------
     because
-        Why this is not a part of the node programs, in one sentence.
-    shared, central
-        Names of the methods that `share` calls in other processes, and `tell` in the coordinator.
-    failure_timer
-        The one of the scheduler's ``environment_timers`` that fires at nodes that fail; "" for none.  If a
-        process is killed, it fires at what the stable storage of its nodes has.
+        Why this is not a part of the node programs, in one sentence.  Each environment needs it.
+    failure_model
+        What a failure of a machine does to nodes.  ``"crash"``: they lose their memory and their tasks, and
+        start anew once the machine is up.  ``"own"``: `on_faults` carries it out, with queues, programs
+        (`Adapter.renew`) and which nodes are up; needed by a model whose repair is not that of its nodes.
+        ``"reachable"``: nothing, and `on_faults` is not called: the environment takes the changes from
+        ``run.feed``; needed where owners come and go and messages reach machines all the same.
     uses_queues
-        Whether machines run tasks from their task queues; else nodes run them.
+        Whether machines run tasks from their task queues.  False is needed if nodes run tasks themselves by
+        timers, since an emulation then has nothing to compute during tasks (``work="spin"``).
+    shared, central
+        Names of the methods that `share` calls in other processes, and `tell` in the coordinator.  Needed to
+        emulate a model whose nodes change what others see there.
     """
 
     because: ClassVar[str]
+    failure_model: ClassVar[Literal["crash", "own", "reachable"]] = "crash"
+    uses_queues: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ()
     central: ClassVar[tuple[str, ...]] = ()
-    failure_timer: ClassVar[str] = ""
-    uses_queues: ClassVar[bool] = True
-    #: Whether it takes failures in blocks, and carries them out (`gridsim.scheduling.contract.Policy`).
-    takes_blocks: ClassVar[bool] = False
-    #: Whether it has the neighbours of nodes; ``view.neighbours`` is then empty.
-    has_overlay: ClassVar[bool] = False
-    #: Whether `on_faults` carries out failures, with queues, programs (`restart`) and which nodes are up.
-    carries_out_failures: ClassVar[bool] = False
-    #: Whether it decides when lost tasks are submitted again, by `task_lost`.
-    detects_losses: ClassVar[bool] = False
-    #: When the run ends, as for `NodeCore`; None: as the scheduler declares.
-    until: Literal["done", "placed", ""] | None = None
-    #: The columns of `Applications` with those that it adds during the run, and ``whose``: the application of
-    #: which each is a lost part; None if it adds none.
-    bags: Any = None
-    #: Function that returns the slot schedule of a node's machine (`View.slots`); None without slots.
-    slots: Callable[[int], Any] | None = None
     #: The process of an emulation that has this environment; None in a simulation, and in the coordinator.
     process: Any = None
 
@@ -79,8 +73,18 @@ class Environment(Stateful):
         self.parameters, self.run = parameters, run
 
     def attach(self, adapter: Any) -> None:
-        """Join the adapter of a run, whose core exists now, and register timers."""
+        """Join the adapter of a run, whose core exists now; needed to register timers of the engine."""
         self.adapter = adapter
+
+    # -- nodes ----------------------------------------------------------------------------------------------
+
+    def of_node(self, node: int) -> Any:
+        """Return what a node reaches as ``view.environment``; each environment needs it."""
+        raise NotImplementedError
+
+    def slots(self, node: int) -> Any:
+        """Return what a node reaches as ``view.slots``; needed if machines have slot schedules."""
+        return None
 
     def fire(self, name: str, nodes: Sequence[int] | Integers) -> None:
         """Fire one of the scheduler's ``environment_timers`` at `nodes`, during an event of the engine."""
@@ -93,29 +97,47 @@ class Environment(Stateful):
         if self.adapter.is_local(node):
             getattr(core.programs[node], handler)(core.view_of(node), *arguments)
 
-    def of_node(self, node: int) -> Any:
-        """Return what a node reaches as ``view.environment``."""
-        raise NotImplementedError
-
-    def complete_decision(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
-        """Complete a decision of a node for the record, in `columns`, by what only the model knows."""
-
-    def reservations_of(self, machines: Integers) -> Iterable[tuple[int, int, int]]:
-        """Remove the reservations of machines that fail, and return them: (machine, job, attempt)."""
-        return ()
-
-    def complete(self, outcome: Outcome) -> None:
-        """Add to the outcome of the run."""
-
-    def task_lost(self, application: int, tasks: int, node: int) -> None:
-        """Handle lost tasks of a machine, or of a message to `node` (else -1), if it `detects_losses`."""
-        raise NotImplementedError
+    # -- failures -------------------------------------------------------------------------------------------
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
         """Handle failures and recoveries of machines, before their nodes start anew.
 
-        If it `carries_out_failures`, nodes start anew only by `Adapter.renew`.
+        Needed if the environment knows who is up, or carries out failures (`failure_model`).
         """
+
+    def task_lost(self, application: int, tasks: int, node: int) -> None:
+        """Handle lost tasks of a machine, or of a message to `node` (else -1).
+
+        By default they are submitted again ``detection`` s later.  Another method is needed if the model
+        decides when, which does that by ``adapter.core.resubmit``.
+        """
+        self.adapter.submit_later(application, tasks)
+
+    def reservations_of(self, machines: Integers) -> Iterable[tuple[int, int, int]]:
+        """Remove the reservations of machines that fail, and return them: (machine, job, attempt).
+
+        Needed if rigid jobs reserve machines for later.
+        """
+        return ()
+
+    # -- results --------------------------------------------------------------------------------------------
+
+    def added_application(self, number: int) -> Application:
+        """Return an application that the environment has added; needed if lost tasks become new ones."""
+        raise NotImplementedError
+
+    def original_of(self, application: int) -> int:
+        """Return the application of which an added one is a lost part; see `added_application`."""
+        return application
+
+    def complete_decision(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
+        """Complete a decision of a node for the record, in `columns`.
+
+        Needed if only the model knows a column, such as a true value.
+        """
+
+    def complete(self, outcome: Outcome) -> None:
+        """Add to the outcome of the run; needed for facts and columns that no node can report."""
 
     # -- emulations by several processes --------------------------------------------------------------------
 
@@ -132,21 +154,31 @@ class Environment(Stateful):
             self.process.tell("central", method, *values)
 
     def check_emulation(self) -> None:
-        """Raise ScenarioError if this run cannot be emulated."""
+        """Raise ScenarioError if this run cannot be emulated; needed if some cannot."""
 
     def is_over(self) -> bool:
-        """Return whether the run is over, as far as the rows tell that nodes have written."""
+        """Return whether the run is over, as far as the rows tell that nodes have written.
+
+        By default it is when queues have completed all tasks.  Another method is needed if nodes run tasks
+        themselves, or act after the last task.
+        """
         return bool(self.adapter.queues.tasks_done == self.run.applications.tasks.sum())
 
     def end(self) -> None:
-        """Let nodes end what they do, since the run is over."""
+        """Let nodes end what they do, since the run is over; needed if they write rows about it."""
+
+    def on_kill(self, nodes: Integers, since: int) -> None:
+        """Handle that the process of `nodes` was killed at `since` ns; only the coordinator's is called.
+
+        Needed if nodes write rows about what a failure ends.  `adapter.nodes` have their stable storage.
+        """
 
     def counts(self) -> dict[str, Any]:
         """Return what the nodes of this process have made this environment count: numbers, or arrays."""
         return {}
 
     def merge(self, counts: dict[str, Any]) -> None:
-        """Add what `counts` returned in another process."""
+        """Add what `counts` returned in another process; needed if that returns something."""
 
     def resume(self) -> None:
-        """Set the timers that are pending, in a process that is started again."""
+        """Set the timers that are pending, in a process that is started again; needed if there are some."""

@@ -159,8 +159,7 @@ class Decider:
             return
         if self.grid.environment is not None:
             self.grid.environment.complete_decision(node, action, application, columns)
-            if self.grid.environment.bags is not None:
-                application = int(self.grid.environment.bags.whose[application])
+            application = self.grid.environment.original_of(application)
         for name, value in columns.items():
             kind = float if name in ("saw", "limit", "age", "true") else int
             columns[name] = as_number(kind, value, node, name)

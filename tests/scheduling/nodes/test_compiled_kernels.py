@@ -222,7 +222,7 @@ class Slots(Environment):
     def of_node(self, node: int) -> None:
         return None
 
-    def slots(self, node: int) -> MachineSlots:  # type: ignore[override]
+    def slots(self, node: int) -> MachineSlots:
         return MachineSlots(self.schedules, node, lambda: self.adapter.core.now, self.note_release)
 
     def note_release(self, application: int, machine: int, attempt: int) -> None:
