@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import GridSimError, ScenarioError, one_line
+from gridsim.results.schema import TABLES
 from gridsim.support.arrays import Floats, Integers
 
 #: Relative tolerance of equal times, which are multiples of 1 ns stored as floats (s).
@@ -23,6 +24,14 @@ MAX_STEPS = 50_000_000
 def is_emulated(result: Any) -> bool:
     """Return whether a result is that of an emulation, in which real delays make events late."""
     return "emulation" in result.provenance
+
+
+def is_declared(result: Any, table: str) -> bool:
+    """Return whether a result has a table with the columns that `gridsim.results.schema` declares for it.
+
+    A table of this name with other columns, of a scheduler that is not in gridsim, means something else.
+    """
+    return table in result.tables and all(name in result.tables[table] for name in TABLES[table])
 
 
 def is_close(a: NDArray[Any], b: NDArray[Any], slack: Any = NS) -> NDArray[np.bool_]:

@@ -25,9 +25,6 @@ from gridsim.validation.common import (
 )
 from gridsim.validation.order import order_violations
 
-#: Classes of the schedulers that write the table ``jobs``.
-WALKERS = {"gridsim:Rjss", "gridsim:ResourceExclusion", "gridsim:NoMigration"}
-
 
 def check_jobs(result: Result, workload: Applications) -> list[Violation]:
     """Check the table ``jobs`` against the scenario, the other tables and the recorded schedule.

@@ -7,11 +7,18 @@ from numpy.typing import NDArray
 
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
-from gridsim.validation.common import NS, ROUNDING, Violation, column_label, differences, violations_where
-from gridsim.validation.jobs import WALKERS
+from gridsim.validation.common import (
+    NS,
+    ROUNDING,
+    Violation,
+    column_label,
+    differences,
+    is_declared,
+    violations_where,
+)
 from gridsim.validation.schedule import rejected_or_cancelled_jobs
 
-#: Kinds of messages of `WALKERS` whose delay is a parameter of the scheduler.
+#: Kinds of messages about the table ``jobs`` whose delay is a parameter of the scheduler.
 _PROBE_KINDS = ("probe", "load")
 #: A kind counts as carrying tasks if all of its messages carry tasks and there are at least this many.
 _MIN_SAMPLE = 5
@@ -68,7 +75,7 @@ def _check_log(result: Result) -> list[Violation]:
     shortest = network.latency - network.jitter + table["bytes"] / network.bandwidth
     for name, delay in result.provenance.get("message_log", {}).get("delays", {}).items():
         shortest[kind == name] = delay
-    if result.scheduler.get("class") in WALKERS:
+    if is_declared(result, "jobs"):
         shortest[np.isin(kind, _PROBE_KINDS)] = 0.0
     # each of the three times is rounded to 1 ns
     is_early = is_delivered & ~(delivered >= sent + shortest - 3 * NS - ROUNDING * np.abs(delivered))

@@ -1,7 +1,8 @@
-"""Checks of the reports of schedulers: bytes, queues, and tables of the fair tree and of searches."""
+"""Checks of the reports of schedulers: bytes, queues, and tables of trees, searches and placements."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,16 +10,18 @@ from numpy.typing import NDArray
 
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats, Integers
-from gridsim.validation.common import NS, Violation, column_label, differences, is_emulated, violations_where
+from gridsim.validation.common import (
+    NS,
+    Violation,
+    column_label,
+    differences,
+    is_declared,
+    is_emulated,
+    violations_where,
+)
 
 #: The time (s) up to which sums of times are exact to 1 ns.
 _EXACT_UNTIL = 1e6
-#: Schedulers whose tables ``hosts`` and ``searches`` are checked; other schedulers may also use these names.
-_SEARCH_SCHEDULERS = {
-    f"gridsim:{name}" for name in ("ExpandingRing", "RandomWalkSearch", "Advertisement", "Rendezvous")
-}
-#: Schedulers of rigid jobs that report the distances between the machines of a job.
-_PLACEMENT_SCHEDULERS = {f"gridsim:{name}" for name in ("Asap", "DgsAcap", "DgsAsap")}
 
 
 def check_reported(result: Result) -> list[Violation]:
@@ -26,15 +29,9 @@ def check_reported(result: Result) -> list[Violation]:
     violations = _check_bytes(result)
     if "schedule" in result.tables:
         violations += _check_peak_queue(result)
-    if result.scheduler.get("class") == "gridsim:FairTree":
-        levels = "traffic" in result.tables  # absent if nodes are machines
-        violations += (
-            (_check_traffic(result) if levels else []) + _check_updates(result) + _check_requests(result)
-        )
-    if result.scheduler.get("class") in _SEARCH_SCHEDULERS:
-        violations += _check_hosts(result) or _check_searches(result)
-    if result.scheduler.get("class") in _PLACEMENT_SCHEDULERS and "schedule" in result.tables:
-        violations += _check_placements(result)
+    for table, check in _CHECKS.items():
+        if is_declared(result, table):
+            violations += check(result)
     return violations
 
 
@@ -296,8 +293,8 @@ def _check_searches(result: Result) -> list[Violation]:
 
 def _check_placements(result: Result) -> list[Violation]:
     """Check the mean distance between two machines of each completed job."""
-    attributes, table = result.scenario.platform.attributes, result.tables["schedule"]
-    if attributes is None or attributes.places is None:
+    attributes, table = result.scenario.platform.attributes, result.tables.get("schedule")
+    if table is None or attributes is None or attributes.places is None:
         return []
     done = table["completed"] > 0
     job, machine = table["application"][done], table["machine"][done]
@@ -365,3 +362,19 @@ def _check_hosts(result: Result) -> list[Violation]:
             lambda k: f"{used[k]:.0f} tasks run there, but {assigned_tasks[k]} were assigned to it",
         )
     return violations
+
+
+def _check_hosts_and_searches(result: Result) -> list[Violation]:
+    """Check the table ``hosts``, and if it is valid, the searches for them."""
+    violations = _check_hosts(result)
+    return violations or (_check_searches(result) if is_declared(result, "searches") else [])
+
+
+#: Table -> its check, for a result that has the table.
+_CHECKS: dict[str, Callable[[Result], list[Violation]]] = {
+    "traffic": _check_traffic,
+    "updates": _check_updates,
+    "requests": _check_requests,
+    "hosts": _check_hosts_and_searches,
+    "placements": _check_placements,
+}

@@ -13,8 +13,16 @@ from gridsim.results.metrics.formulas import job_slowdown
 from gridsim.results.result import Result
 from gridsim.support.arrays import Floats
 from gridsim.support.provenance import check_digests
-from gridsim.validation.common import NS, ROUNDING, Violation, column_label, differences, violations_where
-from gridsim.validation.jobs import WALKERS, check_jobs
+from gridsim.validation.common import (
+    NS,
+    ROUNDING,
+    Violation,
+    column_label,
+    differences,
+    is_declared,
+    violations_where,
+)
+from gridsim.validation.jobs import check_jobs
 from gridsim.validation.messages import check_messages
 from gridsim.validation.reported import check_reported
 from gridsim.validation.schedule import check_schedule, rejected_or_cancelled_jobs
@@ -74,8 +82,7 @@ def _violations(result: Result) -> list[Violation]:
         violations += check_schedule(result, workload)
     if not violations:  # the next checks rely on the tables checked so far
         violations += check_reported(result)
-    # tables with this name may have another meaning in other schedulers
-    if result.scheduler.get("class") in WALKERS:
+    if is_declared(result, "jobs") or "nodes_asked" in result.facts:  # those who write it report this fact
         violations += check_jobs(result, workload)
     return violations
 
