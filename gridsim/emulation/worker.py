@@ -71,9 +71,10 @@ class Worker(Part):
     def __init__(self, setup: Setup, number: int, life: int) -> None:
         self.log: list[Any] = []
         self.over: asyncio.Future[None] | None = None
+        self.jobs: RemoteJobs | None = None
+        self.reported_storage: dict[int, Any] = {}  # node -> its stable storage, as it was reported last
         super().__init__(setup, number, life)
         self.policy.report_lost = self.core.report_lost = self._lose
-        self.jobs: RemoteJobs | None = None
         if not self.is_alone:
             if self.policy.keeps_jobs:
                 self.jobs = self.policy.keeper = RemoteJobs(self, self.policy)
@@ -82,7 +83,6 @@ class Worker(Part):
         #: Whether the coordinator must know all that has happened before messages leave.
         self.reports_first = setup.kill or self.jobs is not None
         self.has_facts = False  # among what is to be reported
-        self.reported_storage: dict[int, Any] = {}  # node -> its stable storage, as it was reported last
         self.outbox: dict[int, bytearray] = {}
         self.peers: dict[int, Conversation] = {}
         self.forgotten: set[tuple[int, int]] = set()

@@ -116,7 +116,7 @@ def rigid(asked: float = 1.0) -> gs.Scenario:
 OWN = {name: {"cutoff": 3000.0} for name in ("hawk", "eagle", "lwl", "dlwl")}
 #: The registered schedulers that can be emulated.
 EMULATED = sorted(name for name, (kind, _) in registered().items() if "interpreted" in kind.node_forms)
-FAULTS = gs.Faults.of([3, 17, 3, 8], [50.0, 71.0, 120.0, 90.0], [80.0, 71.0, 125.0, 300.0])
+FAULTS = gs.Faults.of([3, 17, 3, 8, 9], [50.0, 71.0, 120.0, 90.0, 0.0], [80.0, 71.0, 125.0, 300.0, 5.0])
 
 
 @pytest.mark.parametrize("name", EMULATED)
