@@ -8,9 +8,9 @@ run, handles cohorts of them as arrays, and reports an `Outcome` at the end.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -370,6 +370,32 @@ class Policy(Stateful, ABC):
         """Finish the work that is assigned but not yet done, and return the outcome."""
 
 
+#: Name and text of the step of a ladder in which messages take time.
+MESSAGES_TAKE_TIME = "messages take time", "latency, bandwidth and interfaces of the scenario"
+
+
+class LadderStep(NamedTuple):
+    """A step of `gridsim.ladder` as a scheduler declares it, on machines that do not fail.
+
+    Parameters
+    ----------
+    name, adds
+        Its name, and in words what is different from the step before.
+    scheduler
+        The scheduler with the parameters of this step, or the registered name of another one.
+    is_free
+        Whether messages take no time.
+    is_beside
+        Whether it is not a step, but run with failures to compare the last step with it.
+    """
+
+    name: str
+    adds: str
+    scheduler: Scheduler | str
+    is_free: bool = False
+    is_beside: bool = False
+
+
 class Scheduler(CheckedStruct, frozen=True, kw_only=True):
     """Base class of schedulers: a frozen set of parameters.
 
@@ -475,6 +501,17 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
         no task starts before one of an earlier application.
         """
         return None
+
+    def ladder_steps(self) -> Sequence[LadderStep]:
+        """Return the steps of `gridsim.ladder` from a center that knows everything down to this scheduler.
+
+        Each step has one more restriction.  By default these are the nodes of a decentralized scheduler, and
+        the time of their messages.
+        """
+        if not self.decentralized:
+            return ()
+        free = LadderStep("free messages", "nodes decide, and messages take no time", self, is_free=True)
+        return free, LadderStep(*MESSAGES_TAKE_TIME, self)
 
     def explicit(self, speeds: Floats, applications: Applications) -> Scheduler:
         """Return this scheduler with explicit values of the parameters that depend on platform and workload.

@@ -26,8 +26,8 @@ from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics.estimates import LEVEL, Estimate
 from gridsim.results.metrics.registry import UNITS
-from gridsim.schedulers import Asap, DgsAsap, FairTree, IdealTree, MinCent
-from gridsim.scheduling.contract import Scheduler
+from gridsim.schedulers import Asap, MinCent
+from gridsim.scheduling.contract import LadderStep, Scheduler
 from gridsim.scheduling.description import describe
 from gridsim.scheduling.nodes.board import BoardScheduler
 from gridsim.scheduling.registry import make_scheduler
@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 FAILURES = 14_400.0
 #: Whether jobs are rigid -> metrics that are measured; steps are compared by the first.
 MEASURES = {False: ("max_stretch", "mean_stretch"), True: ("mean_waiting", "mean_slowdown", "failed")}
+#: Whether jobs are rigid -> the scheduler at the end of the ladder by default.
+DEFAULT_SCHEDULERS = {False: "fair-tree", True: "dgs-asap"}
+#: What a comparison adds to its step.
+_SAME = "the same with the same failures"
 #: Metric -> factor by which it is shown, as in the fair tree papers.
 _FACTORS = {"max_stretch": 1e8, "mean_stretch": 1e8}
 
@@ -259,9 +263,9 @@ def ladder(
     Parameters
     ----------
     scheduler
-        The decentralized scheduler at the end of the ladder, a `FairTree` or one that derives from
-        `BoardScheduler` for bags of tasks, and a `DgsAsap` for rigid jobs; None for a `FairTree` or `DgsAsap`
-        with the parameters that the scenario has for it.
+        The scheduler at the end of the ladder, which declares its steps (`Scheduler.ladder_steps`), as all
+        that are decentralized do; None for a `FairTree`, or a `DgsAsap` for rigid jobs, with the parameters
+        that the scenario has for it.
     faults
         The faults of the last step; None for those of the scenario, or else, for bags of tasks, the transient
         failures of the fair tree papers.  All other steps run without faults.
@@ -276,16 +280,12 @@ def ladder(
     warn_unusual(check_scenario(scenario))
     integer("replicates", replicates, low=1, high=1_000_000)
     rigid = scenario.workload.rigid
-    kind: type[Scheduler] = DgsAsap if rigid else FairTree
     if scheduler is None:
-        scheduler = make_scheduler(kind.name, scenario.schedulers.get(kind.name))
-    if not (isinstance(scheduler, kind) or (isinstance(scheduler, BoardScheduler) and not rigid)):
-        what = (
-            "DgsAsap for rigid jobs"
-            if rigid
-            else "FairTree, or derive from BoardScheduler, for bags of tasks"
-        )
-        raise ScenarioError(f"scheduler must be a {what}, got {scheduler!r}")
+        name = DEFAULT_SCHEDULERS[rigid]
+        scheduler = make_scheduler(name, scenario.schedulers.get(name))
+    if not isinstance(scheduler, Scheduler) or scheduler.rigid != rigid:
+        what = "rigid jobs" if rigid else "bags of tasks"
+        raise ScenarioError(f"scheduler must be a Scheduler of {what}, got {scheduler!r}")
     old = [real("ages", age, low=0, unit="s") for age in ages]
     if old and not isinstance(scheduler, BoardScheduler):
         raise ScenarioError(f"ages are for schedulers that derive from BoardScheduler, got {scheduler!r}")
@@ -294,15 +294,9 @@ def ladder(
     if not (faults is None or isinstance(faults, Faults)):
         raise ScenarioError(f"faults must be Faults or None, got {faults!r}")
     faults = scenario.faults if faults is None else faults
-    if isinstance(scheduler, DgsAsap):
-        steps = steps_of_dgs_asap(scenario, scheduler, faults)
-    else:
-        failing = Faults.poisson(FAILURES, scenario.seed) if faults is None else faults
-        if isinstance(scheduler, BoardScheduler):
-            steps = steps_of_informed(scenario, scheduler, failing, old or [scheduler.age])
-        else:
-            assert isinstance(scheduler, FairTree)
-            steps = steps_of_fair_tree(scenario, scheduler, failing)
+    if faults is None and not rigid and scheduler.failures:
+        faults = Faults.poisson(FAILURES, scenario.seed)
+    steps = steps_of(scenario, scheduler, faults, old)
     how["store"] = store_of(how.get("store"))
     made = _run(steps, replicates, MEASURES[rigid], time_limit, **how)
     return Ladder(scenario, tuple(steps), made)
@@ -311,110 +305,64 @@ def ladder(
 # -- the steps --------------------------------------------------------------------------------------------
 
 
-def steps_of_fair_tree(scenario: Scenario, tree: FairTree, faults: Faults) -> list[Step]:
-    """Return the steps from the lower bound down to `tree` on machines that fail.
-
-    For more than `gridsim.optimization.bounds.BOUND_LIMIT` applications there is no lower bound.
-    """
-    calm = dataclasses.replace(scenario, faults=None)
-    free, failing = _free(calm), dataclasses.replace(scenario, faults=faults)
-    root = msgspec.structs.replace(tree, bound=0.0, update_rate=0.0)
-    limited = msgspec.structs.replace(tree, bound=0.0)
-    counts = tree.samples if tree.grid is None else tuple(map(len, tree.grid))
-    samples = f"{counts} cells" if isinstance(counts, int) else " x ".join(map(str, counts))
-    rate = f"{tree.update_rate:g} bytes/s" if tree.update_rate else "none"
-    return [
-        *_first_steps(calm),
-        Step("central, bound at release", "tasks stay where they were put", calm, MinCent(mode="once")),
-        Step("tree, perfect information", "requests are split two by two", calm, IdealTree()),
-        Step("tree, summaries", f"the root knows samples, {samples}, of sums", free, root),
-        Step("messages take time", "latency, bandwidth and interfaces of the scenario", calm, root),
-        Step("rate limit", f"of what a node spends on summaries: {rate}", calm, limited),
-        Step(
-            "early acceptance",
-            f"routers below the root accept by {tree.accept}, B = {tree.bound:g}",
-            calm,
-            tree,
-        ),
-        Step("failures", _about(faults), failing, tree),
-        *(
-            Step(f"{name}, with failures", "the same with the same failures", failing, each, beside=True)
-            for name, each in (("central, replanning", MinCent()), ("no early acceptance", limited))
-        ),
-    ]
-
-
-def steps_of_informed(
-    scenario: Scenario, informed: BoardScheduler, faults: Faults, ages: Sequence[float]
+def steps_of(
+    scenario: Scenario, scheduler: Scheduler, faults: Faults | None, ages: Sequence[float] = ()
 ) -> list[Step]:
-    """Return the steps from the lower bound down to `informed` with the oldest views, and failures."""
+    """Return the steps from a center that knows everything down to `scheduler` on machines that fail.
+
+    Without `faults` no step has failures.
+
+    Parameters
+    ----------
+    ages
+        As in `ladder`.
+    """
+    if isinstance(scheduler, BoardScheduler):
+        declared: Sequence[LadderStep] = scheduler.ladder_steps(ages)
+    else:
+        declared = scheduler.ladder_steps()
+    if not declared:
+        raise ScenarioError(
+            "scheduler must be decentralized, derive from BoardScheduler or define ladder_steps, got "
+            f"{scheduler!r}"
+        )
     calm = dataclasses.replace(scenario, faults=None)
-    failing = dataclasses.replace(scenario, faults=faults)
-    free = _free(calm)
-    fresh = msgspec.structs.replace(informed, age=0.0, error=0.0)
-    aged = [(age, msgspec.structs.replace(fresh, age=age)) for age in ages]
-    last = msgspec.structs.replace(informed, age=ages[-1])
-    steps = [
-        *_first_steps(calm),
-        Step("placed at release", "nodes place tasks by the present state of all", free, fresh),
-        *(
-            Step(f"views {age:g} s old", f"{each.refresh} refresh, {age:g} s", free, each)
-            for age, each in aged
-            if age
-        ),
+    free, first = _free(calm), _first_steps(calm, scheduler)
+    steps = first + [
+        Step(each.name, each.adds, free if each.is_free else calm, _made(each.scheduler))
+        for each in declared
+        if not each.is_beside
     ]
-    if informed.error:
-        steps.append(Step("errors", f"in views, a standard deviation of {informed.error:.0%}", free, last))
+    if faults is None:
+        return steps
+    failing = dataclasses.replace(scenario, faults=faults)
+    beside = {first[-1].name: first[-1].scheduler}
+    beside |= {each.name: _made(each.scheduler) for each in declared if each.is_beside}
     return [
         *steps,
-        Step("messages take time", "latency, bandwidth and interfaces of the scenario", calm, last),
-        Step("failures", _about(faults), failing, last),
-        Step(
-            "central, replanning, with failures",
-            "the same with the same failures",
-            failing,
-            MinCent(),
-            beside=True,
-        ),
+        Step("failures", _about(faults), failing, steps[-1].scheduler),
+        *(Step(f"{name}, with failures", _SAME, failing, each, beside=True) for name, each in beside.items()),
     ]
 
 
-def _first_steps(calm: Scenario) -> list[Step]:
-    """Return the steps of a center that knows everything, for bags of tasks."""
+def _first_steps(calm: Scenario, scheduler: Scheduler) -> list[Step]:
+    """Return the steps of a center that knows everything.
+
+    For bags of tasks the first one is the lower bound, unless there are more than
+    `gridsim.optimization.bounds.BOUND_LIMIT` applications.
+    """
+    if scheduler.rigid:
+        # the center has the parameters that the scheduler has, too
+        shared = {name: getattr(scheduler, name) for name in ("slot", "estimate") if hasattr(scheduler, name)}
+        return [Step("whole grid", "the earliest start on all machines", calm, Asap(**shared))]
     central = Step("central, replanning", "whole tasks, and the future is unknown", calm, MinCent())
     if len(calm.workload.realize(calm.platform)) > BOUND_LIMIT:
         return [central]
     return [Step("lower bound", "what no schedule beats", calm, None), central]
 
 
-def steps_of_dgs_asap(scenario: Scenario, dgs: DgsAsap, faults: Faults | None) -> list[Step]:
-    """Return the steps from a search of the whole grid down to `dgs` with one hop and polled views.
-
-    Only if `faults` is given is there a last step in which machines fail.
-    """
-    calm = dataclasses.replace(scenario, faults=None)
-    far = msgspec.structs.replace(
-        dgs, hops=max(2, dgs.hops), policy="pull" if dgs.policy == "pull" else "push"
-    )
-    near = msgspec.structs.replace(far, hops=1)
-    stale = msgspec.structs.replace(near, policy="poll")
-    asap = Asap(slot=dgs.slot, estimate=dgs.estimate)
-    more = ", unless a job wants more machines" if near.wide == "widen" else ""
-    what = f"{far.forward} neighbours search among theirs, {far.degree} each, and those of those"
-    steps = [
-        Step("whole grid", "the earliest start on all machines", calm, asap),
-        Step(f"{far.hops} hops, fresh views", what, _free(calm), far),
-        Step("messages take time", "latency, bandwidth and interfaces of the scenario", calm, far),
-        Step("1 hop", f"a search goes no further than neighbours{more}", calm, near),
-        Step("stale views", f"schedules are asked for every {stale.poll_period:g} s", calm, stale),
-    ]
-    if faults is not None:
-        failing = dataclasses.replace(scenario, faults=faults)
-        steps.append(Step("failures", _about(faults), failing, stale))
-        steps.append(
-            Step("whole grid, with failures", "the same with the same failures", failing, asap, beside=True)
-        )
-    return steps
+def _made(scheduler: Scheduler | str) -> Scheduler:
+    return make_scheduler(scheduler) if isinstance(scheduler, str) else scheduler
 
 
 def _free(scenario: Scenario) -> Scenario:

@@ -11,7 +11,7 @@ import pytest
 
 import gridsim as gs
 from gridsim import plots
-from gridsim.studies.ladder import FAILURES, Ladder, Step, ladder, steps_of_dgs_asap
+from gridsim.studies.ladder import FAILURES, Ladder, Step, ladder, steps_of
 from gridsim.studies.replicate import Replicates
 from gridsim.studies.replications import replication
 
@@ -161,7 +161,7 @@ def test_the_ladder_of_rigid_jobs_has_the_steps_of_dgs_asap() -> None:
 
 
 def test_only_the_second_step_of_rigid_jobs_has_free_messages() -> None:
-    steps = steps_of_dgs_asap(JOBS, gs.DgsAsap(), None)
+    steps = steps_of(JOBS, gs.DgsAsap(), None)
     free = steps[1].scenario.network
     assert (free.latency, free.bandwidth) == (0.0, math.inf)
     assert [step.scenario.network == JOBS.network for step in steps] == [True, False, True, True, True]
@@ -208,6 +208,21 @@ def test_each_age_of_views_is_a_step_and_later_steps_keep_the_last() -> None:
     assert "views 7 s old" in by_name(own) and "errors" not in by_name(own)
 
 
+def test_the_ladder_of_any_decentralized_scheduler_has_free_messages_and_failures() -> None:
+    bags = ladder(BAGS, 1, scheduler=gs.Sparrow(), faults=gs.Faults.of([3], [100.0], [4000.0]))
+    assert [step.name for step in bags.steps][1:] == [
+        "central, replanning",
+        "free messages",
+        "messages take time",
+        "failures",
+        "central, replanning, with failures",
+    ]
+    jobs = ladder(JOBS, 1, scheduler=gs.Zorilla())
+    assert [step.name for step in jobs.steps] == ["whole grid", "free messages", "messages take time"]
+    steps = steps_of(BAGS, gs.NoMigration(), None)
+    assert [step.scheduler for step in steps][1:] == [gs.MinCent(), *[gs.NoMigration()] * 2]
+
+
 @pytest.mark.parametrize(
     ("scenario", "given", "said"),
     [
@@ -215,11 +230,11 @@ def test_each_age_of_views_is_a_step_and_later_steps_keep_the_last() -> None:
         (
             BAGS,
             {"scheduler": gs.MinCent()},
-            "must be a FairTree, or derive from BoardScheduler, for bags .*, got MinCent",
+            "must be decentralized, derive from BoardScheduler or define ladder_steps, got MinCent",
         ),
         (BAGS, {"ages": (1.0,)}, "ages are for schedulers that derive from BoardScheduler, got FairTree"),
         (BAGS, {"scheduler": gs.LeastWork(), "ages": (2.0, 1.0)}, "ages must be ascending"),
-        (JOBS, {"scheduler": gs.FairTree()}, "scheduler must be a DgsAsap for rigid jobs, got FairTree"),
+        (JOBS, {"scheduler": gs.FairTree()}, "scheduler must be a Scheduler of rigid jobs, got FairTree"),
         (BAGS, {"faults": 3.0}, "faults must be Faults or None, got 3.0"),
     ],
 )

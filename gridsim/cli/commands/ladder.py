@@ -23,9 +23,6 @@ from gridsim.errors import ScenarioError
 if TYPE_CHECKING:
     from gridsim.model.scenario import Scenario
 
-#: Whether jobs are rigid -> the scheduler that is examined by default.
-DEFAULT_SCHEDULERS = {False: "fair-tree", True: "dgs-asap"}
-
 
 @click.command("ladder")
 @scenario_options
@@ -70,7 +67,7 @@ def ladder_command(
     """Measure the cost of decentralization step by step, from a central scheduler to a decentralized one."""
     from gridsim.model.faults import Faults
     from gridsim.scheduling.registry import named_scheduler
-    from gridsim.studies.ladder import ladder
+    from gridsim.studies.ladder import DEFAULT_SCHEDULERS, ladder
     from gridsim.support.extras import import_extra
     from gridsim.support.text import to_json
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
+import msgspec
 import numpy as np
 
 from gridcore.dgs.negotiations import COMMITTING, SEARCHING, WAITING
@@ -29,7 +30,15 @@ from gridsim.schedulers.dgs.jobs import Times
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.schedulers.dgs.node import MESSAGES, DgsNode, DgsRecord
 from gridsim.schedulers.dgs.proximity import Proximity
-from gridsim.scheduling.contract import DecisionVerb, Foreseen, NodeForm, Policy, Run
+from gridsim.scheduling.contract import (
+    MESSAGES_TAKE_TIME,
+    DecisionVerb,
+    Foreseen,
+    LadderStep,
+    NodeForm,
+    Policy,
+    Run,
+)
 from gridsim.scheduling.nodes.program import Message
 from gridsim.scheduling.nodes.rigid_jobs import JobTimer, RigidNodeScheduler
 from gridsim.scheduling.nodes.roles import Role
@@ -143,6 +152,21 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
     def foresees(self) -> tuple[Foreseen, ...]:
         """See `gridsim.scheduling.contract.Scheduler`: the run times, unless what users ask for counts."""
         return ("run times",) if self.estimate == "run" else ()
+
+    def ladder_steps(self) -> list[LadderStep]:
+        """Return the steps of `gridsim.ladder` down to one hop and polled views."""
+        policy: Literal["push", "pull"] = "pull" if self.policy == "pull" else "push"
+        far = msgspec.structs.replace(self, hops=max(2, self.hops), policy=policy)
+        near = msgspec.structs.replace(far, hops=1)
+        stale = msgspec.structs.replace(near, policy="poll")
+        what = f"{far.forward} neighbours search among theirs, {far.degree} each, and those of those"
+        more = ", unless a job wants more machines" if near.wide == "widen" else ""
+        return [
+            LadderStep(f"{far.hops} hops, fresh views", what, far, is_free=True),
+            LadderStep(*MESSAGES_TAKE_TIME, far),
+            LadderStep("1 hop", f"a search goes no further than neighbours{more}", near),
+            LadderStep("stale views", f"schedules are asked for every {stale.poll_period:g} s", stale),
+        ]
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`.

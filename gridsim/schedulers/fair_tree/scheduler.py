@@ -37,7 +37,7 @@ from gridsim.schedulers.fair_tree.needs_axis import Need, NeedsAxis, need_sample
 from gridsim.schedulers.fair_tree.node import TABLES, Leaf, Router, messages
 from gridsim.schedulers.fair_tree.records import TreeByMessages
 from gridsim.schedulers.fair_tree.summary_grid import derive_grid, explicit_grid, samples_of
-from gridsim.scheduling.contract import DecisionVerb, NodeForm, Policy, Run
+from gridsim.scheduling.contract import MESSAGES_TAKE_TIME, DecisionVerb, LadderStep, NodeForm, Policy, Run
 from gridsim.scheduling.nodes.adapter import Adapter, ProgramScheduler
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.scheduling.nodes.program import Message
@@ -278,6 +278,24 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
     def order(self) -> Literal["edf"] | None:
         """Promise the order of deadlines at the minimum stretch; None by bisection, which is not exact."""
         return "edf" if self.stretch == "exact" else None
+
+    def ladder_steps(self) -> list[LadderStep]:
+        """Return the steps of `gridsim.ladder` down to this tree."""
+        root = msgspec.structs.replace(self, bound=0.0, update_rate=0.0)
+        limited = msgspec.structs.replace(self, bound=0.0)
+        counts = self.samples if self.grid is None else tuple(map(len, self.grid))
+        samples = f"{counts} cells" if isinstance(counts, int) else " x ".join(map(str, counts))
+        rate = f"{self.update_rate:g} bytes/s" if self.update_rate else "none"
+        accepts = f"routers below the root accept by {self.accept}, B = {self.bound:g}"
+        return [
+            LadderStep("central, bound at release", "tasks stay where they were put", "mincent-once"),
+            LadderStep("tree, perfect information", "requests are split two by two", "ideal-tree"),
+            LadderStep("tree, summaries", f"the root knows samples, {samples}, of sums", root, is_free=True),
+            LadderStep(*MESSAGES_TAKE_TIME, root),
+            LadderStep("rate limit", f"of what a node spends on summaries: {rate}", limited),
+            LadderStep("early acceptance", accepts, self),
+            LadderStep("no early acceptance", "", limited, is_beside=True),
+        ]
 
     def explicit(self, speeds: NDArray[np.float64], applications: Applications) -> FairTree:
         """Return this scheduler with its summary grid set; see `gridsim.scheduling.contract.Scheduler`."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.nodes.board import Board
 from gridsim.errors import ScenarioError
+from gridsim.scheduling.contract import MESSAGES_TAKE_TIME, LadderStep
 from gridsim.scheduling.nodes.adapter import NodeScheduler
 from gridsim.support.arguments import short_repr
 from gridsim.support.clock import nanoseconds
@@ -75,6 +78,30 @@ class BoardScheduler(NodeScheduler, frozen=True, kw_only=True):
     def informed_by_messages(self) -> bool:
         """False, since nodes also know what is on the board."""
         return False
+
+    def ladder_steps(self, ages: Sequence[float] = ()) -> list[LadderStep]:
+        """Return the steps of `gridsim.ladder`, in which the board grows older; the others have the last age.
+
+        Parameters
+        ----------
+        ages
+            Ages of the board, ascending; by default `age`.
+        """
+        ages = ages or (self.age,)
+        fresh = msgspec.structs.replace(self, age=0.0, error=0.0)
+        last = msgspec.structs.replace(self, age=ages[-1])
+        steps = [
+            LadderStep("placed at release", "nodes place tasks by the present state of all", fresh, True)
+        ]
+        for age in filter(None, ages):
+            aged = msgspec.structs.replace(fresh, age=age)
+            steps.append(
+                LadderStep(f"views {age:g} s old", f"{self.refresh} refresh, {age:g} s", aged, is_free=True)
+            )
+        if self.error:
+            text = f"in views, a standard deviation of {self.error:.0%}"
+            steps.append(LadderStep("errors", text, last, is_free=True))
+        return [*steps, LadderStep(*MESSAGES_TAKE_TIME, last)]
 
     def make_board(self, up: NDArray[np.bool_], applications: int, streams: Streams) -> Board:
         """Make the board of a run.
