@@ -1,16 +1,18 @@
-"""Tables of pages, made from what the library declares.
+"""Tables of pages, and lists of schedulers, made from what the library declares.
 
 Those of reference/schema.md are made when the site is built.  Others are kept in the pages, each below a
 comment that says what it has: ``python docs/tables.py`` writes them anew after a change of columns, metrics
-or parameters, and a test fails when that was forgotten.
+or parameters, or of the registered schedulers, and a test fails when that was forgotten.  It also writes the
+names of schedulers where the package and its reference list them.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import textwrap
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -23,9 +25,9 @@ from gridsim.model.network import Network
 from gridsim.model.time_zones import Zones
 from gridsim.results.metrics.registry import SUMMARY
 from gridsim.results.schema import COLUMNS
-from gridsim.scheduling.registry import registered
+from gridsim.scheduling.registry import builtin_modules, registered
 from gridsim.support.columns import ArrayColumn
-from gridsim.support.docstrings import parameter_texts
+from gridsim.support.docstrings import first_paragraph, parameter_texts
 from gridsim.support.parameters import Limits
 
 MARK = "<!-- tables -->"
@@ -89,9 +91,9 @@ def tables() -> str:
 
 
 #: A comment that says what the table below it has.
-DECLARED = re.compile(r"(<!-- (columns|metrics|parameters): (.+) -->\n\n)(?:\|.*\n)*")
+DECLARED = re.compile(r"(<!-- (columns|metrics|parameters|schedulers|decisions): (.+) -->\n\n)(?:\|.*\n)*")
 #: Pages with such tables.
-PAGES = ("reference/outputs.md", "reference/scenario.md", "background/*.md")
+PAGES = ("reference/outputs.md", "reference/scenario.md", "guides/why.md", "background/*.md")
 
 
 def columns(group: str) -> Iterator[str]:
@@ -109,6 +111,28 @@ def metrics(title: str) -> Iterator[str]:
     for name, each in SUMMARY.items():
         where = f"`{each.requirement}`" if each.requirement else ""
         yield f"| `{name}` | {each.unit} | {escaped(each.text)} | {where} |"
+
+
+def schedulers(title: str) -> Iterator[str]:
+    """A table of all registered schedulers."""
+    yield "| name | class | preset | what |"
+    yield "|---|---|---|---|"
+    for name, (cls, preset) in registered().items():
+        values = ", ".join(f"`{key} = {toml(value)}`" for key, value in preset.items())
+        what = re.sub("``([^`]*)``", r"`\1`", first_paragraph(cls).partition("  ")[0])
+        yield f"| `{name}` | `{cls.__name__}` | {values} | {escaped(what)} |"
+
+
+def decisions(title: str) -> Iterator[str]:
+    """A table of the decisions that schedulers record."""
+    yield "| scheduler | decisions |"
+    yield "|---|---|"
+    recording: dict[tuple[str, ...], dict[str, None]] = {}
+    for cls, _ in registered().values():
+        if cls.decision_words:
+            recording.setdefault(tuple(cls.decision_words), {})[f"`{cls.__name__}`"] = None
+    for actions, names in recording.items():
+        yield f"| {', '.join(names)} | {', '.join(f'`{action}`' for action in actions)} |"
 
 
 def parameters(title: str) -> Iterator[str]:
@@ -204,7 +228,13 @@ def value_of(hint: Any) -> str:
 
 def declared(page: str) -> str:
     """The text of a page with all tables that are made of declarations."""
-    made = {"columns": columns, "metrics": metrics, "parameters": parameters}
+    made = {
+        "columns": columns,
+        "metrics": metrics,
+        "parameters": parameters,
+        "schedulers": schedulers,
+        "decisions": decisions,
+    }
     return DECLARED.sub(lambda found: found[1] + "\n".join(made[found[2]](found[3])) + "\n", page)
 
 
@@ -229,6 +259,57 @@ def pages() -> list[Path]:
     return sorted(path for pattern in PAGES for path in Path(__file__).parent.glob(pattern))
 
 
-if __name__ == "__main__":
+def scheduler_stub(text: str) -> str:
+    """The stub of `gridsim.schedulers`, with its constants."""
+    head, constants = text.splitlines()[0], re.findall(r"^from .* as [A-Z_]+$", text, re.MULTILINE)
+    classes = [f"from .{module} import {name} as {name}" for name, module in builtin_modules().items()]
+    return "\n".join([head, "", *sorted([*classes, *constants], key=str.lower)]) + "\n"
+
+
+def public_stub(text: str) -> str:
+    """The stub of `gridsim`, with all schedulers."""
+    lines = (f"from .schedulers import (\n    {name} as {name},\n)\n" for name in sorted(builtin_modules()))
+    before, _, rest = text.partition("from .schedulers import (")
+    after = re.split(r"(?:.*\n)*from \.schedulers import \(\n.*\n\)\n", rest)[-1]
+    return before + "".join(lines) + after
+
+
+def help_text(text: str) -> str:
+    """The source of `gridsim` with all schedulers in its help."""
+    kinds = registered()
+    rigid = {cls.__name__: cls.rigid for cls, _ in kinds.values()}
+    groups: dict[bool, dict[str, list[str]]] = {False: {}, True: {}}
+    for name, module in builtin_modules().items():
+        groups[rigid[name]].setdefault(module.partition(".")[0], []).append(name)
+    bags, jobs = ("; ".join(map(", ".join, groups[kind].values())) for kind in (False, True))
+    lines = textwrap.wrap(f"Schedulers of bags: {bags}.  Schedulers of rigid jobs: {jobs}.", 109)
+    return re.sub(r"(?m)^Schedulers of bags: (?:.+\n)+", lambda _: "\n".join(lines) + "\n", text)
+
+
+def reference_list(text: str) -> str:
+    """The page of the reference with all schedulers."""
+    lines = "".join(f"   {name}\n" for name in builtin_modules())
+    return re.sub(r"(:toctree: generated\n\n)(?:   \w+\n)*", lambda found: found[1] + lines, text)
+
+
+#: File -> function that returns its text with all schedulers.
+LISTS: dict[str, Callable[[str], str]] = {
+    "../gridsim/schedulers/__init__.pyi": scheduler_stub,
+    "../gridsim/__init__.pyi": public_stub,
+    "../gridsim/__init__.py": help_text,
+    "reference/api/schedulers.md": reference_list,
+}
+
+
+def generated() -> Iterator[tuple[Path, str]]:
+    """Pairs of a file and the text that it should have."""
     for path in pages():
-        path.write_text(declared(path.read_text()))
+        yield path, declared(path.read_text())
+    for name, text_of in LISTS.items():
+        path = Path(__file__).parent / name
+        yield path, text_of(path.read_text())
+
+
+if __name__ == "__main__":
+    for path, text in [*generated()]:
+        path.write_text(text)

@@ -15,11 +15,11 @@ Results: Result, Table, Comparison, Replicates, SweepResult, Ladder, Estimate, w
 fluid_bound, discrete_bound, offered_load; other formats to_batsim, to_swf, to_perfetto, result_from_log,
 check_same_jobs.  Charts are in `gridsim.plots`.
 
-Schedulers of bags: FairTree, IdealTree, MinCent, Fcfs; Sparrow, Hawk, Eagle, Lwl, Dlwl; Random, RoundRobin,
-PowerOfD, JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing; Market; SteadyState, BandwidthCentric;
-Mct, Met, Olb, SwitchingAlgorithm, KPercentBest, MinMin, MaxMin, Sufferage; ExpandingRing, RandomWalkSearch,
-Advertisement, Rendezvous; WqrFt, Wave; Rjss, ResourceExclusion, NoMigration.  Schedulers of rigid jobs:
-DgsAsap, DgsAcap, Zorilla, Metascheduler, Asap, Backfill.
+Schedulers of bags: FairTree; IdealTree, MinCent, Fcfs, Mct, Met, Olb, SwitchingAlgorithm, KPercentBest,
+MinMin, MaxMin, Sufferage; Rjss, ResourceExclusion, NoMigration; Random, RoundRobin, PowerOfD,
+JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing; Sparrow, Hawk, Eagle, Lwl, Dlwl; Market;
+SteadyState, BandwidthCentric; ExpandingRing, RandomWalkSearch, Advertisement, Rendezvous; WqrFt; Wave.
+Schedulers of rigid jobs: DgsAsap, DgsAcap; Zorilla, Metascheduler; Asap, Backfill.
 
 Mapping of independent tasks: map_tasks, TaskMapping, expected_times, BRAUN_CLASSES; map_arrivals, affinity,
 Affinity.  Throughput of a master and its workers: optimal_throughput, Throughput.

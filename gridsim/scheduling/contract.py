@@ -460,6 +460,11 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
         return self.name
 
     @property
+    def is_baseline(self) -> bool:
+        """Whether comparisons take it as their baseline if they name no other."""
+        return False
+
+    @property
     def migrates(self) -> bool:
         """Whether a task that has started may continue on another machine without losing its progress.
 

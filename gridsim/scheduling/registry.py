@@ -367,23 +367,27 @@ _PACKAGE = "gridsim.schedulers"
 
 
 class _Entry:
-    """An entry of the registry: a class, or the name of a class in `_PACKAGE`, and preset parameters.
+    """An entry of the registry: a class, or ``module:Class`` in `_PACKAGE`, and preset parameters.
 
     Attributes
     ----------
     class_path
         The class as ``module:Class``, which is known without an import of the class.
+    place
+        Where it is in `_PACKAGE`; "" for other classes.
     """
 
     def __init__(self, cls: type[Scheduler] | str, preset: Mapping[str, Any]) -> None:
         self._cls, self.preset = cls, preset
-        self.class_path = f"gridsim:{cls}" if isinstance(cls, str) else stored_name(cls)
+        self.place = cls if isinstance(cls, str) else ""
+        self.class_path = f"gridsim:{cls.partition(':')[2]}" if isinstance(cls, str) else stored_name(cls)
 
     @property
     def cls(self) -> type[Scheduler]:
         """The class; a class of gridsim is imported at the first access."""
         if isinstance(self._cls, str):
-            cls: type[Scheduler] = getattr(importlib.import_module(_PACKAGE), self._cls)
+            module, _, name = self._cls.partition(":")
+            cls: type[Scheduler] = getattr(importlib.import_module(f"{_PACKAGE}.{module}"), name)
             self._cls = cls
         return self._cls
 
@@ -415,8 +419,15 @@ def register(name: str, cls: type[Scheduler], **parameters: Any) -> None:
 
 
 def register_builtin(name: str, cls: str, **parameters: Any) -> None:
-    """Make the class `cls` of `gridsim.schedulers` available under `name`, without importing it."""
+    """Make ``module:Class`` of `gridsim.schedulers` available under `name`, without importing it."""
     _REGISTRY[name] = _Entry(cls, parameters)
+
+
+def builtin_modules() -> dict[str, str]:
+    """Return class -> module in `gridsim.schedulers`, for the built-in schedulers as they are registered."""
+    importlib.import_module(_PACKAGE)
+    places = (entry.place.partition(":") for entry in _REGISTRY.values() if entry.place)
+    return {name: module for module, _, name in places}
 
 
 class _RegistryView(Mapping[str, tuple[type[Scheduler], Mapping[str, Any]]]):

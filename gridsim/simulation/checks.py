@@ -26,6 +26,7 @@ from gridsim.scheduling.contract import (
     Outcome,
     Scheduler,
 )
+from gridsim.scheduling.registry import registered
 from gridsim.simulation.outages import Outages
 from gridsim.support.arrays import Floats, first_true
 from gridsim.support.clock import NEVER, NS
@@ -99,10 +100,8 @@ def check_kind(
         required_kind, actual_kind = ("rigid jobs", "bags of tasks")[:: 1 if scheduler.rigid else -1]
         alternatives = "; the kinds jobs, job-log and job-list have rigid jobs, and so has a log with --rigid"
         if not scheduler.rigid:
-            alternatives = (
-                "; schedulers that support them: backfill, backfill-fcfs, asap, dgs-asap, dgs-acap, zorilla, "
-                "metascheduler"
-            )
+            names = (name for name, (kind, _) in registered().items() if kind.rigid)
+            alternatives = f"; schedulers that support them: {', '.join(names)}"
         raise ScenarioError(
             f"{scheduler.name} requires a workload of {required_kind}, got {actual_kind}{alternatives}"
         )

@@ -345,16 +345,14 @@ def applicable(
 def default_baseline(schedulers: Mapping[str, Scheduler]) -> str:
     """Return the name of the default baseline.
 
-    It is ``mincent`` if present, else EASY (`Backfill`), the queue that sites run, else the first scheduler
-    that sees the whole grid, else the first one.  It depends on names, parameters and order alone, so that
-    ratios of several runs have the same meaning.
+    It is ``mincent`` if present, else the first one that declares to be one (`Scheduler.is_baseline`), else
+    the first scheduler that sees the whole grid, else the first one.  It depends on names, parameters and
+    order alone, so that ratios of several runs have the same meaning.
     """
     if "mincent" in schedulers:
         return "mincent"
-    from gridsim.schedulers import Backfill
-
     for name, scheduler in schedulers.items():
-        if isinstance(scheduler, Backfill) and scheduler.mode == "easy":
+        if scheduler.is_baseline:
             return name
     central = [name for name, scheduler in schedulers.items() if not scheduler.decentralized]
     return next(iter(central or schedulers))

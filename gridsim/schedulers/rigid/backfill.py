@@ -54,6 +54,11 @@ class Backfill(Scheduler, frozen=True, kw_only=True):
         return "list" if self.mode == "fcfs" else None
 
     @property
+    def is_baseline(self) -> bool:
+        """See `gridsim.scheduling.contract.Scheduler`: EASY is the queue that sites run."""
+        return self.mode == "easy"
+
+    @property
     def foresees(self) -> tuple[Foreseen, ...]:
         """The run times, if the estimates are the true run times; else nothing."""
         return ("run times",) if (self.mode, self.estimate) == ("easy", "run") else ()

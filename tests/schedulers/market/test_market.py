@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.testing import check_scheduler
 from gridsim.validation.results import validate_result
 
 #: Messages take no time; with `ask_ratio` 100 all machines are asked.
@@ -65,8 +64,3 @@ def test_tasks_without_any_bid_are_kept_and_recorded() -> None:
     scenario = gs.Scenario(gs.Platform.of([1000.0] * 9), work, faults=down, seed=1)
     decisions = gs.simulate(scenario, gs.Market(ask_ratio=1.0), record="decisions").tables["decisions"]
     assert decisions["action"].tolist() == ["kept"] and decisions["tasks"].tolist() == [1]
-
-
-@pytest.mark.slow
-def test_market_keeps_the_invariants() -> None:
-    check_scheduler(gs.Market(), examples=6, hash_seeds=False)
