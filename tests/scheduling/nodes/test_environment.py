@@ -292,3 +292,29 @@ def test_failures_after_the_last_instant_of_the_core_are_an_error() -> None:
     late = gs.Faults.of([0, 1, 2], [5.0] * 3, [4e9] * 3)
     with pytest.raises(gs.ScenarioError, match="machines fail or recover after the last instant of the mess"):
         gs.simulate(scenario(late), Outdoors())
+
+
+# -- neighbours ---------------------------------------------------------------------------------------------
+
+
+class RingNode(gs.NodeProgram):
+    def on_start(self, view: Any) -> None:
+        view.note("starts", node=view.node, first=view.neighbours[0], last=view.neighbours[-1])
+
+    def on_release(self, view: Any, application: Any, tasks: int) -> None:
+        view.enqueue(application.number, tasks)
+
+
+class Ring(gs.NodeScheduler, frozen=True, kw_only=True):
+    name = "ring"
+    policy = RingNode
+    tables: ClassVar[Any] = {"starts": {"node": int, "first": int, "last": int}}
+
+    def draw_neighbours(self, run: Run, nodes: int, among: range) -> Any:
+        return np.array([[(k - 1) % nodes, (k + 1) % nodes] for k in among], np.int64)
+
+
+@pytest.mark.parametrize("form", RUNNABLE_FORMS)
+def test_schedulers_choose_the_neighbours_of_nodes(form: Any) -> None:
+    table = gs.simulate(scenario(None), Ring(), nodes=form).tables["starts"]
+    assert [table[name].tolist() for name in ("node", "first", "last")] == [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
