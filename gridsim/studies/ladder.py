@@ -50,7 +50,7 @@ MEASURES = {False: ("max_stretch", "mean_stretch"), True: ("mean_waiting", "mean
 #: Whether jobs are rigid -> the scheduler at the end of the ladder by default.
 DEFAULT_SCHEDULERS = {False: "fair-tree", True: "dgs-asap"}
 #: What a comparison adds to its step.
-_SAME = "the same with the same failures"
+_COMPARISON_TEXT = "the same with the same failures"
 #: Metric -> factor by which it is shown, as in the fair tree papers.
 _FACTORS = {"max_stretch": 1e8, "mean_stretch": 1e8}
 
@@ -318,10 +318,10 @@ def steps_of(
         As in `ladder`.
     """
     if isinstance(scheduler, BoardScheduler):
-        declared: Sequence[LadderStep] = scheduler.ladder_steps(ages)
+        own_steps: Sequence[LadderStep] = scheduler.ladder_steps(ages)
     else:
-        declared = scheduler.ladder_steps()
-    if not declared:
+        own_steps = scheduler.ladder_steps()
+    if not own_steps:
         raise ScenarioError(
             "scheduler must be decentralized, derive from BoardScheduler or define ladder_steps, got "
             f"{scheduler!r}"
@@ -329,19 +329,22 @@ def steps_of(
     calm = dataclasses.replace(scenario, faults=None)
     free, first = _free(calm), _first_steps(calm, scheduler)
     steps = first + [
-        Step(each.name, each.adds, free if each.is_free else calm, _made(each.scheduler))
-        for each in declared
-        if not each.is_beside
+        Step(step.name, step.adds, free if step.is_free else calm, _scheduler_of(step.scheduler))
+        for step in own_steps
+        if not step.is_beside
     ]
     if faults is None:
         return steps
     failing = dataclasses.replace(scenario, faults=faults)
-    beside = {first[-1].name: first[-1].scheduler}
-    beside |= {each.name: _made(each.scheduler) for each in declared if each.is_beside}
+    comparisons = {first[-1].name: first[-1].scheduler}
+    comparisons |= {step.name: _scheduler_of(step.scheduler) for step in own_steps if step.is_beside}
     return [
         *steps,
         Step("failures", _about(faults), failing, steps[-1].scheduler),
-        *(Step(f"{name}, with failures", _SAME, failing, each, beside=True) for name, each in beside.items()),
+        *(
+            Step(f"{name}, with failures", _COMPARISON_TEXT, failing, other, beside=True)
+            for name, other in comparisons.items()
+        ),
     ]
 
 
@@ -361,7 +364,7 @@ def _first_steps(calm: Scenario, scheduler: Scheduler) -> list[Step]:
     return [Step("lower bound", "what no schedule beats", calm, None), central]
 
 
-def _made(scheduler: Scheduler | str) -> Scheduler:
+def _scheduler_of(scheduler: Scheduler | str) -> Scheduler:
     return make_scheduler(scheduler) if isinstance(scheduler, str) else scheduler
 
 

@@ -157,14 +157,14 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
         """Return the steps of `gridsim.ladder` down to one hop and polled views."""
         policy: Literal["push", "pull"] = "pull" if self.policy == "pull" else "push"
         far = msgspec.structs.replace(self, hops=max(2, self.hops), policy=policy)
-        near = msgspec.structs.replace(far, hops=1)
-        stale = msgspec.structs.replace(near, policy="poll")
+        one_hop = msgspec.structs.replace(far, hops=1)
+        stale = msgspec.structs.replace(one_hop, policy="poll")
         what = f"{far.forward} neighbours search among theirs, {far.degree} each, and those of those"
-        more = ", unless a job wants more machines" if near.wide == "widen" else ""
+        more = ", unless a job wants more machines" if one_hop.wide == "widen" else ""
         return [
             LadderStep(f"{far.hops} hops, fresh views", what, far, is_free=True),
             LadderStep(*MESSAGES_TAKE_TIME, far),
-            LadderStep("1 hop", f"a search goes no further than neighbours{more}", near),
+            LadderStep("1 hop", f"a search goes no further than neighbours{more}", one_hop),
             LadderStep("stale views", f"schedules are asked for every {stale.poll_period:g} s", stale),
         ]
 

@@ -282,7 +282,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
     def ladder_steps(self) -> list[LadderStep]:
         """Return the steps of `gridsim.ladder` down to this tree."""
         root = msgspec.structs.replace(self, bound=0.0, update_rate=0.0)
-        limited = msgspec.structs.replace(self, bound=0.0)
+        without_acceptance = msgspec.structs.replace(self, bound=0.0)
         counts = self.samples if self.grid is None else tuple(map(len, self.grid))
         samples = f"{counts} cells" if isinstance(counts, int) else " x ".join(map(str, counts))
         rate = f"{self.update_rate:g} bytes/s" if self.update_rate else "none"
@@ -292,9 +292,9 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
             LadderStep("tree, perfect information", "requests are split two by two", "ideal-tree"),
             LadderStep("tree, summaries", f"the root knows samples, {samples}, of sums", root, is_free=True),
             LadderStep(*MESSAGES_TAKE_TIME, root),
-            LadderStep("rate limit", f"of what a node spends on summaries: {rate}", limited),
+            LadderStep("rate limit", f"of what a node spends on summaries: {rate}", without_acceptance),
             LadderStep("early acceptance", accepts, self),
-            LadderStep("no early acceptance", "", limited, is_beside=True),
+            LadderStep("no early acceptance", "", without_acceptance, is_beside=True),
         ]
 
     def explicit(self, speeds: NDArray[np.float64], applications: Applications) -> FairTree:
