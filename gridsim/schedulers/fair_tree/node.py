@@ -383,8 +383,6 @@ class Router(TreeNode):
 
     def on_summary(self, view: View, message: Any) -> None:
         """Store the summary of a child, unless a newer one came before, and report in turn."""
-        if view.node == 0 and message.since < NEVER:
-            view.note("updates", arrived=view.now_ns, since=message.since)
         side = side_of(message.sender)
         environment = view.environment
         if message.number > self.last_summary[side] and not environment.has_left(message.sender):
@@ -396,6 +394,8 @@ class Router(TreeNode):
             self.oldest[side] = message.oldest
             self.debts[side] = [debt for debt in self.debts[side] if debt[0] > message.echo]
             self.since = min(self.since, message.since)
+            if view.node == 0 and message.since < NEVER:
+                view.note("updates", arrived=view.now_ns, since=message.since)
         view.act()
 
     def on_act(self, view: View) -> None:

@@ -19,7 +19,7 @@ from gridsim.schedulers.fair_tree.node import Leaf, Router, messages
 from gridsim.schedulers.fair_tree.scheduler import FairTree
 from gridsim.scheduling.contract import Policy, Run
 from gridsim.scheduling.nodes.adapter import Adapter
-from gridsim.support.clock import NS
+from gridsim.support.clock import NEVER, NS
 
 MS = 1_000_000
 #: 24 cells: 186 bytes, 1.488 ms on an interface, 18.6 ms between two of them at 10,000 bytes/s.
@@ -470,6 +470,21 @@ def test_ages_are_counted_from_changes() -> None:
     updates = result.tables["updates"]
     assert (updates["age"] >= 0).all() and (updates["age"] <= updates["arrived"]).all()
     assert (np.diff(updates["arrived"]) >= 0).all()
+
+
+def test_overtaken_summaries_do_not_inform_the_root() -> None:
+    """Delays differ by more than the gap between two summaries, so that some come after newer ones."""
+    what = busy_scenario(latency=1.0, jitter=1.0, interfaces="equal")
+    result, _, got = logged(what, update_rate=0.0, run_on=True)
+    newest = {1: -1, 2: -1}
+    arrived, overtaken = [], 0
+    for at, row in got.of("summary", node=0):
+        if row["number"] < newest[row["sender"]]:
+            overtaken += 1
+        elif row["since"] < NEVER:
+            arrived.append(at / NS)
+        newest[row["sender"]] = max(newest[row["sender"]], row["number"])
+    assert overtaken and result.tables["updates"]["arrived"].tolist() == arrived
 
 
 @pytest.mark.parametrize("spread", ["heartbeat", "change"])
