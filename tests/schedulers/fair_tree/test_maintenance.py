@@ -71,6 +71,16 @@ def test_first_successor_replaces_a_failed_router() -> None:
     assert kinds(result)["take"] == 0
 
 
+@pytest.mark.parametrize(
+    ("accept", "nbytes"), [("minimum", 218), ("root", 222), ("largest", 226), ("either", 230)]
+)
+def test_the_update_rate_counts_all_bytes_of_a_summary(accept: str, nbytes: int) -> None:
+    log = run(None, accept=accept, update_rate=1.0).tables["message_log"]
+    of_leaf = (log["kind"] == "summary") & (log["sender"] == 3)
+    assert set(log["bytes"][of_leaf]) == {nbytes}
+    assert np.diff(log["sent"][of_leaf]) == pytest.approx(nbytes)
+
+
 def test_second_successor_replaces_a_router_if_the_first_is_down() -> None:
     """Machines 0 and 1 leave: router 2 suspects the root, asks the host of router 1, and then takes over."""
     result = run(gs.Faults.of([0, 1], [35.0] * 2, [math.inf] * 2))
