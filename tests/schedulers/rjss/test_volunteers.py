@@ -100,6 +100,14 @@ def test_failed_search_admits_slow_nodes() -> None:
     assert rows(result, "jobs", "machine", "probes") == [(1, 2)]
 
 
+def test_a_node_counts_the_way_back_of_jobs_of_others() -> None:
+    """At 10 s, with 400 Mflop done, it would be back after 4.1 s, or after 3.7 s from the third node."""
+    faults = gs.Faults.of([1, 0, 2], [3.1, 3.0, 0.0], [10.0, 100.0, 9.5], reachable=True)
+    result = ran(few([100.0, 200.0, 400.0]), faults, gs.Rjss(k=1.0, on_return="migrate"))
+    assert stays_of(result) == [(1, 1.1, 3.1, 0, 0.0), (2, 11.1, 12.6, 1, 400.0)]
+    assert result.tables["jobs"]["turnaround"].tolist() == [pytest.approx(13.7)]
+
+
 # -- predictions ----------------------------------------------------------------------------------------
 
 
