@@ -350,6 +350,7 @@ class VolunteerNode(RjssNode):
     def queue(self, view: View, job: int, home: int) -> None:
         """Run `job` after all that is in the queue of this node."""
         self.homes[job], self.jobs[job].arrived = home, view.now_ns
+        self.jobs[job].anyone = False
         self.free = max(view.now_ns, self.free) + self.lasts(view, job, view.speed)
         self.waiting.append(job)
         self.run_next(view)

@@ -108,6 +108,13 @@ def test_a_node_counts_the_way_back_of_jobs_of_others() -> None:
     assert result.tables["jobs"]["turnaround"].tolist() == [pytest.approx(13.7)]
 
 
+def test_a_job_that_has_found_a_place_admits_no_slow_nodes_any_more() -> None:
+    """It waits from 0 s to 5 s, runs at home until 8 s, and waits again until the owner leaves at 12 s."""
+    faults = gs.Faults.of([0, 0], [0.0, 8.0], [5.0, 12.0], reachable=True)
+    result = ran(few([100.0, 50.0]), faults, gs.ResourceExclusion(k=1.0, min_speed=80.0, retry=30.0))
+    assert stays_of(result) == [(0, 5.0, 8.0, 0, 0.0), (0, 12.0, 22.0, 1, 0.0)]
+
+
 # -- predictions ----------------------------------------------------------------------------------------
 
 
