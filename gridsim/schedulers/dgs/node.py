@@ -160,7 +160,11 @@ class DgsNode(NodeProgram):
             self.choose(view, job)
 
     def choose(self, view: View, job: Any) -> None:
-        """Step 3: confirm the allocation with the lowest waiting time; without one search again, or wait."""
+        """Step 3: confirm the allocation with the lowest waiting time; without one search again, or wait.
+
+        After slow answers or failed attempts only the commit must still arrive before the start.  Machines
+        that have committed start in their slot by themselves; their work until a cancellation is not counted.
+        """
         home = view.jobs.home(job)
         if home is None:
             return self.wait(view, job, "waited-for-machines")
