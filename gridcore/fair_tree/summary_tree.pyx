@@ -819,6 +819,8 @@ cdef class SummaryTree:
             if self.by_largest:
                 is_new |= (fmax(self.outlook[m].outer_largest, self.outlook[2 * m + 2 - j].largest)
                          != self.outlook[child].last_sent_largest)
+            if self.by_root:
+                is_new |= self.outlook[m].copy_made_at > self.outlook[child].last_sent_copy
             if force or is_new:
                 self.node[child].last_sent_minimum = value
                 out[n].node, out[n].sender, out[n].minimum = child, m, value

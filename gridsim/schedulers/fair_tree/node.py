@@ -657,8 +657,10 @@ class Router(TreeNode):
                 view.send(child, "spread", **fields)
 
     def has_news(self, view: View, side: int) -> bool:
-        """Return whether a child was last told another minimum stretch, or largest one, of its rest."""
+        """Return whether a child was last told another minimum stretch, or largest one, or an older copy."""
         if min(self.outer(view), self.minimum[1 - side]) != self.sent_minimum[side]:
+            return True
+        if self.copy is not None and self.copy.made > self.sent_copy[side]:
             return True
         largest = max(self.outer_largest, self.largest[1 - side])
         return bool(self.parameters.by_largest and largest != self.sent_largest[side])

@@ -500,6 +500,17 @@ def test_minimum_stretch_is_sent_down_the_tree(spread: str) -> None:
         assert any(at % (5 * NS) for at in from_root)
 
 
+@pytest.mark.parametrize("spread", ["heartbeat", "change"])
+def test_copies_of_the_summary_of_the_root_reach_all_routers(spread: str) -> None:
+    _, said, _ = logged(busy_scenario(), accept="root", spread=spread, heartbeat=5.0, run_on=True)
+    copies = [(row["node"], row["made"]) for _, row in said.of("spread")]
+    beats = {made for _, made in copies if made > 0 and made % (5 * NS) == 0}
+    assert beats
+    for beat in beats:
+        soon = {node for node, made in copies if beat <= made < beat + NS}
+        assert soon == set(range(1, 12))
+
+
 # -- completion reports -------------------------------------------------------------------------------------
 
 
