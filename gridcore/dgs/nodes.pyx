@@ -238,12 +238,12 @@ cdef class DgsNodes(Negotiations):
         cdef int* nodes = NULL
         cdef Py_ssize_t n = 0
         if negotiation != NULL and self.phase[job] == COMMITTING:
-            nodes, n = negotiation.reserved, negotiation.n_reserved
+            n = self._holders(negotiation, &nodes)
         elif negotiation != NULL and negotiation.nodes != NULL and self.phase[job] in (PLACED, BROKEN):
             nodes, n = negotiation.nodes, negotiation.n_nodes
+            qsort(nodes, n, sizeof(int), ascending)
         if self.log is not None:
             self.log.calls_off(self._record(job), n)
-        qsort(nodes, n, sizeof(int), ascending)
         self._cancel(core, job, nodes, n)
         self.n_unfinished -= 1
         self.adapter.cancel_job(job)
@@ -491,14 +491,24 @@ cdef class DgsNodes(Negotiations):
 
     cdef int _abort(self, NodeActions core, Py_ssize_t job) except -1:
         """Release the nodes that have committed, and try the next best allocation."""
-        cdef Negotiation* negotiation = self.negotiation[job]
+        cdef int* nodes = NULL
+        cdef Py_ssize_t n
         if self.log is not None:
             self.log.releases(self._record(job))
         self.conflicts[job] += 1
-        qsort(negotiation.reserved, negotiation.n_reserved, sizeof(int), ascending)
-        self._cancel(core, job, negotiation.reserved, negotiation.n_reserved)
+        n = self._holders(self.negotiation[job], &nodes)
+        self._cancel(core, job, nodes, n)
         self.attempt[job] += 1          # replies that are still to come belong to the old attempt
         return self._choose(core, job)
+
+    cdef Py_ssize_t _holders(self, Negotiation* negotiation, int** nodes) noexcept nogil:
+        """Return how many nodes may hold slots for an attempt, and these: failures may have lost replies to come."""
+        cdef Py_ssize_t n = negotiation.n_reserved
+        nodes[0] = negotiation.reserved
+        if self.faults and negotiation.missing and negotiation.nodes != NULL:
+            nodes[0], n = negotiation.nodes, negotiation.n_nodes
+        qsort(nodes[0], n, sizeof(int), ascending)
+        return n
 
     cdef int _cancel(self, NodeActions core, Py_ssize_t job, const int* nodes, Py_ssize_t n) except -1:
         """Cancel the job at `n` nodes; if all nodes of the grid are down, do nothing, since they have lost the job."""

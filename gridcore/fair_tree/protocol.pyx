@@ -373,8 +373,7 @@ cdef class FairTreeProtocol:
             self.tree._prefetch_payloads(<Summary*> (self.links.data + upcoming[0] * self.links.stride))
 
     cdef int _receive(self, const Summary* row, long long now) except -1:
-        self.tree._receive(row)
-        if row.node == 0 and row.since < NEVER:
+        if self.tree._receive(row) and row.node == 0 and row.since < NEVER:
             if self.n_arrivals == self.arrivals.shape[0]:
                 wider = np.zeros((2 * self.n_arrivals, 2), np.int64)
                 wider[:self.n_arrivals] = self.arrivals

@@ -97,7 +97,7 @@ cdef class SummaryTree:
     cdef const unsigned short* _read_narrow(self, Py_ssize_t child, double now, unsigned short* room) noexcept nogil
     cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1
     cdef void _acknowledge(self, const Request* row) noexcept nogil
-    cdef void _receive(self, const Summary* row) noexcept nogil
+    cdef bint _receive(self, const Summary* row) noexcept nogil
     cdef int _check_summary(self, const Summary* row, Py_ssize_t k) except -1
     cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil
         # `now` if m may report; a later instant if m must wait until then and was not waiting yet; -1: nothing to do

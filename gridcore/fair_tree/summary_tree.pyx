@@ -577,11 +577,12 @@ cdef class SummaryTree:
             raise ValueError(f"rows[{k}].payload must be in use, got {row.payload}")
         return 0
 
-    cdef void _receive(self, const Summary* row) noexcept nogil:
+    cdef bint _receive(self, const Summary* row) noexcept nogil:
+        """Store a summary; return False if it is discarded, as a newer one came before or its sender has left."""
         cdef Py_ssize_t child = row.sender, parent = row.node
         if row.sequence <= self.node[child].last_summary_number or self.node[child].presence == GONE:
             payloads_drop(&self.payloads, <int> row.payload)
-            return
+            return False
         self.node[child].last_summary_number = row.sequence
         payloads_drop(&self.payloads, self.node[child].summary)
         self.node[child].summary = <int> row.payload
@@ -590,6 +591,7 @@ cdef class SummaryTree:
             self.outlook[child].largest, self.outlook[child].covers = row.largest_minimum, row.covers
         debts_settle(&self.debts, &self.node[child].debt, row.echo)
         self.node[parent].oldest_change = min(self.node[parent].oldest_change, row.since)
+        return True
 
     cdef void _prefetch_nodes(self, const Summary* row) noexcept nogil:
         """Prefetch the sender of a summary, which may be invalid, its sibling and its parent."""
@@ -817,6 +819,8 @@ cdef class SummaryTree:
             if self.by_largest:
                 is_new |= (fmax(self.outlook[m].outer_largest, self.outlook[2 * m + 2 - j].largest)
                          != self.outlook[child].last_sent_largest)
+            if self.by_root:
+                is_new |= self.outlook[m].copy_made_at > self.outlook[child].last_sent_copy
             if force or is_new:
                 self.node[child].last_sent_minimum = value
                 out[n].node, out[n].sender, out[n].minimum = child, m, value

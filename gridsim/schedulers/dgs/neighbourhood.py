@@ -164,7 +164,8 @@ class Neighbourhood(Stateful):
         """Count the schedules that a searcher has received; it opened `opened` neighbours.
 
         With pull, a search first asks the neighbours, and for each node that it opens the neighbours of that
-        node.  With the other policies a node that is opened has the schedules of its neighbours already.
+        node, which send their schedules to the searcher itself.  With the other policies a node that is
+        opened has the schedules of its neighbours already.
         """
         pull = self.policy == "pull"
         got = (opened + pull) * self.width

@@ -160,7 +160,11 @@ class DgsNode(NodeProgram):
             self.choose(view, job)
 
     def choose(self, view: View, job: Any) -> None:
-        """Step 3: confirm the allocation with the lowest waiting time; without one search again, or wait."""
+        """Step 3: confirm the allocation with the lowest waiting time; without one search again, or wait.
+
+        After slow answers or failed attempts only the commit must still arrive before the start.  Machines
+        that have committed start in their slot by themselves; their work until a cancellation is not counted.
+        """
         home = view.jobs.home(job)
         if home is None:
             return self.wait(view, job, "waited-for-machines")
@@ -229,9 +233,13 @@ class DgsNode(NodeProgram):
         """Release the nodes that have committed, and try the next best allocation."""
         view.environment.log.releases(job)
         job.conflicts += 1
-        self.release(view, job, sorted(job.taken))
+        self.release(view, job, self.holders(view, job))
         job.attempt += 1  # replies that are still to come belong to the old attempt
         self.choose(view, job)
+
+    def holders(self, view: View, job: Any) -> list[int]:
+        """Return the nodes that may hold slots for an attempt: failures may have lost replies to come."""
+        return sorted(job.nodes if job.missing and view.jobs.can_fail else job.taken)
 
     def release(self, view: View, job: Any, nodes: list[int]) -> None:
         """Cancel the job at `nodes`, unless no node is up: nodes that are down have lost it."""
@@ -297,9 +305,12 @@ class DgsNode(NodeProgram):
 
     def on_job_cancelled(self, view: View, job: Any) -> None:
         """Cancel a job, as its user wants: its nodes release what is left of its slots."""
-        holding = job.taken if job.phase == COMMITTING else job.nodes if job.phase in (PLACED, BROKEN) else []
+        if job.phase == COMMITTING:
+            holding = self.holders(view, job)
+        else:
+            holding = sorted(job.nodes) if job.phase in (PLACED, BROKEN) else []
         view.environment.log.calls_off(job, len(holding))
-        self.release(view, job, sorted(holding))
+        self.release(view, job, holding)
         view.jobs.cancel(job)
 
     # -- a neighbour that searches: Figure 3 ----------------------------------------------------------------

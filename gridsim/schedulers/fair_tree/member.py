@@ -470,9 +470,9 @@ class Member(NodeProgram):
         for child in children:
             self.last_heard[child] = view.now_ns
             self.sent_claims.pop(child, None)
-        if router > 0 and parent_of(router) in self.routers:
-            self.clear(view, parent_of(router), router)
-            self.children[parent_of(router)].absent[router] = False
+        if router > 0 and (parent := parent_of(router)) in self.routers:
+            self.children[parent].absent[router] = False
+            self.clear(view, parent, router)
 
     def announce(self, view: View, router: int) -> None:
         """Tell the neighbours of a router that it is here, where it begins without knowledge."""
@@ -556,17 +556,19 @@ class Member(NodeProgram):
 
     def lose(self, view: View, router: int, child: int) -> None:
         """Take a silent child out of the tree."""
-        self.clear(view, router, child)
         self.children[router].absent[child] = True
+        self.clear(view, router, child)
         self.routers[router].report_requested = True
         self.view_of(view, router).act()
         self.look(view, router)
 
     def clear(self, view: View, router: int, child: int) -> None:
-        """Forget what a child has reported."""
-        children = self.children[router]
+        """Forget what a child has reported; if it is in the tree, nothing is known of it yet."""
+        children, program, of_router = self.children[router], self.routers[router], self.view_of(view, router)
         children.leaves[child], children.speed[child] = 0, 0.0
-        self.routers[router].on_child_leave(self.view_of(view, router), side_of(child))
+        program.on_child_leave(of_router, side_of(child))
+        if not children.absent[child]:
+            program.on_child_return(of_router, side_of(child))
         self.complete.discard(router)
 
     def look(self, view: View, router: int) -> None:
@@ -658,8 +660,9 @@ class Member(NodeProgram):
         else:
             self.learn(view, by, claim)
             self.last_heard[by] = view.now_ns
-            if node in self.routers and by in children_of(node):
+            if node in self.routers and by in children_of(node) and self.children[node].absent[by]:
                 self.children[node].absent[by] = False
+                self.routers[node].on_child_return(self.view_of(view, node), side_of(by))
         if program is None:
             if message.kind == "request":
                 self.pass_on(view, message)

@@ -383,8 +383,6 @@ class Router(TreeNode):
 
     def on_summary(self, view: View, message: Any) -> None:
         """Store the summary of a child, unless a newer one came before, and report in turn."""
-        if view.node == 0 and message.since < NEVER:
-            view.note("updates", arrived=view.now_ns, since=message.since)
         side = side_of(message.sender)
         environment = view.environment
         if message.number > self.last_summary[side] and not environment.has_left(message.sender):
@@ -396,6 +394,8 @@ class Router(TreeNode):
             self.oldest[side] = message.oldest
             self.debts[side] = [debt for debt in self.debts[side] if debt[0] > message.echo]
             self.since = min(self.since, message.since)
+            if view.node == 0 and message.since < NEVER:
+                view.note("updates", arrived=view.now_ns, since=message.since)
         view.act()
 
     def on_act(self, view: View) -> None:
@@ -657,8 +657,10 @@ class Router(TreeNode):
                 view.send(child, "spread", **fields)
 
     def has_news(self, view: View, side: int) -> bool:
-        """Return whether a child was last told another minimum stretch, or largest one, of its rest."""
+        """Return whether a child was last told another minimum stretch, or largest one, or an older copy."""
         if min(self.outer(view), self.minimum[1 - side]) != self.sent_minimum[side]:
+            return True
+        if self.copy is not None and self.copy.made > self.sent_copy[side]:
             return True
         largest = max(self.outer_largest, self.largest[1 - side])
         return bool(self.parameters.by_largest and largest != self.sent_largest[side])

@@ -116,8 +116,8 @@ class TreeByMessages(TreeEnvironment):
 
     def make_tree(self) -> Tree:
         """Return what all nodes know."""
-        more = self.parameters.summary_header + TAG_BYTES + BELOW_BYTES
-        return Tree.of(self.parameters, self.run, lambda cells: 4 * cells + more)
+        summary_bytes, more = self.parameters.summary_bytes, TAG_BYTES + BELOW_BYTES
+        return Tree.of(self.parameters, self.run, lambda cells: summary_bytes(cells) + more)
 
     def attach(self, adapter: Any) -> None:
         """Register what submits tasks again, after the failures of an instant."""

@@ -253,7 +253,11 @@ class RjssNode(NodeProgram):
         return self.remote(view, job, seen, leaves) < self.remote(view, job, best, leaves)
 
     def remote(self, view: View, job: int, node: tuple[int, int, float], leaves: int) -> int:
-        """Return T_remote of `job` on a node (number, when free, speed) for which it leaves at `leaves`."""
+        """Return T_remote of `job` on a node (number, when free, speed) for which it leaves at `leaves`.
+
+        The wait w begins when the job arrives.  So as printed, w + L is the time until the node is free, if
+        that is longer than L.
+        """
         way = self.way(view, job)
         waits = max(0, node[1] - (leaves + way))
         if self.parameters.turnaround == "printed":

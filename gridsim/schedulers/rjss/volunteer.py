@@ -273,7 +273,7 @@ class VolunteerNode(RjssNode):
         """Return by what nodes are compared for `job`, the best first, if it leaves at `leaves`."""
         node, free, speed, until, _ = offer
         ends = max(free, leaves + self.way(view, job)) + self.lasts(view, job, speed)
-        way_home = 0 if node == self.jobs[job].home else super().way(view, job)
+        way_home = self.way_home(view, job, node)
         return self._rank(view, ends, until, leaves, ends - leaves + way_home, speed)
 
     def rank_here(self, view: View, job: int) -> tuple[int, int, float]:
@@ -282,7 +282,8 @@ class VolunteerNode(RjssNode):
             return 2, 0, 0.0
         now = view.now_ns
         ends = max(self.free, now) + self.lasts(view, job, view.speed)
-        return self._rank(view, ends, self.until(view), now, ends - now, view.speed)
+        turnaround = ends - now + self.way_home(view, job, view.node)
+        return self._rank(view, ends, self.until(view), now, turnaround, view.speed)
 
     def _rank(
         self, view: View, ends: int, until: int, leaves: int, turnaround: int, speed: float
@@ -308,6 +309,10 @@ class VolunteerNode(RjssNode):
         """Return how long `job` is on its way to another node, with its state once it has begun."""
         way: int = view.environment.travel_time(self.carried(view, job))
         return way
+
+    def way_home(self, view: View, job: int, node: int) -> int:
+        """Return how long the result of `job` is on its way from a node to the job's home."""
+        return 0 if node == self.jobs[job].home else super().way(view, job)
 
     def lasts(self, view: View, job: int, speed: float) -> int:
         """Return how long the rest of `job` runs at `speed`."""
@@ -345,6 +350,7 @@ class VolunteerNode(RjssNode):
     def queue(self, view: View, job: int, home: int) -> None:
         """Run `job` after all that is in the queue of this node."""
         self.homes[job], self.jobs[job].arrived = home, view.now_ns
+        self.jobs[job].anyone = False
         self.free = max(view.now_ns, self.free) + self.lasts(view, job, view.speed)
         self.waiting.append(job)
         self.run_next(view)

@@ -213,7 +213,10 @@ class Server(NodeProgram):
         return any(bag.running.values())
 
     def candidates(self, bag: Bag) -> Sequence[int]:
-        """Return the tasks of which one is next: those that failed, else those with the fewest copies."""
+        """Return the tasks of which one is next: those that failed, else those with the fewest copies.
+
+        Arora et al. have one set, the tasks with the fewest copies, in which failed ones are not first.
+        """
         if bag.running is None and not (bag.failed or bag.unstarted):
             bag.running = {copies: [] for copies in range(1, self.parameters.max_replicas)}
             for task in range(len(bag.size)):

@@ -3,7 +3,8 @@
 Until handlers of cohorts were replaced by the node program, both gave these digests and these decisions.  The
 file was written by the handlers; see tests/golden/test_golden_digests.py for what to do if a digest changes.
 Since then that of seed 13 has changed, as a late cancellation had released what a later attempt had
-reserved, and decisions of 15 and 23, in the true values of answers that were dropped after their starts.
+reserved, and decisions of 15 and 23, in the true values of answers that were dropped after their starts;
+and those of 21 seeds, as machines whose replies have not come are cancelled.
 """
 
 from __future__ import annotations

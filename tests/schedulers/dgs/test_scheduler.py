@@ -232,6 +232,24 @@ def test_machines_that_commit_late_are_released() -> None:
     assert found.applications["first_start"][1] == 2040.0  # no machine waits for the first job
 
 
+@pytest.mark.parametrize("form", ["compiled", "interpreted"])
+@pytest.mark.parametrize(("cancelled", "left"), [(math.inf, 2), (100.0, 3)])
+def test_machines_whose_replies_are_lost_are_released(cancelled: float, left: int, form: Any) -> None:
+    """Machine 0, at 3 s to 4 s, waits for the reply of the machine of its job when it is reset.
+
+    At 120 s it waits no longer, and takes the third machine; or its user cancels the job before.
+    """
+    jobs = gs.Workload.jobs_of(
+        [0.0, 200.0], [1, left], [900.0, 100.0], submitter=[0, 1], cancel_at=[cancelled, math.inf]
+    )
+    reset = gs.Faults.of([0], [3.5], [3.6])
+    scenario = gs.Scenario(gs.Platform.equal(3), jobs, SLOW, seed=4, faults=reset)
+    found = gs.simulate(scenario, gs.DgsAsap(forward=1, degree=2), nodes=form, record=True)
+    assert validate_result(found) == []
+    assert found.applications["searches"][0] == 2 - (cancelled < math.inf)
+    assert found.applications["first_start"][1] == 240.0
+
+
 def test_second_failure_restarts_the_detection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Machine 3 fails at 100 s and 155 s, and is detected as failed at 215 s, not at 160 s."""
     missed: list[tuple[float, int]] = []

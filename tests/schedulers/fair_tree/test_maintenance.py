@@ -71,6 +71,31 @@ def test_first_successor_replaces_a_failed_router() -> None:
     assert kinds(result)["take"] == 0
 
 
+def test_a_child_that_returns_and_has_not_reported_sends_requests_up() -> None:
+    """Machine 0 takes router 3 over at 420 s; router 1 hears that at 420.05 s, its report at 420.15 s."""
+    failure = gs.Faults.of([3], [335.0], [math.inf])
+    grid = (1e-4, 1e-2, 1.0), (1e5, 1e6), (1e5,)
+    options: Any = {"accept": "minimum", "bound": 1e6, "update_rate": 4.0, "grid": grid}
+
+    def level(release: float) -> int:
+        result = run(failure, 8, (10.0, release), (80, 2), submitter=1, **options)
+        assert rows(result)[0][:4] == (3, 335.0, 0, 420.0)
+        return int(result.applications["level"][1])
+
+    assert level(300.0) == 1  # the minimum stretches of both children are known, and above 0
+    assert level(420.1) == 0
+
+
+@pytest.mark.parametrize(
+    ("accept", "nbytes"), [("minimum", 218), ("root", 222), ("largest", 226), ("either", 230)]
+)
+def test_the_update_rate_counts_all_bytes_of_a_summary(accept: str, nbytes: int) -> None:
+    log = run(None, accept=accept, update_rate=1.0).tables["message_log"]
+    of_leaf = (log["kind"] == "summary") & (log["sender"] == 3)
+    assert set(log["bytes"][of_leaf]) == {nbytes}
+    assert np.diff(log["sent"][of_leaf]) == pytest.approx(nbytes)
+
+
 def test_second_successor_replaces_a_router_if_the_first_is_down() -> None:
     """Machines 0 and 1 leave: router 2 suspects the root, asks the host of router 1, and then takes over."""
     result = run(gs.Faults.of([0, 1], [35.0] * 2, [math.inf] * 2))

@@ -19,7 +19,7 @@ from gridsim.schedulers.fair_tree.node import Leaf, Router, messages
 from gridsim.schedulers.fair_tree.scheduler import FairTree
 from gridsim.scheduling.contract import Policy, Run
 from gridsim.scheduling.nodes.adapter import Adapter
-from gridsim.support.clock import NS
+from gridsim.support.clock import NEVER, NS
 
 MS = 1_000_000
 #: 24 cells: 186 bytes, 1.488 ms on an interface, 18.6 ms between two of them at 10,000 bytes/s.
@@ -472,6 +472,21 @@ def test_ages_are_counted_from_changes() -> None:
     assert (np.diff(updates["arrived"]) >= 0).all()
 
 
+def test_overtaken_summaries_do_not_inform_the_root() -> None:
+    """Delays differ by more than the gap between two summaries, so that some come after newer ones."""
+    what = busy_scenario(latency=1.0, jitter=1.0, interfaces="equal")
+    result, _, got = logged(what, update_rate=0.0, run_on=True)
+    newest = {1: -1, 2: -1}
+    arrived, overtaken = [], 0
+    for at, row in got.of("summary", node=0):
+        if row["number"] < newest[row["sender"]]:
+            overtaken += 1
+        elif row["since"] < NEVER:
+            arrived.append(at / NS)
+        newest[row["sender"]] = max(newest[row["sender"]], row["number"])
+    assert overtaken and result.tables["updates"]["arrived"].tolist() == arrived
+
+
 @pytest.mark.parametrize("spread", ["heartbeat", "change"])
 def test_minimum_stretch_is_sent_down_the_tree(spread: str) -> None:
     _, said, got = logged(busy_scenario(), spread=spread, heartbeat=5.0, run_on=True)
@@ -483,6 +498,17 @@ def test_minimum_stretch_is_sent_down_the_tree(spread: str) -> None:
         assert all(at % (5 * NS) == 0 for at in from_root)
     else:
         assert any(at % (5 * NS) for at in from_root)
+
+
+@pytest.mark.parametrize("spread", ["heartbeat", "change"])
+def test_copies_of_the_summary_of_the_root_reach_all_routers(spread: str) -> None:
+    _, said, _ = logged(busy_scenario(), accept="root", spread=spread, heartbeat=5.0, run_on=True)
+    copies = [(row["node"], row["made"]) for _, row in said.of("spread")]
+    beats = {made for _, made in copies if made > 0 and made % (5 * NS) == 0}
+    assert beats
+    for beat in beats:
+        soon = {node for node, made in copies if beat <= made < beat + NS}
+        assert soon == set(range(1, 12))
 
 
 # -- completion reports -------------------------------------------------------------------------------------

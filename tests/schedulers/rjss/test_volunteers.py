@@ -100,6 +100,21 @@ def test_failed_search_admits_slow_nodes() -> None:
     assert rows(result, "jobs", "machine", "probes") == [(1, 2)]
 
 
+def test_a_node_counts_the_way_back_of_jobs_of_others() -> None:
+    """At 10 s, with 400 Mflop done, it would be back after 4.1 s, or after 3.7 s from the third node."""
+    faults = gs.Faults.of([1, 0, 2], [3.1, 3.0, 0.0], [10.0, 100.0, 9.5], reachable=True)
+    result = ran(few([100.0, 200.0, 400.0]), faults, gs.Rjss(k=1.0, on_return="migrate"))
+    assert stays_of(result) == [(1, 1.1, 3.1, 0, 0.0), (2, 11.1, 12.6, 1, 400.0)]
+    assert result.tables["jobs"]["turnaround"].tolist() == [pytest.approx(13.7)]
+
+
+def test_a_job_that_has_found_a_place_admits_no_slow_nodes_any_more() -> None:
+    """It waits from 0 s to 5 s, runs at home until 8 s, and waits again until the owner leaves at 12 s."""
+    faults = gs.Faults.of([0, 0], [0.0, 8.0], [5.0, 12.0], reachable=True)
+    result = ran(few([100.0, 50.0]), faults, gs.ResourceExclusion(k=1.0, min_speed=80.0, retry=30.0))
+    assert stays_of(result) == [(0, 5.0, 8.0, 0, 0.0), (0, 12.0, 22.0, 1, 0.0)]
+
+
 # -- predictions ----------------------------------------------------------------------------------------
 
 
