@@ -679,10 +679,10 @@ class Adapter(CorePolicy):
 
         Returns (application, tasks) pairs: the tasks that the nodes had not placed.
         """
-        self.up[:] = self.layout.of_nodes(self.run.up)
+        changed = self.layout.on(np.concatenate((failed, recovered)))
+        self.up[changed] = self.run.up[self.layout.machine_of[changed]]
         unplaced = self.renew(self.layout.on(failed).tolist())
-        begin = self.layout.on(np.union1d(failed, recovered))
-        self.core.begin(begin[self.up[begin]])
+        self.core.begin(changed[self.up[changed]])
         return unplaced
 
     def renew(self, nodes: Sequence[int]) -> list[tuple[int, int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -89,9 +90,17 @@ class Layout:
         """The number of nodes."""
         return len(self.machine_of)
 
+    @cached_property
+    def _by_machine(self) -> tuple[Integers, Integers]:
+        """The nodes in the order of their machines, and where those of each machine begin."""
+        order = np.argsort(self.machine_of, kind="stable")
+        return order, np.searchsorted(self.machine_of[order], np.arange(len(self.home) + 1))
+
     def on(self, machines: Integers) -> Integers:
-        """Return the nodes that are on `machines`, ascending."""
-        return np.flatnonzero(np.isin(self.machine_of, machines))
+        """Return the nodes that are on `machines`, ascending; it takes no longer if there are many others."""
+        order, first = self._by_machine
+        rows = [order[first[machine] : first[machine + 1]].tolist() for machine in machines.tolist()]
+        return np.array(sorted({node for nodes in rows for node in nodes}), np.int64)
 
     def of_nodes(self, up: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return whether each node is up, bool[nodes]; `up` is bool[machines]."""
