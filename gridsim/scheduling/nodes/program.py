@@ -435,12 +435,14 @@ def as_number(kind: Any, value: Any, node: int, name: str) -> Any:
     SchedulerError
         If `value` has another type or, for an ``int``, has a fraction or needs more than 64 bits.
     """
-    if isinstance(kind, ArrayField):
-        return _as_array(kind, value, node, name)
     try:
-        return integer(value, name) if kind is int else real(value, name)
+        if kind is int:
+            return integer(value, name)
+        if kind is float:
+            return value if type(value) is float else real(value, name)
     except (TypeError, OverflowError) as error:
         raise SchedulerError(f"node {node}: {error}") from None
+    return _as_array(kind, value, node, name)
 
 
 def _as_array(kind: ArrayField, value: Any, node: int, name: str) -> NDArray[Any]:
@@ -494,7 +496,7 @@ class Notes(Stateful):
             If `row` does not accept the values.
         """
         row = self.row(node, table, values)
-        self.rows[table].append(row)
+        self.rows[table].append(tuple(row))  # garbage collection passes over tuples of numbers
 
     def row(self, node: int, table: str, values: Mapping[str, float]) -> list[float]:
         """Return `values` as a row of `table`.
@@ -510,12 +512,13 @@ class Notes(Stateful):
                 f"node {node}: table of View.note must be a table of the scheduler, got {table!r}; "
                 f"{listed(self.columns, table)}"
             )
-        for name in sorted(values.keys() ^ columns.keys(), key=lambda name: name not in values):
-            if name not in values:
-                raise SchedulerError(f"node {node}: View.note of {table!r} requires the column {name!r}")
-            raise SchedulerError(
-                f"node {node}: View.note of {table!r} has no column {name!r}; {listed(columns, name)}"
-            )
+        if values.keys() != columns.keys():
+            for name in [name for name in values if name not in columns]:
+                raise SchedulerError(
+                    f"node {node}: View.note of {table!r} has no column {name!r}; {listed(columns, name)}"
+                )
+            name = next(name for name in columns if name not in values)
+            raise SchedulerError(f"node {node}: View.note of {table!r} requires the column {name!r}")
         return [as_number(kind, values[name], node, name) for name, kind in columns.items()]
 
     def tables(self) -> dict[str, dict[str, NDArray[Any]]]:
