@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, namedtuple
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ TABLES: dict[str, dict[str, type]] = {
 
 
 _NAMES = list(TABLES["copies"])
+_CopyRow: Any = namedtuple("_CopyRow", _NAMES)  # type: ignore[misc]  # the names are those of the table
 
 
 class Cycles:
@@ -116,20 +116,25 @@ def settle(copies: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     all that ended later were useless, also those that a failure ended.  The copies of a completed task come
     together, and those that a failure ended when it happened.
     """
-    rows = list(zip(*(copies[name].tolist() for name in _NAMES), strict=True))
-    end, ending, application, task = map(_NAMES.index, ("end", "how", "application", "task"))
-    first: dict[tuple[int, int], tuple[int, int]] = {}  # task -> when it was completed, and in which row
-    for instant, k in sorted((row[end], k) for k, row in enumerate(rows) if row[ending] == COMPLETED):
-        first.setdefault((rows[k][application], rows[k][task]), (instant, k))
-    endings, order = list[int](), list[tuple[Any, ...]]()
-    for k, row in enumerate(rows):
-        instant, place = first.get((row[application], row[task]), (NEVER, -1))
-        is_in_vain = k != place and (row[ending] == COMPLETED or row[end] >= instant)
-        endings.append(KILLED if is_in_vain else row[ending])
-        is_failed = endings[-1] == FAILED
-        order.append((row[end], True, k) if is_failed else (instant, False, place, k != place))
-    places = sorted(range(len(rows)), key=order.__getitem__)
-    return {name: column[places] for name, column in {**copies, "how": np.array(endings, np.int64)}.items()}
+    endings, end = copies["how"], copies["end"]
+    row = np.arange(len(end))
+    number = copies["application"] * (1 + copies["task"].max(initial=0)) + copies["task"]
+    task = np.unique(number, return_inverse=True)[1]
+    completions = np.flatnonzero(endings == COMPLETED)
+    completions = completions[np.argsort(end[completions], kind="stable")]
+    # the row in which the task of each row was completed first, -1 for none; and when
+    tasks, first = np.unique(task[completions], return_index=True)
+    place = np.full(len(row), -1)
+    place[tasks] = completions[first]
+    place = place[task]
+    instant = np.where(place < 0, NEVER, end[place])
+    is_other = row != place
+    endings = np.where(is_other & ((endings == COMPLETED) | (end >= instant)), KILLED, endings)
+    is_failed = endings == FAILED
+    order = np.lexsort(
+        (is_other & ~is_failed, np.where(is_failed, row, place), is_failed, np.where(is_failed, end, instant))
+    )
+    return {name: column[order] for name, column in {**copies, "how": endings}.items()}
 
 
 def totals(
@@ -159,7 +164,7 @@ def totals(
     np.maximum.at(total["finish"], bag[completed], copies["end"][completed])
     np.add.at(total["busy"], machine, copies["end"] - copies["start"])
     columns = (copies[name].tolist() for name in _NAMES)
-    rows = [SimpleNamespace(**dict(zip(_NAMES, row, strict=True))) for row in zip(*columns, strict=True)]
+    rows = [*map(_CopyRow._make, zip(*columns, strict=True))]
     total["first_start"][total["first_start"] == NEVER] = -1
     _count_starts(total, rows)
     _add_cycles(total, rows, cycles, rules)

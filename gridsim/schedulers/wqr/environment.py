@@ -47,6 +47,7 @@ class WorkQueueEnvironment(Environment):
         self.rules = Rules.of(parameters, run)
         speeds, feed = run.speeds.tolist(), run.feed
         self.speeds, self.server = speeds, len(speeds)
+        self.server_nodes = np.array([self.server])
         self.cycles = [Cycles(u, speed, run.load_profile) for u, speed in enumerate(speeds)]
         self.sizes, self.offsets = run.applications.sizes(), run.applications.offsets
         self.left = len(self.sizes)
@@ -81,7 +82,7 @@ class WorkQueueEnvironment(Environment):
 
     def _dispatch(self, _: list[int]) -> None:
         self.is_dispatch_due = False
-        self.fire("dispatch", [self.server])
+        self.fire("dispatch", self.server_nodes)
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
         """Fire the timer ``"failure"`` of workers that fail, then of the server."""

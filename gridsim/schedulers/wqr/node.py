@@ -445,9 +445,9 @@ class Worker(NodeProgram):
 
     def end(self, view: View, how: int) -> None:
         """End the copy, and record it for the result; only a failure leaves its checkpoint on the disk."""
-        columns = {name: getattr(self.copy, name) for name in ("copy", "application", "task")}
-        columns |= {"start": self.start, "begin": self.done_before, "checkpoints": self.checkpoints}
-        view.note("copies", **columns, machine=view.node, end=view.now_ns, how=how)
-        self.copy = None
+        copy, self.copy = self.copy, None
+        subject = {"copy": copy.copy, "application": copy.application, "task": copy.task}
+        progress = {"start": self.start, "begin": self.done_before, "checkpoints": self.checkpoints}
+        view.note("copies", **subject, **progress, machine=view.node, end=view.now_ns, how=how)
         if how != FAILED:
             self.checkpoint = None
