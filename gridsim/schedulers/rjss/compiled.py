@@ -87,9 +87,9 @@ class CompiledWalks(Policy):
             note_walks(run.decisions, environment, self.walks.looks(), self.walks.unlogged)
         jobs, totals = self.walks.jobs(), self.walks.totals()
         number, machine = np.arange(len(jobs["machine"])), jobs["machine"].astype(np.int64)
-        ones = np.ones_like(number)
+        ones = environment.tasks.applications.tasks
         # jobs of a machine start in this order, which matters only in the table of arrivals
-        came = np.lexsort((jobs["start"], jobs["arrived"])) if run.record else number
+        came = np.lexsort((jobs["start"], jobs["arrived"])) if run.record else slice(None)
         columns = {"machine": machine, "application": number, "tasks": ones}
         outcome = Outcome(
             applications={

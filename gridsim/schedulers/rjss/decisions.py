@@ -69,12 +69,11 @@ class SearchLog(Stateful):
 
     def add_question(self, adapter: Any, node: int, job: int, verdict: int) -> None:
         """Log that `node` has been asked about `job`, with its verdict."""
-        if self.limit:
-            program = adapter.nodes[node]
-            count = {OWN_JOBS: program.released, OTHER_JOBS: program.scheduled}.get(verdict, 0)
-            row = dict(node=node, asked=adapter.core.now, verdict=verdict, free=program.free, count=count)
-            if self._add(job=job, heard=-1, home_free=-1, true_free=-1, **row):
-                self.pending[job] = len(self.rows) - 1
+        program = adapter.nodes[node]
+        count = {OWN_JOBS: program.released, OTHER_JOBS: program.scheduled}.get(verdict, 0)
+        row = dict(node=node, asked=adapter.core.now, verdict=verdict, free=program.free, count=count)
+        if self._add(job=job, heard=-1, home_free=-1, true_free=-1, **row):
+            self.pending[job] = len(self.rows) - 1
 
     def add_answer(self, adapter: Any, home: int, job: int) -> None:
         """Log that the answer about `job` has come to its home."""
@@ -86,11 +85,10 @@ class SearchLog(Stateful):
 
     def add_choice(self, adapter: Any, home: int, job: int, node: int, free: int) -> None:
         """Log that `job` moves to `node`, which is free at `free` as far as is known; -1: it stays."""
-        if self.limit:
-            heard, home_free = adapter.core.now, adapter.nodes[home].free
-            verdict, true_free = (STAYS, -1) if node < 0 else (MOVES, adapter.nodes[node].free)
-            row = dict(heard=heard, home_free=home_free, verdict=verdict, true_free=true_free)
-            self._add(job=job, node=node, asked=-1, free=free, count=0, **row)
+        heard, home_free = adapter.core.now, adapter.nodes[home].free
+        verdict, true_free = (STAYS, -1) if node < 0 else (MOVES, adapter.nodes[node].free)
+        row = dict(heard=heard, home_free=home_free, verdict=verdict, true_free=true_free)
+        self._add(job=job, node=node, asked=-1, free=free, count=0, **row)
 
     def _add(self, **row: int) -> bool:
         """Add a row; return whether there was room for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -59,6 +60,8 @@ class RjssEnvironment(Environment):
         network, nodes = run.network.network, len(run.speeds)
         self.probes = math.ceil(parameters.k * nodes)
         self.latency, self.bandwidth = nanoseconds(network.latency), network.bandwidth
+        self.travel_time = lru_cache(_CACHED)(self._travel_time)
+        self._state_of = lru_cache(_CACHED)(self._first_state)
         rates = run.applications.rates
         self.rates: Floats = np.full(nodes, np.nan) if rates is None else rates
         self.neighbours: NDArray[np.int32] | None = None
@@ -68,14 +71,21 @@ class RjssEnvironment(Environment):
         self.seed = int(run.streams("walk").integers(2**63))
         self.log = SearchLog(0 if run.decisions is None else min(run.decisions.limit, LATEST))
 
+    def _travel_time(self, data: int) -> int:
+        """Return how long a job of `data` bytes is on its way to another node, ns (L)."""
+        return int(self.latency + round(data / self.bandwidth * NS))
+
     def of_node(self, node: int) -> RjssView:
         """See `Environment`."""
         return RjssView(self, node)
 
     def draw(self, job: int, number: int, count: int) -> int:
         """Return the draw `number`, from 0, of a job: one of 0..count - 1 (see `random_walk.searches`)."""
-        state = _splitmix((self.seed + (job + 1) * _GOLDEN) & _MASK) + (number + 1) * _GOLDEN
-        return (_splitmix(state & _MASK) >> 32) * count >> 32
+        return (_splitmix((self._state_of(job) + (number + 1) * _GOLDEN) & _MASK) >> 32) * count >> 32
+
+    def _first_state(self, job: int) -> int:
+        """Return the state from which the random numbers of a job are drawn."""
+        return _splitmix((self.seed + (job + 1) * _GOLDEN) & _MASK)
 
     def is_over(self) -> bool:
         """Return whether the results of all jobs are back."""
@@ -109,8 +119,8 @@ class RjssEnvironment(Environment):
         outcome.tables = {
             "jobs": {
                 "application": frozen(self.tasks.numbers),
-                "machine": jobs["machine"].astype(np.int32),
-                "probes": jobs["probes"].astype(np.int32),
+                "machine": jobs["machine"].astype(np.int32, copy=False),
+                "probes": jobs["probes"].astype(np.int32, copy=False),
                 "predicted": frozen(np.where(has_moved, jobs["predicted"] / NS, np.nan)),
                 "waited": frozen((jobs["start"] - jobs["arrived"]) / NS),
                 "turnaround": frozen((jobs["returned"] - release) / NS),
@@ -139,6 +149,8 @@ def probe_time(parameters: Any, run: Run) -> int:
 #: Columns of jobs from which `RjssEnvironment.report` makes its table; times are ns.
 JOB_COLUMNS = ("machine", "arrived", "start", "returned", "probes", "predicted")
 _GOLDEN, _MASK = 0x9E3779B97F4A7C15, 2**64 - 1
+#: Results that are kept for other questions about the same jobs.
+_CACHED = 2**14
 
 
 def _splitmix(x: int) -> int:
@@ -180,6 +192,10 @@ class RjssView:
         ns from a question to its answer.
     draw
         Function that returns a random number of a job, see `RjssEnvironment.draw`.
+    travel_time
+        Function that returns how long a job of so many bytes is on its way to another node, ns (L).
+    has_log
+        Whether decisions are recorded.
     """
 
     def __init__(self, environment: RjssEnvironment, node: int) -> None:
@@ -187,11 +203,8 @@ class RjssView:
         self.rate, self.probe_time = float(environment.rates[node]), environment.probe_time
         overlay = environment.neighbours
         self.neighbours: list[int] = [] if overlay is None else overlay[node].tolist()
-        self.draw = environment.draw
-
-    def travel_time(self, data: int) -> int:
-        """Return how long a job of `data` bytes is on its way to another node, ns (L)."""
-        return int(self._environment.latency + round(data / self._environment.bandwidth * NS))
+        self.draw, self.travel_time = environment.draw, environment.travel_time
+        self.has_log = environment.log.limit > 0
 
     # -- the record of decisions, which changes nothing -----------------------------------------------------
 

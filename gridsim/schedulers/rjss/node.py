@@ -153,7 +153,8 @@ class RjssNode(NodeProgram):
         else:
             better = best is not None and self.remote(view, job, best, now) < self.local(view, job)
         node, free = best[:2] if better else (-1, -1)
-        view.environment.log_choice(job, node, free)
+        if view.environment.has_log:
+            view.environment.log_choice(job, node, free)
         if better:
             self.placed[job] = search.made, max(0, free - (now + self.way(view, job)))
             view.send(node, "scheduled", application=job)
@@ -190,7 +191,8 @@ class RjssNode(NodeProgram):
                 return
             self.seen.add(job)
         verdict = self.judge(view, self.way(view, job))
-        view.environment.log_question(job, verdict)
+        if view.environment.has_log:
+            view.environment.log_question(job, verdict)
         fits = int(verdict == FITS)
         view.send(home, "load", application=job, free=self.free, speed=view.speed, fits=fits)
 
@@ -198,7 +200,8 @@ class RjssNode(NodeProgram):
         """Compare the node that answers with the best one so far."""
         job, search = message.application, self.searches[message.application]
         search.at, seen = message.sender, (message.sender, message.free, message.speed)
-        view.environment.log_answer(job)
+        if view.environment.has_log:
+            view.environment.log_answer(job)
         if message.fits and self.is_better(view, job, seen, search.best):
             search.best = seen
         self.go_on(view, job)
@@ -276,7 +279,8 @@ class RjssNode(NodeProgram):
 
     def lasts(self, view: View, job: int, speed: float) -> int:
         """Return how long `job` runs at `speed`."""
-        return int(round(min(view.application(job).size / speed * NS, LATEST)))
+        length: int = round(min(view.application(job).size / speed * NS, LATEST))
+        return length
 
     # -- first come, first served ---------------------------------------------------------------------------
 

@@ -37,7 +37,11 @@ class SingleTasks:
     def __init__(self, submitted: Applications) -> None:
         self.submitted, self.offsets = submitted, submitted.offsets
         self.application: Integers | None = None
-        if (submitted.tasks > 1).any():
+        self.applications = submitted
+        has_one_each = not (submitted.tasks > 1).any()
+        if has_one_each and submitted.task_sizes is None and submitted.estimate is None:
+            return
+        if not has_one_each:
             self.application = np.repeat(np.arange(len(submitted)), submitted.tasks)
         columns = {field.name: getattr(submitted, field.name) for field in fields(submitted)}
         columns = {
