@@ -10,8 +10,6 @@ If many leaves act at one instant, as with equal delays, several threads order a
 accesses only the data of its leaves; everything else is done before or after, in the order of the leaves.
 """
 
-from concurrent.futures import ThreadPoolExecutor
-
 cimport cython
 from libc.math cimport INFINITY, NAN, isnan
 from libc.stdlib cimport calloc, free, malloc
@@ -161,6 +159,8 @@ cdef class FairTreeProtocol:
         self.batch, self.handles = np.zeros(_BATCH, np.int32), np.zeros(_BATCH, np.int32)
         self.least, self.largest, self.fits = np.zeros(_BATCH), np.zeros(_BATCH), np.zeros(_BATCH, np.uint8)
         if threads > 1:
+            from concurrent.futures import ThreadPoolExecutor  # takes long to import
+
             self.pool = ThreadPoolExecutor(threads)
 
     cdef Kind _read_kind(self, str name, object pair, Py_ssize_t width) except *:

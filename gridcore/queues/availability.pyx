@@ -16,8 +16,6 @@ plain Python, equal operation by operation, is `tests.reference.availability`.
 
 cimport cython
 
-from concurrent.futures import ThreadPoolExecutor
-
 from libc.math cimport INFINITY, floor, isfinite, isnan
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
@@ -425,6 +423,8 @@ def sample_availability_batch(grid: SummaryGrid, double release_new, offsets: Ar
         batch.run(0, nodes)
         return result
     chunks = min(nodes, 4 * threads)
+    from concurrent.futures import ThreadPoolExecutor  # takes long to import
+
     with ThreadPoolExecutor(threads) as pool:
         jobs = [
             pool.submit(batch.run, nodes * i // chunks, nodes * (i + 1) // chunks) for i in range(chunks)

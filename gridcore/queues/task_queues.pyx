@@ -20,8 +20,6 @@ from gridcore.queues.availability cimport Grid, queue_gap, scratch_size, sample_
 from gridcore.queues.edf cimport Queue, bisect, minimum_stretch
 from gridcore.queues.machine_queues cimport MachineQueues
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 from gridcore.queues.summary_grid import SummaryGrid
@@ -186,6 +184,8 @@ cdef class TaskQueues(MachineQueues):
             self._sample_range(u, cells, grid, now, at, 0, u.shape[0])
             return result
         bounds = np.linspace(0, u.shape[0], threads + 1).astype(int)
+        from concurrent.futures import ThreadPoolExecutor  # takes long to import
+
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(lambda lo, hi: self._sample_range(u, cells, grid, now, at, lo, hi),
                           bounds[:threads].tolist(), bounds[1:].tolist()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import threading
 import warnings
 from collections.abc import Iterator
@@ -40,6 +39,8 @@ def warn(message: str, category: type[Warning], stacklevel: int = 1) -> None:
 @contextmanager
 def collect_warnings() -> Iterator[list[tuple[type[Warning], str]]]:
     """Collect the warnings of the block if this is a worker process, whose warnings the user does not see."""
+    import multiprocessing  # takes long, and only studies need it
+
     messages: list[tuple[type[Warning], str]] = []
     is_worker = multiprocessing.parent_process() is not None
     if not is_worker or threading.current_thread() is not threading.main_thread():

@@ -13,7 +13,6 @@ import hashlib
 import inspect
 import os
 import platform
-import tempfile
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -499,6 +498,8 @@ class _Store:
             rows.append((name, handler.native_name, library, objects, bitcode))
             code.append(handler)
         raw = msgspec.msgpack.encode(rows)
+        import tempfile  # takes long to import
+
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self.path.parent, delete=False) as file:

@@ -13,7 +13,6 @@ from gridcore.nodes.view import View
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.nodes.compilable import place_of, place_text
 from gridsim.scheduling.nodes.program import NodeProgram
-from gridsim.scheduling.nodes.python_view import PythonView
 
 __all__ = ["class_text", "handler_call", "handler_text", "location_note", "name_known_attributes"]
 
@@ -37,6 +36,8 @@ def name_known_attributes(error: AttributeError) -> None:
 
     A ``__getattr__`` of these classes would make each read of an attribute slower.
     """
+    from gridsim.scheduling.nodes.python_view import PythonView  # only errors need it
+
     owner = error.obj
     if isinstance(owner, Received):
         subject, names = f"a message of the kind {owner.kind!r}", [*vars(owner)]
