@@ -9,6 +9,7 @@ from libc.stdlib cimport free, qsort
 
 from gridcore.common.arguments cimport _Guard, guard, plain
 from gridcore.common.instants cimport LATEST, NEVER, later_by
+from gridcore.dgs.decision_log cimport DgsDecisionLog
 from gridcore.dgs.negotiations cimport (
     BROKEN, CANCELLED, COMMITTING, DONE, PLACED, SEARCHING, WAITING, Answer, Negotiation, Negotiations, claim,
     first_answer, negotiation_answer, negotiation_drop, negotiation_drop_answers, negotiation_open, negotiation_try,
@@ -20,8 +21,6 @@ from gridcore.nodes.kinds cimport MessageKind
 from gridcore.nodes.node_actions cimport NodeActions
 from gridcore.nodes.payloads cimport INT64, Payload, new_payload
 from gridcore.nodes.roles cimport EVENTS, ON_RELEASE
-
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -58,12 +57,14 @@ cdef class DgsNodes(Negotiations):
     adapter
         The `CompiledDgs` of the run, which does what is rare.
     log
-        The `gridsim.schedulers.dgs.decisions.DecisionLog`; None if decisions are not recorded.
+        The record of decisions; None if decisions are not recorded.
     """
 
     cdef SlotSchedules schedules
     cdef Views views
-    cdef object adapter, log
+    cdef object adapter
+    cdef DgsDecisionLog log
+    cdef long long[::1] as_of           # scratch
     # numbers of the kinds of messages; -1: no job outlives its reservations
     cdef int cancel_kind, request_kind, answer_kind, commit_kind, reply_kind, displaced_kind
     cdef MessageKind found_kind
@@ -80,7 +81,7 @@ cdef class DgsNodes(Negotiations):
     cdef long long next_forget          # ns, when past reservations are removed next
 
     def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, SlotSchedules schedules, Views views, *, dict jobs,
-                  dict settings, suitable: Bools | None, adapter, log):
+                  dict settings, suitable: Bools | None, adapter, log: DgsDecisionLog | None):
         if schedules is None or views is None:
             raise TypeError(f"schedules and views must not be None, got {schedules!r} and {views!r}")
         if schedules.nodes != nodes or views.nodes != nodes:
@@ -323,9 +324,7 @@ cdef class DgsNodes(Negotiations):
         negotiation_open(&self.negotiation[job], self.tasks[job]).missing = n
         self._limit_wait(core, job)
         if self.log is not None:
-            record = self._record(job)
-            record.search_log = {}
-            self.log.asks(record, home, [self.views.entry[0, k] for k in range(n)])
+            self.log._ask(core.now, job, home, self.views.entry[0], n, self._count_known(home))
         for k in range(n):
             row = put(core, self.request_kind, self.views.entry[0, k], home)
             row[0], row[1], row[2], row[3] = job, self.searches[job], self.submitter[job], self.tasks[job]
@@ -414,15 +413,13 @@ cdef class DgsNodes(Negotiations):
             best = first_answer(negotiation)
             if best == NULL or best.start * self.slot >= core.now + self.one_way:
                 break
-            if self.log is not None:
-                self.log.chooses("dropped", self._record(job))
+            self._log_choice(core, job, "dropped", best)
             self.late_answers[job] += 1  # a commit would come too late
             best.start = -1
             free(best.nodes)
             best.nodes = NULL
         if best != NULL:
-            if self.log is not None:
-                self.log.chooses("chose", self._record(job))
+            self._log_choice(core, job, "chose", best)
             return self._confirm(core, job, best)
         if not negotiation.retry_may_help:
             if negotiation.first_late_start >= 0:
@@ -478,7 +475,8 @@ cdef class DgsNodes(Negotiations):
         cdef Negotiation* negotiation = self.negotiation[job]
         cdef long long end
         if self.log is not None:
-            self.log.places(self._record(job))
+            self.log._place(core.now, job, self._in_charge(job), negotiation.n_nodes, negotiation.start,
+                            self.has_lost_node[job])
         self.failed_searches[job] = 0
         negotiation_drop_answers(negotiation)
         self.phase[job] = BROKEN if self.has_lost_node[job] else PLACED
@@ -619,7 +617,9 @@ cdef class DgsNodes(Negotiations):
         cdef long long* row
         cdef Py_ssize_t k
         if self.log is not None:
-            self.log.answers(node, client, answer[0], answer[1], answer[2])
+            if self._is_awaited(answer[0], answer[1]):
+                self.log._answer(core.now, node, client, answer[0], self.tasks[answer[0]], self.length[answer[0]],
+                                 answer[2])
         row = put(core, self.answer_kind, client, node)
         for k in range(5):
             row[k] = answer[k]
@@ -637,8 +637,8 @@ cdef class DgsNodes(Negotiations):
         if commits:
             self._publish(node)
         elif self.log is not None:
-            commit = SimpleNamespace(application=row[2], sender=row[1], start=start, length=self.length[row[2]])
-            self.log.refuses("refused" if is_timely else "refused-late", node, commit)
+            self.log._refuse("refused" if is_timely else "refused-late", core.now, node, row[1], row[2],
+                             self.length[row[2]], start)
         reply = put(core, self.reply_kind, row[1], node)
         reply[0], reply[1], reply[2], reply[3] = row[2], row[3], start, commits
         return 0
@@ -667,16 +667,48 @@ cdef class DgsNodes(Negotiations):
 
     # -- decisions ----------------------------------------------------------------------------------------------
 
+    cdef Py_ssize_t _in_charge(self, Py_ssize_t job) noexcept nogil:
+        """Return the node that decides about a job; its scheduling node if no node is up."""
+        cdef Py_ssize_t home = self._home(job)
+        return self.submitter[job] if home < 0 else home
+
+    cdef Py_ssize_t _count_known(self, Py_ssize_t node) noexcept nogil:
+        """Return the number of neighbours of a node whose failure is not known."""
+        cdef Py_ssize_t k, n = 0
+        cdef int other
+        for k in range(self.views.view.shape[1]):
+            other = self.views.view[node, k]
+            n += other >= 0 and (self.known_down is None or not self.known_down[other])
+        return n
+
+    cdef bint _is_awaited(self, Py_ssize_t job, long long search) noexcept nogil:
+        """Return whether the scheduling node still has a use for answers of this search."""
+        return search == self.searches[job] and (self.phase[job] == SEARCHING or self.phase[job] == COMMITTING)
+
+    cdef int _log_choice(self, NodeActions core, Py_ssize_t job, str action, const Answer* best) except -1:
+        """Log that the first answer is chosen or dropped, if decisions are recorded."""
+        cdef const Negotiation* negotiation = self.negotiation[job]
+        cdef Py_ssize_t k, n_answers = 0
+        if self.log is None:
+            return 0
+        for k in range(negotiation.n_answers):
+            n_answers += negotiation.answers[k].start >= 0
+        return self.log._choose(action, core.now, job, self._in_charge(job), self.length[job], best.start,
+                                best.searcher, <int[:negotiation.n_nodes]> best.nodes, n_answers)
+
     cdef int _log_search(self, NodeActions core, Py_ssize_t node, const long long* row, long long first,
                          long long n_opened, long long left) except -1:
         """Log a search that considered starts from slot `first` on; slot `left` leaves time for all messages."""
-        cdef Py_ssize_t k
-        cdef long long[:, ::1] out = np.empty((2, self.schedules.n_candidates), np.int64)
-        for k in range(out.shape[1]):
+        cdef Py_ssize_t k, n = self.schedules.n_candidates, job = row[2]
+        if not self._is_awaited(job, row[3]):
+            return 0
+        nodes = np.empty(n, np.int32)
+        cdef int[::1] out = nodes
+        if self.as_of is None or self.as_of.shape[0] < n:
+            self.as_of = np.empty(2 * n, np.int64)
+        for k in range(n):
             # the searcher knows its own present schedule
-            out[0, k], out[1, k] = self.schedules.candidates[k].node, min(self.schedules.candidates[k].as_of, core.now)
-        nodes, as_of = np.asarray(out)
-        candidates = SimpleNamespace(nodes=nodes, as_of=as_of, own=self.schedules.n_own, opened=n_opened)
-        message = SimpleNamespace(application=row[2], search=row[3], sender=row[1])
-        self.log.looks(node, message, candidates, first, left)
-        return 0
+            out[k] = self.schedules.candidates[k].node
+            self.as_of[k] = min(self.schedules.candidates[k].as_of, core.now)
+        return self.log._look(core.now, node, row[1], job, self.tasks[job], self.length[job], nodes, self.as_of[:n],
+                              self.schedules.n_own, n_opened, first, left)

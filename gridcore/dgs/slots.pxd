@@ -76,6 +76,7 @@ cdef class SlotSchedules:
     cdef void _count_starts(self, Candidate* candidate, long long at, long long slots) noexcept nogil
     cdef void _prefetch(self, Py_ssize_t k) noexcept nogil
     cdef void _next_interval(self, Candidate* candidate, long long since, long long slots) noexcept nogil
+    cdef long long _first_start(self, long long n_nodes, long long slots, long long not_before) noexcept nogil
     cdef long long _earliest_start(self, long long n_nodes, long long slots) noexcept nogil
     cdef void _choose(self, long long n_nodes, long long start, long long slots, long long* out) noexcept nogil
     cdef const long long[::1] _nodes(self, nodes)

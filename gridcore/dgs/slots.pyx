@@ -381,12 +381,19 @@ cdef class SlotSchedules:
         picks = np.empty(n_nodes, np.int64)
         cdef long long[::1] out = picks
         with nogil:
-            for k in range(self.n_candidates):
-                self._prefetch(k + AHEAD)
-                self._next_interval(&self.candidates[k], not_before, slots)
-            start = self._earliest_start(n_nodes, slots)
+            start = self._first_start(n_nodes, slots, not_before)
             self._choose(n_nodes, start, slots, &out[0])
         return start, picks
+
+    cdef long long _first_start(self, long long n_nodes, long long slots, long long not_before) noexcept nogil:
+        """Return the first start, not before `not_before`, that suits `n_nodes` of the visited candidates; -1 for none."""
+        cdef Py_ssize_t k
+        if n_nodes > self.n_candidates:
+            return -1
+        for k in range(self.n_candidates):
+            self._prefetch(k + AHEAD)
+            self._next_interval(&self.candidates[k], not_before, slots)
+        return self._earliest_start(n_nodes, slots)
 
     def search(self, views: NDArray[np.int32], searchers: ArrayLike, n_nodes: ArrayLike, slots: ArrayLike,
                not_before: ArrayLike, *, exclude: ArrayLike = -1, bint include_searcher=False, long long hops=2,

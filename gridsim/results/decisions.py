@@ -6,7 +6,7 @@ A record states the deciding machine, the action, the value that the machine saw
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from string import Formatter
 from typing import Any, ClassVar
@@ -69,7 +69,9 @@ class Decisions(Stateful):
 
     def __init__(self, action_texts: DecisionTexts, limit: int = DECISIONS_LIMIT) -> None:
         self.action_texts, self.limit = check_action_texts(action_texts), limit
-        self._code = {action: code for code, action in enumerate(self.action_texts)}
+        self.codes = {action: code for code, action in enumerate(self.action_texts)}
+        #: Adds the rows that a kernel has recorded since its last call, if one does.
+        self.flush: Callable[[], None] | None = None
         self.rows: NDArray[Any] = np.empty(0, _ROW)  # the first `kept` are in use, the others are spare
         self.kept = self.dropped = 0
 
@@ -125,11 +127,13 @@ class Decisions(Stateful):
         KeyError
             If an action has no text.
         """
+        if self.flush is not None:
+            self.flush()
         code: Any = action
         if isinstance(action, str):
-            code = self._code[action]
+            code = self.codes[action]
         elif not (isinstance(action, np.ndarray) and action.dtype.kind == "i"):
-            code = np.array([self._code[key] for key in action], np.int16)
+            code = np.array([self.codes[key] for key in action], np.int16)
         row = time, application, task, code, decider, level, machine, tasks, among, saw, limit, true, age
         counts = [len(value) for value in row if isinstance(value, (list, np.ndarray)) and np.ndim(value)]
         room = self._make_room(max(counts, default=1))
@@ -166,10 +170,14 @@ class Decisions(Stateful):
 
     def getstate(self) -> dict[str, Any]:
         """Return the state without spare rows."""
+        if self.flush is not None:
+            self.flush()
         return super().getstate() | {"rows": self.rows[: self.kept]}
 
     def table(self) -> Table:
         """Return the decisions as a table, with times in s."""
+        if self.flush is not None:
+            self.flush()
         columns: dict[str, NDArray[Any]] = {name: np.empty(self.kept, _ROW[name]) for name in _NAMES}
         for first in range(0, self.kept, _BLOCK):
             block = self.rows[first : min(first + _BLOCK, self.kept)]

@@ -28,6 +28,7 @@ KERNELS = sorted(set(CORE.rglob("*.pyx")) - {SHARED})
 MESSAGE_CORE = (
     "board", "handlers", "kinds", "payloads", "local_messages", "node_actions", "view", "compiled_calls",
     "node_events", "node_memory", "message_core", "rows", "containers", "shared_array", "waiting_times",
+    "decision_rows",
 )  # fmt: skip
 PARTS = [
     path
@@ -35,6 +36,7 @@ PARTS = [
     if path.stem
     in (
         "machine_queues",
+        "decision_log",
         "negotiations",
         "nodes",
         "task_numbers",

@@ -26,13 +26,10 @@ class CompiledRecords(Sequence[Any]):
         The compiled nodes.
     columns
         Name -> values of all jobs.
-    search_logs
-        Job -> searcher -> what the answer of the searcher rests on, if decisions are recorded.
     """
 
     def __init__(self, nodes: DgsNodes, columns: dict[str, Any]) -> None:
         self.nodes, self.columns = nodes, columns | nodes.columns
-        self.search_logs: dict[int, dict[int, Any]] = {}
 
     def __len__(self) -> int:
         return self.nodes.applications
@@ -53,16 +50,11 @@ class CompiledRecord:
             return records.columns[name][self.number].item()
         if name == "nodes":
             return records.nodes.machines_of(self.number).tolist()
-        if name == "search_log":
-            return records.search_logs.setdefault(self.number, {})
         return records.nodes.negotiation_of(self.number)[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
         records: CompiledRecords = self._records
-        if name == "search_log":
-            records.search_logs.pop(self.number, None)
-        else:
-            records.columns[name][self.number] = value
+        records.columns[name][self.number] = value
 
 
 class CompiledDgs(RigidAdapter):
@@ -213,12 +205,11 @@ class CompiledDgs(RigidAdapter):
     # -- checkpoints, and the end ---------------------------------------------------------------------------
 
     def records_state(self) -> Any:
-        """Return what answers rest on; the compiled nodes have the records."""
-        return self.records.search_logs
+        """Return nothing, since the compiled nodes have the records."""
+        return []
 
     def set_records(self, records: Any) -> None:
-        """Restore what `records_state` returned."""
-        self.records.search_logs = records
+        """Do nothing, since the compiled nodes have the records."""
 
     def setstate(self, state: dict[str, Any]) -> None:
         """See `gridsim.support.state.Stateful`."""

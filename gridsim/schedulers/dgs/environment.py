@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from gridcore.dgs.decision_log import DgsDecisionLog
 from gridcore.dgs.slots import SlotSchedules
 from gridcore.dgs.state import claimant, claimed
 from gridsim.schedulers.dgs.candidates import Candidates
-from gridsim.schedulers.dgs.decisions import DecisionLog
 from gridsim.schedulers.dgs.failures import Absences
 from gridsim.schedulers.dgs.jobs import Times, add_overlay
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
@@ -54,12 +54,14 @@ class DgsEnvironment(Environment):
         The views of CYCLON, and what nodes have seen of their neighbours' schedules.
     reach_counts
         int64[jobs], how many nodes the searches for each job have reached at most.
+    answer_bases
+        Job -> searcher -> what its answer rests on, for the record of decisions; no scheduling node knows it.
     """
 
     because = (
         "the exchange of schedules is counted and not sent one by one, and CYCLON shuffles all views at once"
     )
-    STATE = "schedules", "overlay", "absences", "next_forget", "reach_counts"
+    STATE = "schedules", "overlay", "absences", "next_forget", "reach_counts", "answer_bases"
     shared = ("change_slots",)
 
     def __init__(self, parameters: Any, run: Run) -> None:
@@ -70,8 +72,9 @@ class DgsEnvironment(Environment):
         self.absences = Absences(run, parameters, self.overlay)
         self.next_forget = 0
         self.reach_counts = np.zeros(len(run.applications), np.int64)
+        self.answer_bases: dict[int, dict[int, tuple[Any, int, int]]] = {}
         #: Records decisions if the run does.
-        self.log: Any = NoLog() if run.decisions is None else DecisionLog(self, run.decisions)
+        self.log: Any = NoLog() if run.decisions is None else DgsDecisionLog(self, run.decisions)
 
     @property
     def now(self) -> int:

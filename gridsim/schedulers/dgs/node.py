@@ -81,8 +81,6 @@ class DgsRecord(JobRecord):
         The slot in which the allocation starts that is tried or was confirmed.
     taken
         Nodes that have committed to it.
-    search_log
-        What answers rest on, for the record of decisions; the scheduling node does not know it.
     """
 
     def __init__(
@@ -95,7 +93,6 @@ class DgsRecord(JobRecord):
         self.taken = list[int]()
         self.hope = False
         self.tardy = -1
-        self.search_log: dict[int, Any] = {}
 
     def expect(self, phase: int, missing: int) -> None:
         """Wait for so many answers or replies."""
@@ -133,7 +130,7 @@ class DgsNode(NodeProgram):
         job.searches += 1
         job.in_vain += 1
         asked = home.environment.draw(job.number, job.searches, self.parameters.forward)
-        job.answers, job.hope, job.tardy, job.search_log = [], False, -1, {}
+        job.answers, job.hope, job.tardy = [], False, -1
         job.expect(SEARCHING, len(asked))
         self.limit_wait(view, job)
         wanted = {"submitter": job.submitter, "tasks": job.tasks, "length": job.length, "group": job.group}
