@@ -116,7 +116,8 @@ def check_cancelled(
 ) -> list[Violation]:
     """Check that rows end once their machine can know that the job was cancelled.
 
-    The message about the cancellation may be queued behind all other messages of its sender and receiver.
+    The message about the cancellation may be queued behind all other messages of its sender and receiver.  It
+    may be lost if a machine fails at the instant of the cancellation.
 
     Parameters
     ----------
@@ -132,6 +133,10 @@ def check_cancelled(
     delay = network.latency + network.jitter + queued / network.bandwidth
     at = table["cancel_at"][i] + delay
     late = end > at + 4 * NS + 2 * ROUNDING * end
+    if (faults := result.scenario.faults) is not None and late.any():
+        outages = faults.outages(len(machines), float(end.max()))
+        failures = np.concatenate([np.zeros(0), *(down for _, down, _ in outages)])
+        late &= ~np.isin(np.rint(table["cancel_at"][i] / NS), np.rint(failures / NS))
     return violations_where(
         "cancelled",
         late & cancelled_jobs(result)[i],

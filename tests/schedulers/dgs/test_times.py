@@ -58,6 +58,22 @@ def test_both_forms_of_nodes_have_equal_and_valid_runs(
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("failure", "runs"), [(50.0, True), (50.5, False)])
+def test_cancellation_is_lost_if_its_machine_fails_at_that_instant(
+    form: Any, failure: float, runs: bool
+) -> None:
+    """Job 0 is to run from 100 s on, and machine 1 cannot tell machine 0 that its user cancels it."""
+    workload = gs.Workload.jobs_of(
+        [0.0, 0.0], [2, 1], 10.0, submitter=[1, 0], not_before=[100.0, 200.0], cancel_at=[50.0, math.inf]
+    )
+    faults = gs.Faults.of([1], [failure], [failure + 1.0])
+    scenario = gs.Scenario(gs.Platform.equal(2), workload, gs.Network(latency=0.0), 1, faults=faults)
+    found = run(scenario, gs.DgsAsap(degree=1, slot=10.0), record="schedule", nodes=form)
+    assert not isinstance(found, str) and validate_result(found) == []
+    assert found.tables["schedule"]["application"].tolist() == ([0, 1] if runs else [1])
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_a_job_cancelled_at_its_start_does_not_run_beside_one_that_continues(form: Any) -> None:
     """Job 5 runs from 115 s on and is extended at 130 s, when job 1 would start there and is cancelled."""
     release = [0.0, 30.0, 30.0, 30.0, 33.0, 110.0, 110.0, 110.0, 113.0, 113.0, 113.0]
