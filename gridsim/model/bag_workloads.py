@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,13 +126,14 @@ def _scale_to_load(columns: Columns, load: float | None, platform: Platform) -> 
     """
     if load is None:
         return columns
-    span = float(columns.release.max() - columns.release.min())
+    release = columns["release"]
+    span = float(release.max() - release.min())
     if not span > 0.0:
         raise ScenarioError("workload.load requires applications with at least two different release times")
-    work = columns.sizes if columns.sizes is not None else columns.tasks * columns.task_size
+    work = columns["task_sizes"] if "task_sizes" in columns else columns["tasks"] * columns["task_size"]
     with np.errstate(over="ignore"):  # `Workload.realize` rejects infinite release times
-        release = columns.release * (float(np.sum(work)) / (load * platform.aggregate_speed) / span)
-    return columns._replace(release=release)
+        release = release * (float(np.sum(work)) / (load * platform.aggregate_speed) / span)
+    return {**columns, "release": release}
 
 
 class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
@@ -200,20 +201,26 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
             low = high = round(mean)
         tasks = streams("workload.tasks").integers(max(1, low), max(1, high) + 1, size=count)
         submitter = streams("workload.submitters").integers(platform.nodes, size=count)
-        task_size, sizes = self._sizes(streams), None
+        columns: Columns = {
+            "release": np.cumsum(gaps),
+            "tasks": tasks,
+            "task_size": self._sizes(streams),
+            "submitter": submitter,
+        }
         if self.spread is not None:
             _check_task_total(tasks)
             check_fits("workload.spread", int(tasks.sum()), "tasks of different sizes", TASK_BYTES)
-            sizes = np.repeat(task_size, tasks)
+            sizes = np.repeat(columns["task_size"], tasks)
             sizes *= self.spread.factors(streams("workload.spread"), len(sizes))
-        columns = Columns(np.cumsum(gaps), tasks, task_size, submitter, sizes=sizes, **self._bytes(streams))
+            columns["task_sizes"] = sizes
+        columns |= self._bytes(streams)
         requirements = draw_requirements(self.constraints, self.seed, count)
         return _scale_to_load(_with_requirements(columns, platform, requirements), self.load, platform)
 
     def _sizes(self, streams: Streams) -> NDArray[np.float64]:
         return draw_amounts(self.task_size, streams, "workload.task_sizes", self.applications)
 
-    def _bytes(self, streams: Streams) -> dict[str, Any]:
+    def _bytes(self, streams: Streams) -> Columns:
         amounts = {"input_bytes": self.input_bytes, "output_bytes": self.output_bytes}
         return {
             name: np.rint(draw_amounts(amount, streams, f"workload.{name}", self.applications))
@@ -281,14 +288,19 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
             tasks = np.full(len(selection), max(1, round(mean)), dtype=np.int64)
         speed = self.reference_speed or platform.aggregate_speed / platform.nodes
         own_sizes = bags.estimate is not None if self.own_sizes is None else self.own_sizes
-        sizes = self._task_run_times(bags, selection, _check_task_total(tasks)) * speed if own_sizes else None
-        # if all tasks have the mean size of their bag, there is nothing to estimate
-        estimate = None if bags.estimate is None or not own_sizes else bags.estimate[selection] * speed
         users, user_of = np.unique(bags.user, return_inverse=True)
         homes = Streams(self.seed)("workload.submitters").integers(platform.nodes, size=len(users))
-        release = bags.release[selection] - bags.release[selection[0]]
-        task_size, submitter = bags.run_time[selection] * speed, homes[user_of[selection]]
-        columns = Columns(release, tasks, task_size, submitter, sizes=sizes, estimate=estimate)
+        columns = {
+            "release": bags.release[selection] - bags.release[selection[0]],
+            "tasks": tasks,
+            "task_size": bags.run_time[selection] * speed,
+            "submitter": homes[user_of[selection]],
+        }
+        if own_sizes:
+            run_times = self._task_run_times(bags, selection, _check_task_total(tasks))
+            columns["task_sizes"] = run_times * speed
+            if bags.estimate is not None:  # if all tasks have the mean size, there is nothing to estimate
+                columns["estimate"] = bags.estimate[selection] * speed
         return _scale_to_load(columns, self.load, platform)
 
     def _task_run_times(self, bags: Bags, selection: Integers, tasks: Integers) -> Floats:
@@ -348,17 +360,9 @@ class ListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="list"):
         self.check_columns("application")
 
     def columns(self, platform: Platform) -> Columns:
-        tasks, submitter = np.array(self.tasks, dtype=np.int64), _submitters(self, platform)
-        data = None if self.data is None else np.array(self.data, dtype=np.int64)
-        data_bytes: dict[str, Any] = {
-            name: np.array(column, dtype=np.float64)
-            for name in ("input_bytes", "output_bytes")
-            if (column := getattr(self, name)) is not None
-        }
-        release, task_size = np.array(self.release), np.array(self.task_size)
-        columns = Columns(release, tasks, task_size, submitter, data=data, **data_bytes)
-        memory, disk = (None if column is None else np.array(column) for column in (self.memory, self.disk))
-        return _with_requirements(columns, platform, Requirements(memory, disk=disk))
+        columns = self.listed_columns(platform.nodes)
+        needs = Requirements(columns.pop("memory", None), disk=columns.pop("disk", None))
+        return _with_requirements(columns, platform, needs)
 
 
 class TasksRecipe(ListedWorkload, frozen=True, kw_only=True, tag="tasks"):
@@ -391,23 +395,8 @@ class TasksRecipe(ListedWorkload, frozen=True, kw_only=True, tag="tasks"):
             raise ScenarioError(f"workload.sizes[{i}] must have at least one task, got none")
 
     def columns(self, platform: Platform) -> Columns:
-        tasks, sizes = self.sizes.counts, self.sizes.values
-        task_size = np.full(len(tasks), np.nan)  # `sizes` replaces it
-        estimate = None if self.estimate is None else np.array(self.estimate)
-        submitter = _submitters(self, platform)
-        return Columns(np.array(self.release), tasks, task_size, submitter, sizes=sizes, estimate=estimate)
-
-
-def _submitters(recipe: ListRecipe | TasksRecipe, platform: Platform) -> Integers:
-    count = len(recipe.release)
-    if recipe.submitter is None:
-        return np.arange(count, dtype=np.int64) % platform.nodes
-    submitter = np.array(recipe.submitter, dtype=np.int64)
-    for i in first_true(submitter >= platform.nodes):
-        raise ScenarioError(
-            f"workload.submitter[{i}] must be a machine in 0..{platform.nodes - 1}, got {submitter[i]}"
-        )
-    return submitter
+        columns = self.listed_columns(platform.nodes)
+        return {**columns, "tasks": self.sizes.counts, "task_sizes": self.sizes.values}
 
 
 def _with_requirements(columns: Columns, platform: Platform, requirements: Requirements) -> Columns:
@@ -433,7 +422,7 @@ def _with_requirements(columns: Columns, platform: Platform, requirements: Requi
             f"{fields} must suit at least one machine, got "
             f"{requirements.describe(i)} for application {i}; machines have {limits}"
         )
-    return columns.with_requirements(requirements, group, suited)
+    return columns | requirements.columns(group, suited)
 
 
 def _check_count(mean: float, bound: float) -> None:
@@ -498,5 +487,11 @@ class StreamRecipe(_Bags, frozen=True, kw_only=True, tag="streams"):
                 f"workload.data must give each job at most {MAX_DATA} bytes, got {maximum:g} with a mean of "
                 f"{self.data:g}"
             )
-        ones = np.ones(total, np.int64)
-        return Columns(release, ones, work, home, data=data.astype(np.int64), rates=rates)
+        return {
+            "release": release,
+            "tasks": np.ones(total, np.int64),
+            "task_size": work,
+            "submitter": home,
+            "data": data.astype(np.int64),
+            "rates": rates,
+        }

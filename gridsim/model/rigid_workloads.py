@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import JOB_TIMES, Columns, ListedWorkload, Machines
+from gridsim.model.applications import Columns, ListedWorkload, Machines
 from gridsim.model.attributes import (
     Constraints,
     ListedMemory,
@@ -22,7 +22,7 @@ from gridsim.model.attributes import (
 )
 from gridsim.model.platform import Platform
 from gridsim.support.arguments import normalise, one_of, real
-from gridsim.support.arrays import Floats, Integers, first_true
+from gridsim.support.arrays import Floats, first_true
 from gridsim.support.columns import FloatColumn, IntColumn, TextColumn
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import DEFAULT_SEED, Streams
@@ -74,15 +74,8 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
                 )
             release = release * factor
         submitter = streams("workload.submitters").integers(platform.nodes, size=self.jobs)
-        return _columns(
-            platform,
-            release,
-            tasks,
-            np.maximum(1.0, run_time),
-            requested,
-            submitter,
-            requirements=requirements,
-        )
+        columns = {"release": release, "tasks": tasks, "submitter": submitter, "requested": requested}
+        return _columns(platform, columns, np.maximum(1.0, run_time), requirements)
 
 
 class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
@@ -137,16 +130,15 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             submitter = homes[:, user_of].ravel()
         else:
             submitter = draw.integers(machines, size=len(release))
-        return _columns(
-            platform,
-            release,
-            np.tile(jobs.nodes, copies),
-            np.tile(jobs.run_time, copies),
-            np.tile(jobs.requested, copies),
-            submitter,
-            np.tile(jobs.job, copies),
-            draw_requirements(self.constraints, self.seed, len(release)),
-        )
+        columns = {
+            "release": release,
+            "tasks": np.tile(jobs.nodes, copies),
+            "submitter": submitter,
+            "requested": np.tile(jobs.requested, copies),
+            "job": np.tile(jobs.job, copies),
+        }
+        requirements = draw_requirements(self.constraints, self.seed, len(release))
+        return _columns(platform, columns, np.tile(jobs.run_time, copies), requirements)
 
 
 class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
@@ -210,79 +202,60 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
                 )
 
     def columns(self, platform: Platform) -> Columns:
-        count = len(self.release)
-        run_time = np.array(self.run_time)
-        requested = run_time if self.requested is None else np.array(self.requested)
-        submitter = (
-            np.arange(count, dtype=np.int64) % platform.nodes
-            if self.submitter is None
-            else np.array(self.submitter, np.int64)
-        )
-        columns = _columns(
-            platform,
-            np.array(self.release),
-            np.array(self.nodes, np.int64),
-            run_time,
-            requested,
-            submitter,
-            requirements=Requirements(
-                *(None if c is None else np.array(c) for c in (self.memory, self.kinds, self.disk))
-            ),
-        )
-        times = {name: getattr(self, name) for name in JOB_TIMES}
-        return columns._replace(**{name: np.array(c) for name, c in times.items() if c is not None})
+        columns = self.listed_columns(platform.nodes)
+        names = {"memory": self.memory, "kind": self.kinds, "disk": self.disk}
+        needs = {name: np.array(column) for name, column in names.items() if column is not None}
+        columns |= {"tasks": np.array(self.nodes, np.int64)}
+        columns.setdefault("requested", np.array(self.run_time))
+        return _columns(platform, columns, np.array(self.run_time), Requirements(**needs))
 
 
 RigidRecipe = JobRecipe | JobLogRecipe | JobListRecipe
 
 
-def _columns(
-    platform: Platform,
-    release: Floats,
-    tasks: Integers,
-    run_time: Floats,
-    requested: Floats,
-    submitter: Integers,
-    job: Integers | None = None,
-    requirements: Requirements = Requirements(),  # noqa: B008 - immutable
-) -> Columns:
-    """Return the columns of jobs, or raise ScenarioError if the platform cannot run them.
+def _columns(platform: Platform, columns: Columns, run_time: Floats, requirements: Requirements) -> Columns:
+    """Return `columns` of jobs with their task sizes and requirements.
 
     Parameters
     ----------
-    job
-        Number of each job in its log.
+    run_time
+        Run time of each job, s.
     requirements
         Requirements of the jobs on each machine.
+
+    Raises
+    ------
+    ScenarioError
+        If the platform cannot run the jobs.
     """
-    speeds = platform.speeds
+    speeds, tasks = platform.speeds, columns["tasks"]
     if speeds.min() != speeds.max():
         raise ScenarioError(
             f"platform must have machines of one speed for rigid jobs, got {speeds.min():g} to "
             f'{speeds.max():g} Mflop/s; platform.kind = "equal" (Platform.equal) has such machines'
         )
     for i in first_true(tasks > platform.nodes):
-        number, advice = (i, "") if job is None else (job[i], "; workload.max_nodes leaves out larger jobs")
+        number, advice = i, ""
+        if "job" in columns:
+            number, advice = columns["job"][i], "; workload.max_nodes leaves out larger jobs"
         raise ScenarioError(
             f"workload.nodes[{i}] must be at most {platform.nodes}, the number of machines, got "
             f"{tasks[i]} for job {number}{advice}"
         )
-    for i in first_true(submitter >= platform.nodes):
-        raise ScenarioError(f"workload.submitter[{i}] must be in 0..{platform.nodes - 1}, got {submitter[i]}")
-    columns = Columns(release, tasks, run_time * float(speeds[0]), submitter, requested, job=job)
+    columns = {**columns, "task_size": run_time * float(speeds[0])}
     return _with_requirements(columns, platform, requirements) if requirements.any else columns
 
 
 def _with_requirements(columns: Columns, platform: Platform, requirements: Requirements) -> Columns:
     """Return `columns` with the requirements of jobs; raise ScenarioError if too few machines suit a job."""
     group, suited = requirements.groups(platform.attributes)
-    machines = suited.sum(axis=1)[group]
-    for i in np.flatnonzero(columns.tasks > machines)[:1]:
+    machines, tasks = suited.sum(axis=1)[group], columns["tasks"]
+    for i in np.flatnonzero(tasks > machines)[:1]:
         raise ScenarioError(
             f"workload.nodes[{i}] must be at most {machines[i]}, the number of machines with "
-            f"{requirements.describe(i)}, got {columns.tasks[i]}"
+            f"{requirements.describe(i)}, got {tasks[i]}"
         )
-    return columns.with_requirements(requirements, group, suited)
+    return columns | requirements.columns(group, suited)
 
 
 #: Probabilities of the quantiles in a `Profile`.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import Applications, ListedWorkload
+from gridsim.model.applications import OPTIONAL_COLUMNS, PER_APPLICATION, Applications, ListedWorkload
 from gridsim.model.attributes import Constraints
 from gridsim.model.bag_workloads import (
     BagRecipe,
@@ -640,49 +640,40 @@ class Workload:
         Times count from `origin`.
         """
         with np.errstate(over="ignore"):  # infinite results are rejected below
-            columns = self.recipe.columns(platform).shift_clock(self.origin)
-        release, tasks, task_size, submitter, requested, sizes, data, rates, estimate, job, *_ = columns
-        memory, kind, group, suited = columns.memory, columns.kind, columns.group, columns.suited
-        data_bytes = columns.input_bytes, columns.output_bytes
+            columns = self.recipe.columns(platform)
+        release = columns["release"] - self.origin
         log = f"{self.recipe.path}: " if isinstance(self.recipe, (LogRecipe, JobLogRecipe)) else ""
         for i in first_true(~(release <= LATEST_RELEASE)):
             reference = " after the first" if log else f" after {self.origin!r} s" if self.origin else ""
             raise ScenarioError(
                 f"{log}workload.release[{i}] must be at most {LATEST_RELEASE:g} s{reference}, "
-                f"got {float(release[i] + self.origin)!r}"
+                f"got {float(columns['release'][i])!r}"
             )
         release_ns = np.rint(release * NS).astype(np.int64)
         order = np.argsort(release_ns, kind="stable")
-        if sizes is not None:
-            task_size, size, sizes = _means_and_sums(tasks, sizes, order)
+        tasks = columns["tasks"]
+        if "task_sizes" in columns:
+            sizes = columns.pop("task_sizes")
+            columns["task_size"], size, ordered = _means_and_sums(tasks, sizes, order)
+            if ordered is not None:
+                columns["task_sizes"] = ordered
         else:
             with np.errstate(over="ignore"):
-                size = tasks * task_size
+                size = tasks * columns["task_size"]
         for i in first_true(~np.isfinite(size)):
-            size_i = f"{task_size[i]:g} Mflop"
+            size_i = f"{columns['task_size'][i]:g} Mflop"
             raise ScenarioError(f"{log}workload.task_size[{i}] must keep tasks * size finite, got {size_i}")
+        for name, column in OPTIONAL_COLUMNS.items():
+            if name in columns:
+                if column.is_time:
+                    columns[name] = np.maximum(columns[name] - self.origin, 0.0)
+                if not column.has_effect(columns[name], release):
+                    del columns[name]
         release_ns = release_ns[order]
-        applications = Applications(
-            release_ns,
-            release_ns / NS,
-            tasks[order],
-            task_size[order],
-            size[order],
-            submitter[order],
-            None if requested is None else requested[order],
-            sizes,
-            None if data is None else data[order],
-            rates,
-            None if estimate is None else estimate[order],
-            None if job is None else job[order],
-            None if memory is None else memory[order],
-            None if kind is None else kind[order],
-            None if group is None else group[order],
-            suited,
-            *(None if column is None or not column.any() else column[order] for column in data_bytes),
-            *(None if column is None else column[order] for column in (*columns.job_times(), columns.disk)),
-        )
-        for name in applications.__slots__:
-            if (column := getattr(applications, name)) is not None:
-                column.flags.writeable = False
-        return applications
+        columns["size"] = size
+        for name in set(PER_APPLICATION) & set(columns):
+            columns[name] = columns[name][order]
+        columns |= {"release_ns": release_ns, "release": release_ns / NS}
+        for each in columns.values():
+            each.flags.writeable = False
+        return Applications(**columns)
