@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.attributes import Requirements, Texts
+from gridsim.support.arguments import normalise, sequence
 from gridsim.support.arrays import Bools, Floats, Integers, first_true
 from gridsim.support.clock import NEVER, NS
-from gridsim.support.columns import FloatColumn, IntColumn
-from gridsim.support.parameters import Limits, Recipe
+from gridsim.support.columns import FlatColumn, FloatColumn, IntColumn
+from gridsim.support.parameters import Limits, Recipe, column_of, fields_of
 from gridsim.support.state import kept_in_checkpoints
 
 #: Largest size of a task's instructions and data (bytes), which are sent as one message.
@@ -240,18 +241,32 @@ JOB_TIMES: tuple[JobTime, ...] = get_args(JobTime)
 class ListedWorkload(Recipe, frozen=True, kw_only=True):
     """A list of applications or jobs, as columns with one entry per application or job.
 
+    A single value stands for equal entries.
+
     Parameters
     ----------
     release
-        Release times, s, in any order.
+        Release time, s, one entry per application or job, in any order.
     origin
-        Time at which a run begins, s; by default the first release.  Times of the run count from it.
+        Time at which a run begins, s, on the clock of the releases; by default the first release.  Times
+        of the run count from it.  With an earlier origin, failures and status messages precede the first
+        release.
     """
 
     part: ClassVar[str] = "workload"
 
     release: Annotated[FloatColumn, Limits(low=0, unit="s")]
     origin: Annotated[float, Limits(low=0, unit="s")] | None = None
+
+    def __post_init__(self) -> None:
+        release = self.release
+        if not isinstance(release, (list, tuple, np.ndarray, FloatColumn)):
+            normalise(self, release=(release := sequence("workload.release", release)))
+        for name, field in fields_of(type(self)).items():
+            kind = column_of(field.type)
+            if kind and issubclass(kind, FlatColumn) and np.isscalar(value := getattr(self, name)):
+                normalise(self, **{name: [value] * len(release)})
+        super().__post_init__()
 
     def check_columns(self, noun: str) -> None:
         """Check that the list is not empty, that columns are equally long, and that the origin is valid.

@@ -137,17 +137,43 @@ def _scale_to_load(columns: Columns, load: float | None, platform: Platform) -> 
 
 
 class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
-    """Bags of tasks submitted by a Poisson process; the fields are the parameters of `Workload.bags`.
+    """Bags of tasks submitted by a Poisson process; the first release is one gap after time 0.
 
     Parameters
     ----------
+    applications
+        Number of applications.
+    interarrival
+        Mean time between two releases, s (exponential); 0 to release all applications at time 0.
+    tasks_per_node
+        Mean number of tasks of an application, divided by the number of machines.
+    tasks
+        Mean number of tasks of an application on any platform, in place of tasks_per_node.
+    variation
+        Largest deviation of the number of tasks from the mean, as a share of the mean; the number is
+        uniform on the whole numbers within it.
     task_size
-        Mflop; a number, a table {low = ..., high = ...} (one uniform draw per application), or a list of
-        classes (one per application, all equally likely).
+        Size of a task, Mflop: a number; (low, high), in a file {low = ..., high = ...}, for a uniform draw
+        per application; or a list of sizes, one of which is drawn per application, all equally likely.
+    seed
+        Seed of independent random streams: arrivals, tasks, sizes, submitters and spread.  The submitter
+        of each application is uniform over the machines.
     spread
-        Distribution of task sizes within an application: a table of the kind ``normal``, ``log-uniform``,
-        ``exponential`` or ``log-normal``.  The size of each task is task_size times a drawn factor.  By
-        default all tasks of an application have equal size.
+        Distribution of task sizes within an application: `Normal`, `LogUniform`, `Exponential` or
+        `LogNormal`, in a file a table of the kind ``normal``, ``log-uniform``, ``exponential`` or
+        ``log-normal``.  The size of each task is task_size times a drawn factor.  None for tasks of equal
+        size.
+    load
+        Offered load to which all releases are scaled by one factor: the submitted work over the capacity
+        of the machines between the first and the last release.  None for releases as drawn.
+    input_bytes
+        Bytes that a task fetches before it can be computed, over the link of its machine
+        (`Platform.linked`), in the same forms as task_size; None for no data.
+    output_bytes
+        Bytes that a task sends afterwards over that link; the task ends when they have arrived.
+    constraints
+        Memory and disk that the tasks of an application need, `Constraints`, drawn with `seed`; None if
+        all machines suit all tasks.
     """
 
     seed: Seed
@@ -230,7 +256,50 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
 
 
 class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
-    """Bags of tasks from a real job log; the fields are the parameters of `Workload.from_log`."""
+    """Bags of tasks from a job log (SWF, GWF, .tr).
+
+    A bag is a group of jobs of one user, at most `gap` s apart and within `span` s.  A job of p
+    processors becomes p tasks.  The task size (Mflop) is the mean run time of the bag's tasks times
+    `reference_speed`.  Bags are released as recorded, the first at 0 s.  Each user submits at one
+    machine, drawn uniformly with `seed`.
+
+    A .tr log has the duration of every task.  Each of its jobs is one bag, submitted at a machine that is
+    drawn for the job; jobs of one submit time are released 0.01 s apart.  Schedulers see the mean
+    duration that the log states as the estimate of the bag's tasks (`Applications.estimate`).
+
+    `gap` and `span` apply only to SWF and GWF logs, `whole_seconds` only to .tr logs.  `realize` reads
+    the file, and rejects a job of more processors than the platform has machines.
+
+    Parameters
+    ----------
+    path
+        Path of the log, plain or gzip.
+    gap
+        Longest time between two jobs of a bag, s.
+    span
+        Longest time from the first job of a bag to the last, s.
+    reference_speed
+        Speed of the log's machines, Mflop/s; None for the mean speed of the platform.
+    seed
+        Seed of the draw of the users' machines, and of the draw of tasks with tasks_per_node.
+    own_sizes
+        If true, the run time of each task is that of its job (0 s counts as 1 s), so that tasks of a bag
+        may differ in size; if false, it is the mean of the bag.  None is true for a .tr log and false for
+        other logs.
+    tasks_per_node
+        Number of tasks of each bag per machine, in place of the number in the log; a bag has at least 1
+        task.  With own_sizes, sizes are drawn from the tasks of the bag, with replacement.
+    min_tasks
+        Smallest number of tasks in the log of the bags that are used.
+    skip, max_applications
+        Number of these bags that are left out at the beginning, and largest number of bags after them.
+    whole_seconds
+        If true, durations and mean durations of a .tr log are truncated to whole seconds.  A task of 0 s
+        counts as 0.001 s.
+    load
+        Offered load to which all releases are scaled by one factor: the submitted work over the capacity
+        of the machines between the first and the last release.  None for releases as recorded.
+    """
 
     path: Text
     seed: Seed = DEFAULT_SEED
@@ -322,28 +391,28 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
 
 
 class ListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="list"):
-    """A list of applications; the fields are the parameters of `Workload.of`.
+    """A list of applications.
+
+    In Python, a single value in place of a list is that of all applications.
 
     Parameters
     ----------
-    release
-        Release time, s, one entry per application, in any order.
     tasks
         Number of tasks, one entry per application.
     task_size
         Size of a task, Mflop, one entry per application.
     submitter
-        Machine that submits, one entry per application; by default machine i modulo the number of machines
-        submits application i.
+        Machine that submits each application; by default machine i modulo the number of machines submits
+        application i.
     data
         Bytes of a task's instructions and data, and of its result, one entry per application.
-    input_bytes, output_bytes
-        Bytes that a task fetches before it can be computed, and that it sends afterwards, over the links of
-        `Platform.linked`; one entry per application.
+    input_bytes
+        Bytes that a task fetches over the link of its machine (`Platform.linked`) before it can be computed,
+        one entry per application.
+    output_bytes
+        Bytes that a task sends over that link afterwards, one entry per application.
     memory, disk
-        Bytes that a task needs on its machine, one entry per application; by default 0.
-    origin
-        Time at which a run begins, s; by default the first release.  Times of the run count from it.
+        Bytes that a task needs on its machine (`Platform.with_attributes`); one entry per application.
     """
 
     tasks: Annotated[IntColumn, Limits(low=1, high=2**53)]
@@ -366,22 +435,20 @@ class ListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="list"):
 
 
 class TasksRecipe(ListedWorkload, frozen=True, kw_only=True, tag="tasks"):
-    """A list of applications with the size of every task; the fields are those of `Workload.of_tasks`.
+    """A list of applications with the size of every task.
+
+    In Python, a single value in place of a list is that of all applications.
 
     Parameters
     ----------
-    release
-        Release time, s, one entry per application, in any order.
     sizes
         Size of every task, Mflop, one list per application.
     submitter
-        Machine that submits, one entry per application; by default machine i modulo the number of machines
-        submits application i.
+        Machine that submits each application; by default machine i modulo the number of machines submits
+        application i.
     estimate
-        Task size that submitters state and schedulers see, Mflop, one entry per application; by default the
-        mean of the sizes.
-    origin
-        Time at which a run begins, s; by default the first release.  Times of the run count from it.
+        Task size that submitters state and schedulers see, Mflop, which may be wrong; one entry per
+        application.  By default it is the mean of the sizes.
     """
 
     sizes: Annotated[RaggedColumn, Limits(above=0, unit="Mflop")]
@@ -444,7 +511,32 @@ MAX_JOBS = 2**31 - 1
 
 
 class StreamRecipe(_Bags, frozen=True, kw_only=True, tag="streams"):
-    """Jobs submitted by a Poisson process at every machine; fields as in `Workload.job_streams`."""
+    """Jobs of one task, submitted by a Poisson process at every machine (RJSS paper, section 2.1).
+
+    The means of each machine are drawn once, from normal distributions around the parameters.  A value
+    from a normal distribution is redrawn if it is at most 0.01 of the mean.
+
+    Parameters
+    ----------
+    horizon
+        Time during which jobs are submitted, s.
+    interarrival
+        Mean time between two jobs at a machine of the mean rate, s.
+    processing_time
+        Processing time of a job at `reference_speed`, s, mean over machines.
+    data
+        Bytes of a job's instructions and data, and of its result, mean over machines.  The bytes of a
+        single job are exponential, rounded up.
+    variation
+        Standard deviation of the means of machines (rate, processing time, data), relative to the
+        parameters.
+    deviation
+        Standard deviation of the processing times of a machine's jobs, relative to their mean.
+    reference_speed
+        Mflop/s; by default the mean speed of the platform.
+    seed
+        Seed of independent random streams: rates, means and jobs.
+    """
 
     seed: Seed
     horizon: Annotated[float, Limits(above=0, unit="s")] = 2000.0

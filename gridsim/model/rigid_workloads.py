@@ -39,7 +39,29 @@ class _Jobs(Recipe, frozen=True, kw_only=True):
 
 
 class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
-    """Jobs drawn from the statistics of a log; the fields are the parameters of `Workload.jobs`."""
+    """Rigid jobs drawn from the statistics of a real log; the first is submitted at 0 s.
+
+    Nodes, run times, gaps between submissions and requested times have the quantiles of the log.  They
+    also have its rank correlations of nodes with run times, and of each job with the previous one, as
+    users submit many similar jobs.  Each job is submitted at a machine drawn uniformly.
+
+    Parameters
+    ----------
+    jobs
+        Number of jobs.
+    seed
+        Seed of the draw of the jobs and of the machines at which they are submitted.
+    profile
+        Log whose statistics are used, ``"wagap2013"`` or ``"ricc2010"``.
+    utilization
+        Request utilization to which the gaps are scaled: the sum of nodes * run time over the capacity of
+        the machines from the first to the last submission.
+    max_nodes
+        Largest number of nodes of a job; by default the number of machines.
+    constraints
+        Requirements of jobs on machines, `Constraints`, drawn with `seed`; None if all machines suit all
+        jobs.  The nodes of a job are at most the machines that suit it.
+    """
 
     seed: Seed
     jobs: Annotated[int, Limits(low=1)] = 1000
@@ -79,7 +101,35 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
 
 
 class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
-    """The jobs of a real log; the fields are the parameters of `Workload.jobs_from_log`."""
+    """The rigid jobs of a log (SWF or GWF), released as recorded, the first at 0 s.
+
+    `realize` reads the file, and rejects a job of more nodes than the platform has machines that suit it.
+
+    Parameters
+    ----------
+    path
+        Path of the log, plain or gzip.
+    seed
+        Seed of the draw of the machines at which jobs are submitted, and of the jitter.
+    procs_per_node
+        Processors per node; a job of p processors needs ceil(p / procs_per_node) nodes.
+    utilization
+        Request utilization to which submit times are compressed or stretched; None for submit times as
+        recorded.
+    start, end
+        Window of submit times of the jobs that are used, s after the first submission of the log.
+    max_nodes
+        Largest number of nodes of a job; larger jobs are left out, with a warning.
+    copies, jitter
+        Number of times that each job is submitted, and longest delay of further copies (s, uniform).  The
+        load is the same on `copies` times as many machines.
+    at_home
+        If true, each user of each copy submits at one machine; if false, a machine is drawn for each job.
+        Both draws are uniform and use `seed`.
+    constraints
+        Requirements of jobs on machines, `Constraints`, drawn with `seed`; None if all machines suit all
+        jobs.
+    """
 
     path: Text
     seed: Seed = DEFAULT_SEED
@@ -142,36 +192,31 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
 
 
 class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
-    """A list of jobs; the fields are the parameters of `Workload.jobs_of`.
+    """A list of rigid jobs.
+
+    All lists have one entry per job; in Python, a single value in place of a list is that of all jobs.  Times
+    are on the clock of the releases.
 
     Parameters
     ----------
-    release
-        Release time, s, one entry per job, in any order.
     nodes
-        Number of machines that a job needs at once, one entry per job.
+        Number of machines that a job needs at once.
     run_time
-        Run time, s, one entry per job.
+        Run time, s.
     requested
-        Run time that the user requested, s, one entry per job; by default the run time.
+        Run time that the user requested, s; by default `run_time`.
     submitter
-        Machine that submits, one entry per job; by default machine i modulo the number of machines submits
-        job i.
+        Machine that submits each job; by default machine i modulo the number of machines submits job i.
     memory, disk
-        Bytes that a job needs on each of its machines, one entry per job; by default 0.
+        Bytes that a job needs on each of its machines.
     kinds
-        Kind of machines that a job needs, one entry per job; by default, and if it is empty, any kind.
+        Kind of machines that a job needs, empty for any.
     not_before
-        Earliest start (an advance reservation), s, one entry per job; by default, and if it is earlier, the
-        release.
+        Earliest start of a job (an advance reservation), s; by default its release.
     deadline
-        Time by which a job must have ended, or it is rejected, s, one entry per job, after its release; by
-        default, and for inf, none.
+        Time by which the reservation of a job must end, or it is rejected, s; inf for none.
     cancel_at
-        Time at which the user cancels a job unless it has ended, s, one entry per job, after its release; by
-        default, and for inf, never.
-    origin
-        Time at which a run begins, s; by default the first release.  Times of the run count from it.
+        Time at which the user cancels a job unless it has ended, s, after its release; inf for never.
     """
 
     nodes: Annotated[IntColumn, Limits(low=1, high=2**31 - 1)]
