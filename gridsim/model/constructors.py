@@ -8,14 +8,14 @@ tests.invariants.test_constructors`` writes it.
 from __future__ import annotations
 
 import inspect
-import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
 from gridsim.model.distributions import Range, amount_of
 from gridsim.support.arguments import listed
 from gridsim.support.columns import FloatColumn, IntColumn, RaggedColumn, TextColumn
+from gridsim.support.docstrings import parameter_entries
 from gridsim.support.parameters import CheckedStruct, Text, fields_of
 
 _Kind = TypeVar("_Kind", bound=type)
@@ -28,10 +28,6 @@ _ARGUMENTS: dict[Any, str] = {
     RaggedColumn: "Iterable[Iterable[float]] | NDArray[Any]",
     Text: "str | os.PathLike[str]",
 }
-#: An entry of a section of a docstring: names, and an indented description.
-_ENTRY = re.compile(r"^(\S[^\n]*)\n((?:(?: +[^\n]*)?\n?)+)", re.MULTILINE)
-
-
 #: Name of a class -> what its constructors return.
 _NOUNS = {
     "Platform": "a platform",
@@ -125,14 +121,6 @@ class Constructor(NamedTuple):
         if raised:
             parts.append(f"Raises\n------\n{raised.rstrip()}")
         return "\n\n".join(parts)
-
-
-def parameter_entries(kind: type) -> Iterator[tuple[str, str]]:
-    """Yield the names and the description of each entry of the parameters in the docstring of a class."""
-    text = inspect.cleandoc(vars(kind).get("__doc__") or "")
-    section = text.partition("Parameters\n----------\n")[2].partition("\n\nRaises\n")[0]
-    for match in _ENTRY.finditer(section + "\n"):
-        yield match[1], match[2]
 
 
 def members_of(hint: Any) -> tuple[Any, ...]:
