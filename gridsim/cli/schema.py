@@ -1,8 +1,7 @@
 """The JSON Schema of scenario files, for editors that complete and check them.
 
-Types and defaults are those of the Structs into which a file is read.  Descriptions of keys come from the
-docstrings of these Structs, or else from the constructors of `Platform`, `Workload`, `Faults` and
-`Fluctuation`; they are missing if Python drops docstrings (``-OO``).  The schema contains the limits of
+Types and defaults are those of the Structs into which a file is read, and descriptions of keys come from
+their docstrings; they are missing if Python drops docstrings (``-OO``).  The schema contains the limits of
 single numbers; conditions on two values are only checked when gridsim reads the file.
 """
 
@@ -27,9 +26,6 @@ from gridsim.model import (
     bag_workloads as bags,
 )
 from gridsim.model import (
-    rigid_workloads as rigid,
-)
-from gridsim.model import (
     time_zones as zones,
 )
 from gridsim.model.network import Network
@@ -41,30 +37,11 @@ from gridsim.support.docstrings import first_paragraph, parameter_texts
 from gridsim.support.parameters import Limits, limits_of
 from gridsim.support.random_streams import DEFAULT_SEED
 
-#: Struct of a table -> constructor whose docstring describes its keys.
+#: Struct of a table -> the constructor that makes it.
 CONSTRUCTORS: dict[type[msgspec.Struct], Any] = {
-    platform.UniformSpeeds: platform.Platform.desktop_grid,
-    platform.ParetoSpeeds: platform.Platform.pareto,
-    platform.NormalSpeeds: platform.Platform.normal,
-    platform.HostSpeedTable: platform.Platform.from_hosts,
-    platform.ListedSpeeds: platform.Platform.of,
-    platform.EqualSpeeds: platform.Platform.equal,
-    bags.BagRecipe: workload.Workload.bags,
-    bags.LogRecipe: workload.Workload.from_log,
-    bags.ListRecipe: workload.Workload.of,
-    bags.TasksRecipe: workload.Workload.of_tasks,
-    bags.StreamRecipe: workload.Workload.job_streams,
-    rigid.JobRecipe: workload.Workload.jobs,
-    rigid.JobLogRecipe: workload.Workload.jobs_from_log,
-    rigid.JobListRecipe: workload.Workload.jobs_of,
-    faults.PoissonFaults: faults.Faults.poisson,
-    faults.ExponentialFaults: faults.Faults.exponential,
-    faults.WeibullFaults: faults.Faults.weibull,
-    faults.TraceFaults: faults.Faults.trace,
-    faults.ListedFaults: faults.Faults.of,
-    zones.ZoneFaults: faults.Faults.zones,
-    background_load.UniformFluctuation: background_load.Fluctuation.uniform,
-    background_load.ListedFluctuation: background_load.Fluctuation.of,
+    constructor.recipe: getattr(kind, name)
+    for kind in (platform.Platform, workload.Workload, faults.Faults, background_load.Fluctuation)
+    for name, constructor in kind.constructors.items()
 }
 #: Table of a scenario file -> its description, and the Structs into which it is read.
 _TABLES = {
@@ -142,12 +119,11 @@ def _column_schema(kind: type[ArrayColumn]) -> dict[str, Any]:
 
 def _describe(part: dict[str, Any], cls: type[msgspec.Struct]) -> None:
     """Add descriptions and limits to a table and its keys, and forbid other keys."""
-    constructor = CONSTRUCTORS.get(cls)
-    part["description"] = _markdown(first_paragraph(cls if constructor is None else constructor))
+    part["description"] = _markdown(first_paragraph(cls))
     part["additionalProperties"] = False
     if part.get("required") == []:
         del part["required"]
-    texts = {} if constructor is None else parameter_texts(constructor)
+    texts: dict[str, str] = {}
     for base in reversed(cls.__mro__[:-1]):
         texts |= parameter_texts(base)
     limits = limits_of(cls)

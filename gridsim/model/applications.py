@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
 from gridsim.model.attributes import Requirements, Texts
-from gridsim.support.arrays import Bools, Floats, Integers
+from gridsim.support.arguments import normalise, sequence
+from gridsim.support.arrays import Bools, Floats, Integers, first_true
 from gridsim.support.clock import NEVER, NS
-from gridsim.support.columns import FloatColumn, IntColumn
-from gridsim.support.parameters import Limits, Recipe
+from gridsim.support.columns import FlatColumn, FloatColumn, IntColumn
+from gridsim.support.parameters import Limits, Recipe, column_of, fields_of
 from gridsim.support.state import kept_in_checkpoints
 
 #: Largest size of a task's instructions and data (bytes), which are sent as one message.
@@ -25,166 +28,94 @@ MAX_BYTES = 1e15
 Machines = Annotated[IntColumn, Limits(low=0)]
 
 
-class Columns(NamedTuple):
-    """Columns that a recipe generates for n applications, in any order, each of length n unless stated.
-
-    The columns release (s), tasks (number of tasks), task_size (Mflop) and submitter (machine) are always
-    present; requested (s) is present for rigid jobs.
-
-    If tasks of one application may differ, sizes (Mflop) has an entry for every task, application after
-    application, and replaces task_size.
-
-    data (bytes) is the size of the data of each task of an application.  rates (jobs/s) has one entry per
-    machine.
-
-    estimate (Mflop) is the size of a task as its submitter states it.
-
-    job is the number of an application in its job log.
-
-    memory and disk (bytes) and kind (text) are what rigid jobs, or the tasks of bags, require of each
-    machine.  group is the group of each application, and suited (bool[groups, machines]) the machines that
-    meet the requirements of a group (`gridsim.model.attributes.Requirements`).
-
-    input_bytes and output_bytes (whole numbers as float64) are the bytes that a task of an application
-    fetches and sends.
-
-    not_before, deadline and cancel_at (s) are times of rigid jobs, defined as in `Applications`.
-    """
-
-    release: Floats
-    tasks: Integers
-    task_size: Floats
-    submitter: Integers
-    requested: Floats | None = None
-    sizes: Floats | None = None
-    data: Integers | None = None
-    rates: Floats | None = None
-    estimate: Floats | None = None
-    job: Integers | None = None
-    memory: Floats | None = None
-    kind: Texts | None = None
-    group: Integers | None = None
-    suited: Bools | None = None
-    input_bytes: Floats | None = None
-    output_bytes: Floats | None = None
-    not_before: Floats | None = None
-    deadline: Floats | None = None
-    cancel_at: Floats | None = None
-    disk: Floats | None = None
-
-    def with_requirements(self, requirements: Requirements, group: Integers, suited: Bools) -> Columns:
-        """Return the columns with requirements, and with groups unless all machines suit all applications."""
-        columns = self._replace(**requirements._asdict())
-        return columns if suited.all() else columns._replace(group=group, suited=suited)
-
-    def shift_clock(self, origin: float) -> Columns:
-        """Return the columns with times counted from `origin` s."""
-        if not origin:
-            return self
-        times = {name: column for name in JOB_TIMES if (column := getattr(self, name)) is not None}
-        return self._replace(
-            release=self.release - origin,
-            **{name: np.maximum(column - origin, 0.0) for name, column in times.items()},
-        )
-
-    def job_times(self) -> list[Floats | None]:
-        """Return the columns `JOB_TIMES`, with None for a column that has no effect on any job."""
-        not_before, *limits = (getattr(self, name) for name in JOB_TIMES)
-        columns = [not_before if not_before is not None and (not_before > self.release).any() else None]
-        return columns + [
-            limit if limit is not None and np.isfinite(limit).any() else None for limit in limits
-        ]
-
-
-#: Name of a column of times that rigid jobs may state.
-JobTime = Literal["not_before", "deadline", "cancel_at"]
-#: The names of all columns of times that rigid jobs may state.
-JOB_TIMES: tuple[JobTime, ...] = get_args(JobTime)
-
-
-class ListedWorkload(Recipe, frozen=True, kw_only=True):
-    """A list of applications or jobs, as columns with one entry per application or job.
+class Column(NamedTuple):
+    """How a column that only some workloads have is made for a run, and where it shows.
 
     Parameters
     ----------
-    release
-        Release times, s, in any order.
-    origin
-        Time at which a run begins, s; by default the first release.  Times of the run count from it.
+    per
+        What it has an entry for.
+    is_time
+        Whether it has times (s) on the clock of the releases.
+    neutral
+        The entry that has no effect; a column of such entries alone is left out.  ``"release"`` stands for
+        entries up to the release, None for none.
+    in_results
+        Whether the table ``applications`` of a result has it.
     """
 
-    part: ClassVar[str] = "workload"
+    per: Literal["application", "task", "machine", "group"] = "application"
+    is_time: bool = False
+    neutral: float | Literal["release"] | None = None
+    in_results: bool = True
 
-    release: Annotated[FloatColumn, Limits(low=0, unit="s")]
-    origin: Annotated[float, Limits(low=0, unit="s")] | None = None
+    def has_effect(self, values: NDArray[Any], release: Floats) -> bool:
+        """Return whether any of `values` has an effect, for applications with this `release` (s)."""
+        if self.neutral is None:
+            return True
+        return bool((values > release if self.neutral == "release" else values != self.neutral).any())
 
-    def check_columns(self, noun: str) -> None:
-        """Check that the list is not empty, that columns are equally long, and that the origin is valid.
 
-        Parameters
-        ----------
-        noun
-            The word for an entry in errors.
+#: The columns that a recipe generates: the name of an attribute of `Applications` -> array.  Applications are
+#: in any order, and columns that a workload does not have are absent.  Always present are release (s), tasks,
+#: submitter, and task_size or task_sizes.
+Columns = dict[str, NDArray[Any]]
 
-        Raises
-        ------
-        ScenarioError
-            If a check fails.
-        """
-        if not len(self.release):
-            raise ScenarioError(f"workload.release must have at least one {noun}, got none")
-        count, first = len(self.release), float(self.release.array.min())
-        for name in self.__struct_fields__:
-            column = getattr(self, name)
-            if name != "origin" and column is not None and len(column) != count:
-                raise ScenarioError(
-                    f"workload.{name} must have {count} entries, as workload.release has, got {len(column)}"
-                )
-        if self.origin is not None and self.origin > first:
-            raise ScenarioError(
-                f"workload.origin must be at most the first release, {first!r} s, got {self.origin!r}"
-            )
+_NotShown = Column(in_results=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Applications:
-    """The workload as a scheduler sees it: columns of length n in order of release, indexed by application.
+    """The workload as a scheduler sees it: columns indexed by application, in order of release.
 
-    The first columns are release_ns int64 (ns); release float64 (s, exactly release_ns / 1e9); tasks int64;
-    task_size float64 (Mflop); size float64 (Mflop, tasks * task_size); submitter int64 (machine).
+    This is the one list of the columns of a workload.  A column is None if no application has it.
 
-    If tasks of one application differ in size, task_sizes float64 (Mflop) has the size of every task; the
-    tasks of application i are at offsets[i] to offsets[i + 1].  Then task_size is their mean and size their
-    sum, rounded once.  task_sizes is None if all tasks of each application are equal.
-
-    Rigid jobs are applications whose tasks must start together, each on a separate machine, all of one
-    speed.  requested float64 (s) is the run time that the user of a job requested.  It is None for bags of
-    tasks.
-
-    data int64 (bytes) is the size of the instructions and data that are sent with a task from its submitter
-    to another machine, and of the result that is sent back.  It is None if tasks have no data.
-
-    rates float64 (applications/s) is the mean rate of submissions at each machine, or None if the workload
-    does not state it.
-
-    estimate float64 (Mflop) is the size of a task of each application as its submitter states it.  It may be
-    wrong, or 0.  It is None if the workload states no estimates; `estimates` then returns the true sizes.
-
-    job int64 is the number of each rigid job in its log, or None without a log.
-
-    Rigid jobs, and the tasks of bags, may require machines with at least memory and disk float64 (bytes), and
-    jobs also machines of a kind (text, empty for any); a column is None if no application requires it.  group
-    int64 is the group of each application, and suited bool[groups, machines] is true for machines that meet
-    the requirements of a group; both are None if all machines suit all applications.
-
-    input_bytes float64 is the number of bytes that a task of each application fetches over the link of its
-    machine before it can be computed, and output_bytes float64 the number that it sends afterwards.  None
-    stands for no data.
-
-    Rigid jobs may state times, float64 (s), on the clock of the releases: not_before, the earliest start of a
-    job (0 or its release for no limit); deadline, by which the job must have ended, or it is rejected (inf
-    for none); cancel_at, when its user cancels the job unless it has ended (inf for never).  A column is None
-    if no job states it.
+    Attributes
+    ----------
+    release_ns
+        int64[n], release, ns.
+    release
+        float64[n], release, s: exactly release_ns / 1e9.
+    tasks
+        int64[n], number of tasks.
+    task_size
+        float64[n], size of a task, Mflop; the mean if tasks differ.
+    size
+        float64[n], Mflop: tasks * task_size, or the sum of the sizes, rounded once.
+    submitter
+        int64[n], machine of the submission.
+    requested
+        float64[n], run time that the user of a rigid job requested, s.  Rigid jobs are applications whose
+        tasks must start together, each on a separate machine, all of one speed.  None for bags of tasks.
+    task_sizes
+        float64[tasks], size of every task, Mflop, if tasks of one application differ; those of application i
+        are at ``offsets[i]`` to ``offsets[i + 1]``.
+    rates
+        float64[machines], mean rate of submissions at each machine, applications/s.
+    job
+        int64[n], number of the job in its log.
+    group, suited
+        int64[n], the group of each application, and bool[groups, machines], the machines that meet the
+        requirements of a group.  None if all machines suit all applications.
+    data
+        int64[n], bytes of the instructions and data that are sent with a task from its submitter to another
+        machine, and of the result that is sent back.
+    input_bytes, output_bytes
+        float64[n], bytes that a task fetches over the link of its machine before it can be computed, and that
+        it sends afterwards.
+    estimate
+        float64[n], size of a task as its submitter states it, Mflop.  It may be wrong, or 0; `estimates`
+        returns the true sizes without it.
+    memory, disk
+        float64[n], bytes that a task needs on its machine.
+    kind
+        Text[n], the kind of machine that a rigid job needs, empty for any.
+    not_before
+        float64[n], earliest start of a rigid job, s; 0 or its release for no limit.
+    deadline
+        float64[n], time by which a rigid job must have ended, or it is rejected, s; inf for none.
+    cancel_at
+        float64[n], time at which the user of a rigid job cancels it unless it has ended, s; inf for never.
     """
 
     release_ns: Integers
@@ -193,22 +124,22 @@ class Applications:
     task_size: Floats
     size: Floats
     submitter: Integers
-    requested: Floats | None = None
-    task_sizes: Floats | None = None
-    data: Integers | None = None
-    rates: Floats | None = None
-    estimate: Floats | None = None
-    job: Integers | None = None
-    memory: Floats | None = None
-    kind: Texts | None = None
-    group: Integers | None = None
-    suited: Bools | None = None
-    input_bytes: Floats | None = None
-    output_bytes: Floats | None = None
-    not_before: Floats | None = None
-    deadline: Floats | None = None
-    cancel_at: Floats | None = None
-    disk: Floats | None = None
+    requested: Annotated[Floats | None, _NotShown] = None
+    task_sizes: Annotated[Floats | None, Column("task", in_results=False)] = None
+    rates: Annotated[Floats | None, Column("machine", in_results=False)] = None
+    job: Annotated[Integers | None, _NotShown] = None
+    group: Annotated[Integers | None, _NotShown] = None
+    suited: Annotated[Bools | None, Column("group", in_results=False)] = None
+    data: Annotated[Integers | None, Column()] = None
+    input_bytes: Annotated[Floats | None, Column(neutral=0.0)] = None
+    output_bytes: Annotated[Floats | None, Column(neutral=0.0)] = None
+    estimate: Annotated[Floats | None, Column()] = None
+    memory: Annotated[Floats | None, Column()] = None
+    disk: Annotated[Floats | None, Column()] = None
+    kind: Annotated[Texts | None, Column()] = None
+    not_before: Annotated[Floats | None, Column(is_time=True, neutral="release")] = None
+    deadline: Annotated[Floats | None, Column(is_time=True, neutral=math.inf)] = None
+    cancel_at: Annotated[Floats | None, Column(is_time=True, neutral=math.inf)] = None
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -287,6 +218,106 @@ class Applications:
         return np.minimum.reduceat(self.task_sizes, starts), np.maximum.reduceat(self.task_sizes, starts)
 
 
+#: Name of a column of `Applications` that only some workloads have -> how it is made.
+OPTIONAL_COLUMNS: dict[str, Column] = {
+    name: hint.__metadata__[0]
+    for name, hint in get_type_hints(Applications, include_extras=True).items()
+    if get_origin(hint) is Annotated
+}
+#: Names of the columns with an entry for each application.
+PER_APPLICATION = tuple(
+    name
+    for name in Applications.__slots__
+    if name not in OPTIONAL_COLUMNS or OPTIONAL_COLUMNS[name].per == "application"
+)
+#: Names of the columns that the table ``applications`` of a result has if the workload has them.
+SHOWN_COLUMNS = tuple(name for name, column in OPTIONAL_COLUMNS.items() if column.in_results)
+#: Name of a column of times that rigid jobs may state.
+JobTime = Literal["not_before", "deadline", "cancel_at"]
+#: The names of all columns of times that rigid jobs may state.
+JOB_TIMES: tuple[JobTime, ...] = get_args(JobTime)
+
+
+class ListedWorkload(Recipe, frozen=True, kw_only=True):
+    """A list of applications or jobs, as columns with one entry per application or job.
+
+    A single value stands for equal entries.
+
+    Parameters
+    ----------
+    release
+        Release time, s, one entry per application or job, in any order.
+    origin
+        Time at which a run begins, s, on the clock of the releases; by default the first release.  Times
+        of the run count from it.  With an earlier origin, failures and status messages precede the first
+        release.
+    """
+
+    part: ClassVar[str] = "workload"
+
+    release: Annotated[FloatColumn, Limits(low=0, unit="s")]
+    origin: Annotated[float, Limits(low=0, unit="s")] | None = None
+
+    def __post_init__(self) -> None:
+        release = self.release
+        if not isinstance(release, (list, tuple, np.ndarray, FloatColumn)):
+            normalise(self, release=(release := sequence("workload.release", release)))
+        for name, field in fields_of(type(self)).items():
+            kind = column_of(field.type)
+            if kind and issubclass(kind, FlatColumn) and np.isscalar(value := getattr(self, name)):
+                normalise(self, **{name: [value] * len(release)})
+        super().__post_init__()
+
+    def check_columns(self, noun: str) -> None:
+        """Check that the list is not empty, that columns are equally long, and that the origin is valid.
+
+        Parameters
+        ----------
+        noun
+            The word for an entry in errors.
+
+        Raises
+        ------
+        ScenarioError
+            If a check fails.
+        """
+        if not len(self.release):
+            raise ScenarioError(f"workload.release must have at least one {noun}, got none")
+        count, first = len(self.release), float(self.release.array.min())
+        for name in self.__struct_fields__:
+            column = getattr(self, name)
+            if name != "origin" and column is not None and len(column) != count:
+                raise ScenarioError(
+                    f"workload.{name} must have {count} entries, as workload.release has, got {len(column)}"
+                )
+        if self.origin is not None and self.origin > first:
+            raise ScenarioError(
+                f"workload.origin must be at most the first release, {first!r} s, got {self.origin!r}"
+            )
+
+    def listed_columns(self, machines: int) -> Columns:
+        """Return the fields that are columns of `Applications`, and the machines of submissions.
+
+        By default machine i modulo `machines` submits application i.
+
+        Raises
+        ------
+        ScenarioError
+            If a machine does not exist.
+        """
+        columns = {
+            name: np.array(column)
+            for name in Applications.__slots__
+            if (column := getattr(self, name, None)) is not None
+        }
+        submitter = columns.setdefault("submitter", np.arange(len(self.release), dtype=np.int64) % machines)
+        for i in first_true(submitter >= machines):
+            raise ScenarioError(
+                f"workload.submitter[{i}] must be a machine in 0..{machines - 1}, got {submitter[i]}"
+            )
+        return columns
+
+
 def durations(applications: Applications, speed: float) -> Integers:
     """Return the run time of a task of each application at `speed` Mflop/s: int64[n], ns, at least 1."""
     return np.maximum(1, np.rint(applications.task_size / speed * 1e9)).astype(np.int64)
@@ -312,18 +343,21 @@ def run_and_reserved_times(
 
 @kept_in_checkpoints
 class Application(NamedTuple):
-    """An application as a node knows it, from its submission or from a message."""
+    """An application as a node knows it, from its submission or from a message.
+
+    Its fields are columns of `Applications`, with 0 for one that the workload does not have.
+    """
 
     number: int
     tasks: int
-    task_size: float  # Mflop
-    size: float  # Mflop
-    release: float  # s
-    data: int = 0  # bytes sent with a task, and bytes of its result
-    input_bytes: float = 0.0  # bytes that a task fetches
-    output_bytes: float = 0.0  # bytes that a task sends
-    memory: float = 0.0  # bytes that a task needs
-    disk: float = 0.0  # bytes that a task needs
+    task_size: float
+    size: float
+    release: float
+    data: int = 0
+    input_bytes: float = 0.0
+    output_bytes: float = 0.0
+    memory: float = 0.0
+    disk: float = 0.0
 
     @property
     def bytes_per_mflop(self) -> float:
@@ -333,13 +367,8 @@ class Application(NamedTuple):
     @classmethod
     def of(cls, columns: Any, index: int) -> Application:
         """Return application `index` of `columns`, an `Applications` or another object with its columns."""
-        byte_columns = columns.input_bytes, columns.output_bytes, columns.memory, columns.disk
-        return cls(
-            index,
-            int(columns.tasks[index]),
-            float(columns.task_size[index]),
-            float(columns.size[index]),
-            float(columns.release[index]),
-            0 if columns.data is None else int(columns.data[index]),
-            *(0.0 if column is None else float(column[index]) for column in byte_columns),
-        )
+        values: list[Any] = [index]
+        for name in cls._fields[1:]:
+            column = getattr(columns, name)
+            values.append(cls._field_defaults[name] if column is None else column[index].item())
+        return cls(*values)

@@ -192,6 +192,13 @@ class Requirements(NamedTuple):
     kind: Texts | None = None
     disk: Floats | None = None
 
+    def columns(self, group: Integers, suited: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+        """Return the requirements by name, with groups unless all machines suit all jobs or bags."""
+        columns: dict[str, Any] = {
+            name: column for name, column in self._asdict().items() if column is not None
+        }
+        return columns if suited.all() else {**columns, "group": group, "suited": suited}
+
     @property
     def any(self) -> bool:
         """Whether there is any requirement."""

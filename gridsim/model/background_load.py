@@ -7,14 +7,14 @@ schedulers of a comparison have the same background load.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.support.arguments import integer, sequence, suggest_arguments
+from gridsim.model.constructors import Constructor, FluctuationConstructors, constructors
+from gridsim.support.arguments import integer
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS
 from gridsim.support.parameters import Limits, Recipe, Seed
@@ -70,7 +70,24 @@ class _Factors(Recipe, frozen=True, kw_only=True):
 
 
 class UniformFluctuation(_Factors, frozen=True, kw_only=True, tag="uniform"):
-    """Uniformly drawn factors; the fields are the parameters of `Fluctuation.uniform`."""
+    """Factors drawn uniformly from low to high, one per period.
+
+    Each machine follows a drawn row of factors, from a drawn step on.  At the end of the row it continues
+    at the beginning.
+
+    Parameters
+    ----------
+    low, high
+        Smallest and largest factor, 0 < low <= high <= 1.
+    period
+        Time that a factor lasts, s, 1e-9 to 1e7.
+    seed
+        Seed of two random streams: the factors, and the machines' rows and steps.
+    series
+        Number of different rows.
+    steps
+        Number of factors in a row.
+    """
 
     low: _Factor
     high: _Factor
@@ -101,7 +118,19 @@ class UniformFluctuation(_Factors, frozen=True, kw_only=True, tag="uniform"):
 
 
 class ListedFluctuation(_Factors, frozen=True, kw_only=True, tag="list"):
-    """A list of factors; the fields are the parameters of `Fluctuation.of`."""
+    """A list of factors: ``factors[k][j]`` in row k, step j.
+
+    Parameters
+    ----------
+    factors
+        Factors in (0, 1], one list per row, all of the same length.
+    period
+        Time that a step lasts, s, 1e-9 to 1e7.
+    series
+        The row of each machine; by default machine u has row u modulo the number of rows.
+    first
+        The step of each machine at time 0, on the clock of the releases; by default step 0.
+    """
 
     factors: tuple[tuple[_Factor, ...], ...]
     period: _Period
@@ -142,15 +171,18 @@ def _nanoseconds(seconds: float) -> int:
     return round(seconds * NS)
 
 
-FluctuationRecipe = UniformFluctuation | ListedFluctuation
+FluctuationRecipe: TypeAlias = UniformFluctuation | ListedFluctuation
 
 
 # -- the model ------------------------------------------------------------------------------------------
 
 
-@suggest_arguments
+@constructors(
+    uniform=Constructor(UniformFluctuation, "low high period seed series steps"),
+    of=Constructor(ListedFluctuation, "factors period series first"),
+)
 @dataclass(frozen=True)
-class Fluctuation:
+class Fluctuation(FluctuationConstructors):
     """Background load, which changes the speed of machines.  Objects with equal recipes are equal.
 
     Parameters
@@ -164,62 +196,6 @@ class Fluctuation:
 
     recipe: FluctuationRecipe
     origin: float = field(default=0.0, compare=False, repr=False, kw_only=True)
-
-    @classmethod
-    def uniform(
-        cls, low: float, high: float, period: float, seed: int, series: int = 64, steps: int = 1024
-    ) -> Fluctuation:
-        """Draw factors uniformly from low to high, one per period.
-
-        Each machine follows a drawn row of factors, from a drawn step on.  At the end of the row it continues
-        at the beginning.
-
-        Parameters
-        ----------
-        low, high
-            Smallest and largest factor, 0 < low <= high <= 1.
-        period
-            Time that a factor lasts, s, 1e-9 to 1e7.
-        seed
-            Seed of two random streams: the factors, and the machines' rows and steps.
-        series
-            Number of different rows.
-        steps
-            Number of factors in a row.
-        """
-        return cls(
-            UniformFluctuation(low=low, high=high, period=period, seed=seed, series=series, steps=steps)
-        )
-
-    @classmethod
-    def of(
-        cls,
-        factors: Iterable[Sequence[float] | Floats] | Floats,
-        period: float,
-        series: Iterable[int] | Integers | None = None,
-        first: Iterable[int] | Integers | None = None,
-    ) -> Fluctuation:
-        """Use a list of factors: ``factors[k][j]`` in row k, step j.
-
-        Parameters
-        ----------
-        factors
-            Factors in (0, 1], one list per row, all of the same length.
-        period
-            Time that a step lasts, s, 1e-9 to 1e7.
-        series
-            The row of each machine; by default machine u has row u modulo the number of rows.
-        first
-            The step of each machine at time 0, on the clock of the releases; by default step 0.
-        """
-        return cls(
-            ListedFluctuation(
-                factors=tuple(sequence("fluctuation.factors", factors)),
-                period=period,
-                series=None if series is None else tuple(sequence("fluctuation.series", series)),
-                first=None if first is None else tuple(sequence("fluctuation.first", first)),
-            )
-        )
 
     def realize(self, nodes: int) -> LoadProfile:
         """Return the load profile of `nodes` machines.

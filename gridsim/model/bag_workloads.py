@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,27 +126,54 @@ def _scale_to_load(columns: Columns, load: float | None, platform: Platform) -> 
     """
     if load is None:
         return columns
-    span = float(columns.release.max() - columns.release.min())
+    release = columns["release"]
+    span = float(release.max() - release.min())
     if not span > 0.0:
         raise ScenarioError("workload.load requires applications with at least two different release times")
-    work = columns.sizes if columns.sizes is not None else columns.tasks * columns.task_size
+    work = columns["task_sizes"] if "task_sizes" in columns else columns["tasks"] * columns["task_size"]
     with np.errstate(over="ignore"):  # `Workload.realize` rejects infinite release times
-        release = columns.release * (float(np.sum(work)) / (load * platform.aggregate_speed) / span)
-    return columns._replace(release=release)
+        release = release * (float(np.sum(work)) / (load * platform.aggregate_speed) / span)
+    return {**columns, "release": release}
 
 
 class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
-    """Bags of tasks submitted by a Poisson process; the fields are the parameters of `Workload.bags`.
+    """Bags of tasks submitted by a Poisson process; the first release is one gap after time 0.
 
     Parameters
     ----------
+    applications
+        Number of applications.
+    interarrival
+        Mean time between two releases, s (exponential); 0 to release all applications at time 0.
+    tasks_per_node
+        Mean number of tasks of an application, divided by the number of machines.
+    tasks
+        Mean number of tasks of an application on any platform, in place of tasks_per_node.
+    variation
+        Largest deviation of the number of tasks from the mean, as a share of the mean; the number is
+        uniform on the whole numbers within it.
     task_size
-        Mflop; a number, a table {low = ..., high = ...} (one uniform draw per application), or a list of
-        classes (one per application, all equally likely).
+        Size of a task, Mflop: a number; (low, high), in a file {low = ..., high = ...}, for a uniform draw
+        per application; or a list of sizes, one of which is drawn per application, all equally likely.
+    seed
+        Seed of independent random streams: arrivals, tasks, sizes, submitters and spread.  The submitter
+        of each application is uniform over the machines.
     spread
-        Distribution of task sizes within an application: a table of the kind ``normal``, ``log-uniform``,
-        ``exponential`` or ``log-normal``.  The size of each task is task_size times a drawn factor.  By
-        default all tasks of an application have equal size.
+        Distribution of task sizes within an application: `Normal`, `LogUniform`, `Exponential` or
+        `LogNormal`, in a file a table of the kind ``normal``, ``log-uniform``, ``exponential`` or
+        ``log-normal``.  The size of each task is task_size times a drawn factor.  None for tasks of equal
+        size.
+    load
+        Offered load to which all releases are scaled by one factor: the submitted work over the capacity
+        of the machines between the first and the last release.  None for releases as drawn.
+    input_bytes
+        Bytes that a task fetches before it can be computed, over the link of its machine
+        (`Platform.linked`), in the same forms as task_size; None for no data.
+    output_bytes
+        Bytes that a task sends afterwards over that link; the task ends when they have arrived.
+    constraints
+        Memory and disk that the tasks of an application need, `Constraints`, drawn with `seed`; None if
+        all machines suit all tasks.
     """
 
     seed: Seed
@@ -200,20 +227,26 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
             low = high = round(mean)
         tasks = streams("workload.tasks").integers(max(1, low), max(1, high) + 1, size=count)
         submitter = streams("workload.submitters").integers(platform.nodes, size=count)
-        task_size, sizes = self._sizes(streams), None
+        columns: Columns = {
+            "release": np.cumsum(gaps),
+            "tasks": tasks,
+            "task_size": self._sizes(streams),
+            "submitter": submitter,
+        }
         if self.spread is not None:
             _check_task_total(tasks)
             check_fits("workload.spread", int(tasks.sum()), "tasks of different sizes", TASK_BYTES)
-            sizes = np.repeat(task_size, tasks)
+            sizes = np.repeat(columns["task_size"], tasks)
             sizes *= self.spread.factors(streams("workload.spread"), len(sizes))
-        columns = Columns(np.cumsum(gaps), tasks, task_size, submitter, sizes=sizes, **self._bytes(streams))
+            columns["task_sizes"] = sizes
+        columns |= self._bytes(streams)
         requirements = draw_requirements(self.constraints, self.seed, count)
         return _scale_to_load(_with_requirements(columns, platform, requirements), self.load, platform)
 
     def _sizes(self, streams: Streams) -> NDArray[np.float64]:
         return draw_amounts(self.task_size, streams, "workload.task_sizes", self.applications)
 
-    def _bytes(self, streams: Streams) -> dict[str, Any]:
+    def _bytes(self, streams: Streams) -> Columns:
         amounts = {"input_bytes": self.input_bytes, "output_bytes": self.output_bytes}
         return {
             name: np.rint(draw_amounts(amount, streams, f"workload.{name}", self.applications))
@@ -223,7 +256,50 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
 
 
 class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
-    """Bags of tasks from a real job log; the fields are the parameters of `Workload.from_log`."""
+    """Bags of tasks from a job log (SWF, GWF, .tr).
+
+    A bag is a group of jobs of one user, at most `gap` s apart and within `span` s.  A job of p
+    processors becomes p tasks.  The task size (Mflop) is the mean run time of the bag's tasks times
+    `reference_speed`.  Bags are released as recorded, the first at 0 s.  Each user submits at one
+    machine, drawn uniformly with `seed`.
+
+    A .tr log has the duration of every task.  Each of its jobs is one bag, submitted at a machine that is
+    drawn for the job; jobs of one submit time are released 0.01 s apart.  Schedulers see the mean
+    duration that the log states as the estimate of the bag's tasks (`Applications.estimate`).
+
+    `gap` and `span` apply only to SWF and GWF logs, `whole_seconds` only to .tr logs.  `realize` reads
+    the file, and rejects a job of more processors than the platform has machines.
+
+    Parameters
+    ----------
+    path
+        Path of the log, plain or gzip.
+    gap
+        Longest time between two jobs of a bag, s.
+    span
+        Longest time from the first job of a bag to the last, s.
+    reference_speed
+        Speed of the log's machines, Mflop/s; None for the mean speed of the platform.
+    seed
+        Seed of the draw of the users' machines, and of the draw of tasks with tasks_per_node.
+    own_sizes
+        If true, the run time of each task is that of its job (0 s counts as 1 s), so that tasks of a bag
+        may differ in size; if false, it is the mean of the bag.  None is true for a .tr log and false for
+        other logs.
+    tasks_per_node
+        Number of tasks of each bag per machine, in place of the number in the log; a bag has at least 1
+        task.  With own_sizes, sizes are drawn from the tasks of the bag, with replacement.
+    min_tasks
+        Smallest number of tasks in the log of the bags that are used.
+    skip, max_applications
+        Number of these bags that are left out at the beginning, and largest number of bags after them.
+    whole_seconds
+        If true, durations and mean durations of a .tr log are truncated to whole seconds.  A task of 0 s
+        counts as 0.001 s.
+    load
+        Offered load to which all releases are scaled by one factor: the submitted work over the capacity
+        of the machines between the first and the last release.  None for releases as recorded.
+    """
 
     path: Text
     seed: Seed = DEFAULT_SEED
@@ -281,14 +357,19 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
             tasks = np.full(len(selection), max(1, round(mean)), dtype=np.int64)
         speed = self.reference_speed or platform.aggregate_speed / platform.nodes
         own_sizes = bags.estimate is not None if self.own_sizes is None else self.own_sizes
-        sizes = self._task_run_times(bags, selection, _check_task_total(tasks)) * speed if own_sizes else None
-        # if all tasks have the mean size of their bag, there is nothing to estimate
-        estimate = None if bags.estimate is None or not own_sizes else bags.estimate[selection] * speed
         users, user_of = np.unique(bags.user, return_inverse=True)
         homes = Streams(self.seed)("workload.submitters").integers(platform.nodes, size=len(users))
-        release = bags.release[selection] - bags.release[selection[0]]
-        task_size, submitter = bags.run_time[selection] * speed, homes[user_of[selection]]
-        columns = Columns(release, tasks, task_size, submitter, sizes=sizes, estimate=estimate)
+        columns = {
+            "release": bags.release[selection] - bags.release[selection[0]],
+            "tasks": tasks,
+            "task_size": bags.run_time[selection] * speed,
+            "submitter": homes[user_of[selection]],
+        }
+        if own_sizes:
+            run_times = self._task_run_times(bags, selection, _check_task_total(tasks))
+            columns["task_sizes"] = run_times * speed
+            if bags.estimate is not None:  # if all tasks have the mean size, there is nothing to estimate
+                columns["estimate"] = bags.estimate[selection] * speed
         return _scale_to_load(columns, self.load, platform)
 
     def _task_run_times(self, bags: Bags, selection: Integers, tasks: Integers) -> Floats:
@@ -310,28 +391,28 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
 
 
 class ListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="list"):
-    """A list of applications; the fields are the parameters of `Workload.of`.
+    """A list of applications.
+
+    In Python, a single value in place of a list is that of all applications.
 
     Parameters
     ----------
-    release
-        Release time, s, one entry per application, in any order.
     tasks
         Number of tasks, one entry per application.
     task_size
         Size of a task, Mflop, one entry per application.
     submitter
-        Machine that submits, one entry per application; by default machine i modulo the number of machines
-        submits application i.
+        Machine that submits each application; by default machine i modulo the number of machines submits
+        application i.
     data
         Bytes of a task's instructions and data, and of its result, one entry per application.
-    input_bytes, output_bytes
-        Bytes that a task fetches before it can be computed, and that it sends afterwards, over the links of
-        `Platform.linked`; one entry per application.
+    input_bytes
+        Bytes that a task fetches over the link of its machine (`Platform.linked`) before it can be computed,
+        one entry per application.
+    output_bytes
+        Bytes that a task sends over that link afterwards, one entry per application.
     memory, disk
-        Bytes that a task needs on its machine, one entry per application; by default 0.
-    origin
-        Time at which a run begins, s; by default the first release.  Times of the run count from it.
+        Bytes that a task needs on its machine (`Platform.with_attributes`); one entry per application.
     """
 
     tasks: Annotated[IntColumn, Limits(low=1, high=2**53)]
@@ -348,36 +429,26 @@ class ListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="list"):
         self.check_columns("application")
 
     def columns(self, platform: Platform) -> Columns:
-        tasks, submitter = np.array(self.tasks, dtype=np.int64), _submitters(self, platform)
-        data = None if self.data is None else np.array(self.data, dtype=np.int64)
-        data_bytes: dict[str, Any] = {
-            name: np.array(column, dtype=np.float64)
-            for name in ("input_bytes", "output_bytes")
-            if (column := getattr(self, name)) is not None
-        }
-        release, task_size = np.array(self.release), np.array(self.task_size)
-        columns = Columns(release, tasks, task_size, submitter, data=data, **data_bytes)
-        memory, disk = (None if column is None else np.array(column) for column in (self.memory, self.disk))
-        return _with_requirements(columns, platform, Requirements(memory, disk=disk))
+        columns = self.listed_columns(platform.nodes)
+        needs = Requirements(columns.pop("memory", None), disk=columns.pop("disk", None))
+        return _with_requirements(columns, platform, needs)
 
 
 class TasksRecipe(ListedWorkload, frozen=True, kw_only=True, tag="tasks"):
-    """A list of applications with the size of every task; the fields are those of `Workload.of_tasks`.
+    """A list of applications with the size of every task.
+
+    In Python, a single value in place of a list is that of all applications.
 
     Parameters
     ----------
-    release
-        Release time, s, one entry per application, in any order.
     sizes
         Size of every task, Mflop, one list per application.
     submitter
-        Machine that submits, one entry per application; by default machine i modulo the number of machines
-        submits application i.
+        Machine that submits each application; by default machine i modulo the number of machines submits
+        application i.
     estimate
-        Task size that submitters state and schedulers see, Mflop, one entry per application; by default the
-        mean of the sizes.
-    origin
-        Time at which a run begins, s; by default the first release.  Times of the run count from it.
+        Task size that submitters state and schedulers see, Mflop, which may be wrong; one entry per
+        application.  By default it is the mean of the sizes.
     """
 
     sizes: Annotated[RaggedColumn, Limits(above=0, unit="Mflop")]
@@ -391,23 +462,8 @@ class TasksRecipe(ListedWorkload, frozen=True, kw_only=True, tag="tasks"):
             raise ScenarioError(f"workload.sizes[{i}] must have at least one task, got none")
 
     def columns(self, platform: Platform) -> Columns:
-        tasks, sizes = self.sizes.counts, self.sizes.values
-        task_size = np.full(len(tasks), np.nan)  # `sizes` replaces it
-        estimate = None if self.estimate is None else np.array(self.estimate)
-        submitter = _submitters(self, platform)
-        return Columns(np.array(self.release), tasks, task_size, submitter, sizes=sizes, estimate=estimate)
-
-
-def _submitters(recipe: ListRecipe | TasksRecipe, platform: Platform) -> Integers:
-    count = len(recipe.release)
-    if recipe.submitter is None:
-        return np.arange(count, dtype=np.int64) % platform.nodes
-    submitter = np.array(recipe.submitter, dtype=np.int64)
-    for i in first_true(submitter >= platform.nodes):
-        raise ScenarioError(
-            f"workload.submitter[{i}] must be a machine in 0..{platform.nodes - 1}, got {submitter[i]}"
-        )
-    return submitter
+        columns = self.listed_columns(platform.nodes)
+        return {**columns, "tasks": self.sizes.counts, "task_sizes": self.sizes.values}
 
 
 def _with_requirements(columns: Columns, platform: Platform, requirements: Requirements) -> Columns:
@@ -433,7 +489,7 @@ def _with_requirements(columns: Columns, platform: Platform, requirements: Requi
             f"{fields} must suit at least one machine, got "
             f"{requirements.describe(i)} for application {i}; machines have {limits}"
         )
-    return columns.with_requirements(requirements, group, suited)
+    return columns | requirements.columns(group, suited)
 
 
 def _check_count(mean: float, bound: float) -> None:
@@ -455,7 +511,32 @@ MAX_JOBS = 2**31 - 1
 
 
 class StreamRecipe(_Bags, frozen=True, kw_only=True, tag="streams"):
-    """Jobs submitted by a Poisson process at every machine; fields as in `Workload.job_streams`."""
+    """Jobs of one task, submitted by a Poisson process at every machine (RJSS paper, section 2.1).
+
+    The means of each machine are drawn once, from normal distributions around the parameters.  A value
+    from a normal distribution is redrawn if it is at most 0.01 of the mean.
+
+    Parameters
+    ----------
+    horizon
+        Time during which jobs are submitted, s.
+    interarrival
+        Mean time between two jobs at a machine of the mean rate, s.
+    processing_time
+        Processing time of a job at `reference_speed`, s, mean over machines.
+    data
+        Bytes of a job's instructions and data, and of its result, mean over machines.  The bytes of a
+        single job are exponential, rounded up.
+    variation
+        Standard deviation of the means of machines (rate, processing time, data), relative to the
+        parameters.
+    deviation
+        Standard deviation of the processing times of a machine's jobs, relative to their mean.
+    reference_speed
+        Mflop/s; by default the mean speed of the platform.
+    seed
+        Seed of independent random streams: rates, means and jobs.
+    """
 
     seed: Seed
     horizon: Annotated[float, Limits(above=0, unit="s")] = 2000.0
@@ -498,5 +579,11 @@ class StreamRecipe(_Bags, frozen=True, kw_only=True, tag="streams"):
                 f"workload.data must give each job at most {MAX_DATA} bytes, got {maximum:g} with a mean of "
                 f"{self.data:g}"
             )
-        ones = np.ones(total, np.int64)
-        return Columns(release, ones, work, home, data=data.astype(np.int64), rates=rates)
+        return {
+            "release": release,
+            "tasks": np.ones(total, np.int64),
+            "task_size": work,
+            "submitter": home,
+            "data": data.astype(np.int64),
+            "rates": rates,
+        }

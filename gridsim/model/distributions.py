@@ -56,14 +56,14 @@ def check_amount(path: str, amount: Any, noun: str, **limits: Any) -> Amount:
     return real(path, amount, **limits)
 
 
-def amount_of(path: str, argument: Any, **limits: Any) -> Amount:
+def amount_of(path: str, argument: Any) -> Amount:
     """Convert an argument of a constructor to an amount; a tuple (low, high) becomes a `Range`."""
     if isinstance(argument, tuple):
         if len(argument) != 2:
             raise ScenarioError(f"{path} must be a number, a tuple (low, high) or a list, got {argument!r}")
         return Range(*argument)
-    if isinstance(argument, (int, float, np.number, str)):
-        return real(path, argument, **limits)
+    if np.isscalar(argument) or isinstance(argument, Range):
+        return argument  # type: ignore[return-value]  # a recipe checks it, and converts units
     return tuple(sequence(path, argument))
 
 

@@ -10,15 +10,15 @@ that all schedulers of a comparison have the same faults.
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
 from gridsim.errors import ScenarioError
+from gridsim.model.constructors import Constructor, FaultsConstructors, constructors
 from gridsim.model.fault_events import (
     CLOCK_END,
     LATEST_CHANGE,
@@ -33,8 +33,8 @@ from gridsim.model.fault_events import (
     periodic_events,
 )
 from gridsim.model.time_zones import DAY, ZoneFaults, Zones, rotate
-from gridsim.support.arguments import real, sequence, suggest_arguments, text
-from gridsim.support.arrays import Floats, Integers
+from gridsim.support.arguments import real
+from gridsim.support.arrays import Floats
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import Streams
@@ -50,6 +50,15 @@ _Shape = Annotated[float, Limits(above=0)]
 
 
 class _Faults(Recipe, frozen=True, kw_only=True):
+    """Base class of recipes of faults.
+
+    Parameters
+    ----------
+    reachable
+        If true, a machine that is down is in use by its owner: it computes nothing for others, but keeps
+        its memory and stays on the network.
+    """
+
     part: ClassVar[str] = "faults"
 
     def shift_clock(self, origin: float) -> FaultsRecipe:
@@ -62,7 +71,15 @@ class _Faults(Recipe, frozen=True, kw_only=True):
 
 
 class PoissonFaults(_Faults, frozen=True, kw_only=True, tag="poisson"):
-    """Transient failures at a constant rate: one per machine every `mean` s, on average."""
+    """Transient failures of each machine, one every `mean` s on average (fair tree paper: 14,400 s).
+
+    Parameters
+    ----------
+    mean
+        Mean time between two failures of a machine, s.
+    seed
+        Seed of the draw.
+    """
 
     mean: _Mean
     seed: Seed
@@ -83,7 +100,17 @@ class PoissonFaults(_Faults, frozen=True, kw_only=True, tag="poisson"):
 
 
 class ExponentialFaults(_Faults, frozen=True, kw_only=True, tag="exponential"):
-    """Exponentially distributed up and down times, of `up` s and `down` s on average."""
+    """Exponentially distributed up and down times, in turn, of `up` s and `down` s on average.
+
+    Parameters
+    ----------
+    up
+        Mean up time, s.
+    down
+        Mean down time, s; 0 for transient failures.
+    seed
+        Seed of the draw.
+    """
 
     up: _Mean
     down: Annotated[float, Limits(low=0, unit="s")]
@@ -105,7 +132,21 @@ class ExponentialFaults(_Faults, frozen=True, kw_only=True, tag="exponential"):
 
 
 class WeibullFaults(_Faults, frozen=True, kw_only=True, tag="weibull"):
-    """Weibull-distributed up and down times with given shapes and scales (s); shape 1 is exponential."""
+    """Up and down times from Weibull distributions.
+
+    Parameters
+    ----------
+    up_shape
+        Shape of the up times; 1 is exponential.
+    up_scale
+        Scale of the up times, s.
+    down_shape
+        Shape of the down times; 1 is exponential.
+    down_scale
+        Scale of the down times, s.
+    seed
+        Seed of the draw.
+    """
 
     up_shape: _Shape
     up_scale: _Mean
@@ -130,7 +171,36 @@ class WeibullFaults(_Faults, frozen=True, kw_only=True, tag="weibull"):
 
 
 class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
-    """Up and down times of real hosts, from a trace; the fields are the parameters of `Faults.trace`."""
+    """Up and down times of the hosts of an availability trace (.avt or FTA tab format).
+
+    Each machine follows one host, drawn without replacement.
+
+    Parameters
+    ----------
+    path
+        Path of the trace.
+    seed
+        Seed of the draw of hosts.
+    start
+        Time in the trace at which the run begins, s.
+    repeat
+        If true, the trace is repeated from `start` on when it ends; if false, each machine keeps its last
+        state.
+    never_up
+        If true, draw from all hosts, including hosts that are never up in the trace; if false, only from
+        hosts that were ever up.
+    zones
+        Time zones over which the machines are distributed, for hosts recorded in one time zone: each
+        machine is as far ahead in the trace as its local time is ahead.  It requires `repeat`; only whole
+        days after `start` are used, and `start` should be midnight in the trace.
+
+    Raises
+    ------
+    TraceFormatError
+        When the trace is read, if it is invalid.
+    ScenarioError
+        When the trace is read, if it has too few hosts.
+    """
 
     path: Text
     seed: Seed
@@ -213,7 +283,18 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
 
 
 class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
-    """A list of failures; the fields are the parameters of `Faults.of`."""
+    """A list of failures: ``machine[i]`` fails at ``down[i]`` s and recovers at ``up[i]`` s.
+
+    Parameters
+    ----------
+    machine
+        Machine that fails, one entry per failure.
+    down
+        Time of the failure, s, on the clock of the releases; 0 for a machine that joins later.
+    up
+        Time of the recovery, s; equal to down for a transient failure, inf for a machine that leaves for
+        good.
+    """
 
     machine: tuple[Annotated[int, Limits(low=0)], ...]
     down: tuple[Annotated[float, Limits(low=0, unit="s")], ...]
@@ -278,15 +359,24 @@ class ListedFaults(_Faults, frozen=True, kw_only=True, tag="list"):
         return float((end - begin)[ended].mean()) / NS if ended.any() else math.inf
 
 
-FaultsRecipe = PoissonFaults | ExponentialFaults | WeibullFaults | TraceFaults | ListedFaults | ZoneFaults
+FaultsRecipe: TypeAlias = (
+    PoissonFaults | ExponentialFaults | WeibullFaults | TraceFaults | ListedFaults | ZoneFaults
+)
 
 
 # -- the model ------------------------------------------------------------------------------------------
 
 
-@suggest_arguments
+@constructors(
+    poisson=Constructor(PoissonFaults, "mean seed reachable"),
+    exponential=Constructor(ExponentialFaults, "up down seed reachable"),
+    weibull=Constructor(WeibullFaults, "up_shape up_scale down_shape down_scale seed reachable"),
+    trace=Constructor(TraceFaults, "path seed start repeat never_up zones reachable"),
+    zones=Constructor(ZoneFaults, "seed zones day_up spell spread reachable"),
+    of=Constructor(ListedFaults, "machine down up reachable"),
+)
 @dataclass(frozen=True)
-class Faults:
+class Faults(FaultsConstructors):
     """Failures and recoveries of machines.  Objects with equal recipes are equal.
 
     Parameters
@@ -300,199 +390,6 @@ class Faults:
 
     recipe: FaultsRecipe
     origin: float = field(default=0.0, compare=False, repr=False, kw_only=True)
-
-    @classmethod
-    def poisson(cls, mean: float, seed: int, reachable: bool = False) -> Faults:
-        """Draw transient failures of each machine, one every `mean` s on average (fair tree paper: 14,400 s).
-
-        Parameters
-        ----------
-        mean
-            Mean time between two failures of a machine, s.
-        seed
-            Seed of the draw.
-        reachable
-            If true, a machine that is down is in use by its owner: it computes nothing for others, but keeps
-            its memory and stays on the network.
-        """
-        return cls(PoissonFaults(mean=mean, seed=seed, reachable=reachable))
-
-    @classmethod
-    def exponential(cls, up: float, down: float, seed: int, reachable: bool = False) -> Faults:
-        """Draw exponentially distributed up and down times, in turn, of `up` s and `down` s on average.
-
-        Parameters
-        ----------
-        up
-            Mean up time, s.
-        down
-            Mean down time, s; 0 for transient failures.
-        seed
-            Seed of the draw.
-        reachable
-            If true, a machine that is down is in use by its owner: it computes nothing for others, but keeps
-            its memory and stays on the network.
-        """
-        return cls(ExponentialFaults(up=up, down=down, seed=seed, reachable=reachable))
-
-    @classmethod
-    def weibull(
-        cls,
-        up_shape: float,
-        up_scale: float,
-        down_shape: float,
-        down_scale: float,
-        seed: int,
-        reachable: bool = False,
-    ) -> Faults:
-        """Draw up and down times from Weibull distributions.
-
-        Parameters
-        ----------
-        up_shape
-            Shape of the up times; 1 is exponential.
-        up_scale
-            Scale of the up times, s.
-        down_shape
-            Shape of the down times; 1 is exponential.
-        down_scale
-            Scale of the down times, s.
-        seed
-            Seed of the draw.
-        reachable
-            If true, a machine that is down is in use by its owner: it computes nothing for others, but keeps
-            its memory and stays on the network.
-        """
-        return cls(
-            WeibullFaults(
-                up_shape=up_shape,
-                up_scale=up_scale,
-                down_shape=down_shape,
-                down_scale=down_scale,
-                seed=seed,
-                reachable=reachable,
-            )
-        )
-
-    @classmethod
-    def trace(
-        cls,
-        path: str | os.PathLike[str],
-        seed: int,
-        start: float = 0.0,
-        repeat: bool = True,
-        never_up: bool = False,
-        zones: Zones | None = None,
-        reachable: bool = False,
-    ) -> Faults:
-        """Take up and down times from the hosts of an availability trace (.avt or FTA tab format).
-
-        Each machine follows one host, drawn without replacement.
-
-        Parameters
-        ----------
-        path
-            Path of the trace.
-        seed
-            Seed of the draw of hosts.
-        start
-            Time in the trace at which the run begins, s.
-        repeat
-            If true, the trace is repeated from `start` on when it ends; if false, each machine keeps its last
-            state.
-        never_up
-            If true, draw from all hosts, including hosts that are never up in the trace; if false, only from
-            hosts that were ever up.
-        zones
-            Time zones over which the machines are distributed, for hosts recorded in one time zone: each
-            machine is as far ahead in the trace as its local time is ahead.  It requires `repeat`; only whole
-            days after `start` are used, and `start` should be midnight in the trace.
-        reachable
-            If true, a machine that is down is in use by its owner: it computes nothing for others, but keeps
-            its memory and stays on the network.
-
-        Raises
-        ------
-        TraceFormatError
-            When the trace is read, if it is invalid.
-        ScenarioError
-            When the trace is read, if it has too few hosts.
-        """
-        recipe = TraceFaults(
-            path=text("faults.path", path),
-            seed=seed,
-            start=start,
-            repeat=repeat,
-            never_up=never_up,
-            zones=zones,
-            reachable=reachable,
-        )
-        return cls(recipe)
-
-    @classmethod
-    def zones(
-        cls,
-        seed: int,
-        zones: Zones = Zones(),  # noqa: B008  (frozen)
-        day_up: float = 0.1,
-        spell: float = 1800.0,
-        spread: float = 1800.0,
-        reachable: bool = False,
-    ) -> Faults:
-        """Draw the up times of machines: the nights of their time zones, and some spells of the day.
-
-        At the beginning of the day the owner returns and the machine goes down.  Later the owner is away for
-        spells, during which the machine is up.  Spells and the times between them are exponential.
-
-        Parameters
-        ----------
-        seed
-            Seed of three random streams: nights, spells, and times between spells.
-        zones
-            Number of time zones, and hours of the night.
-        day_up
-            Share of the day in which a machine is up, apart from the beginning of the day; 0 for machines
-            that are never up by day.
-        spell
-            Mean length of a spell, s.
-        spread
-            Largest deviation of the beginning and the end of a night, s, drawn uniformly for each machine and
-            day; at most a quarter of the shorter of night and day.
-        reachable
-            If true, a machine that is down is in use by its owner: it computes nothing for others, but keeps
-            its memory and stays on the network.
-        """
-        recipe = ZoneFaults(
-            seed=seed, zones=zones, day_up=day_up, spell=spell, spread=spread, reachable=reachable
-        )
-        return cls(recipe)
-
-    @classmethod
-    def of(
-        cls,
-        machine: Iterable[int] | Integers,
-        down: Iterable[float] | Floats,
-        up: Iterable[float] | Floats,
-        reachable: bool = False,
-    ) -> Faults:
-        """Use a list of failures: ``machine[i]`` fails at ``down[i]`` s and recovers at ``up[i]`` s.
-
-        Parameters
-        ----------
-        machine
-            Machine that fails, one entry per failure.
-        down
-            Time of the failure, s, on the clock of the releases; 0 for a machine that joins later.
-        up
-            Time of the recovery, s; equal to down for a transient failure, inf for a machine that leaves for
-            good.
-        reachable
-            If true, a machine that is down is in use by its owner: it computes nothing for others, but keeps
-            its memory and stays on the network.
-        """
-        columns = (sequence(f"faults.{n}", v) for n, v in (("machine", machine), ("down", down), ("up", up)))
-        rows = dict(zip(("machine", "down", "up"), map(tuple, columns), strict=True))
-        return cls(ListedFaults(**rows, reachable=reachable))
 
     def sources(self) -> dict[str, tuple[str, ...]]:
         """Return path of the trace -> its files, which for an FTA trace include the table of nodes."""

@@ -7,19 +7,19 @@ speeds.  The draws of a recipe depend only on its seed.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import msgspec
 import numpy as np
 
 from gridsim.errors import ScenarioError
 from gridsim.model.attributes import Attributes, AttributesRecipe
+from gridsim.model.constructors import Constructor, PlatformConstructors, constructors
 from gridsim.model.distributions import Amount, Range, amount_of, check_amount
-from gridsim.support.arguments import normalise, real, short_repr, suggest_arguments, text
+from gridsim.support.arguments import normalise, real, short_repr
 from gridsim.support.arrays import Floats
 from gridsim.support.columns import FloatColumn
 from gridsim.support.memory import MACHINE_BYTES, check_fits
@@ -79,7 +79,21 @@ class _Speeds(Recipe, frozen=True, kw_only=True):
 
 
 class UniformSpeeds(_Speeds, frozen=True, kw_only=True, tag="uniform"):
-    """Speeds drawn uniformly from low, low + step, ..., high (Mflop/s)."""
+    """Speeds drawn uniformly from low, low + step, ..., high (Mflop/s).
+
+    Parameters
+    ----------
+    nodes
+        Number of machines.
+    seed
+        Seed of the draw.
+    low
+        Slowest speed, Mflop/s.
+    high
+        Fastest speed, Mflop/s.
+    step
+        Difference between two neighbouring speeds, Mflop/s; it must divide high - low.
+    """
 
     nodes: Nodes
     seed: Seed
@@ -105,7 +119,17 @@ class UniformSpeeds(_Speeds, frozen=True, kw_only=True, tag="uniform"):
 
 
 class ParetoSpeeds(_Speeds, frozen=True, kw_only=True, tag="pareto"):
-    """Speeds of 1000 + 200 (j - 1) Mflop/s with P(j) ~ 1 / (j (j + 1)), j in 1..10; mean 1244 Mflop/s."""
+    """Speeds drawn from 1000..2800 Mflop/s, most of them slow (mean 1244).
+
+    The speed is 1000 + 200 (j - 1) Mflop/s with P(j) ~ 1 / (j (j + 1)) for j in 1..10.
+
+    Parameters
+    ----------
+    nodes
+        Number of machines.
+    seed
+        Seed of the draw.
+    """
 
     nodes: Nodes
     seed: Seed
@@ -121,7 +145,21 @@ class ParetoSpeeds(_Speeds, frozen=True, kw_only=True, tag="pareto"):
 
 
 class NormalSpeeds(_Speeds, frozen=True, kw_only=True, tag="normal"):
-    """Normally distributed speeds around `mean` (Mflop/s); speeds of at most 0.01 * mean are redrawn."""
+    """Normally distributed speeds (Mflop/s).
+
+    Speeds of at most 0.01 of the mean are redrawn.
+
+    Parameters
+    ----------
+    nodes
+        Number of machines.
+    seed
+        Seed of the draw.
+    mean
+        Mean speed, Mflop/s; a clock of 1 MHz counts as 1 Mflop/s, as in the RJSS paper.
+    variation
+        Standard deviation of the speeds, relative to the mean.
+    """
 
     nodes: Nodes
     seed: Seed
@@ -133,7 +171,24 @@ class NormalSpeeds(_Speeds, frozen=True, kw_only=True, tag="normal"):
 
 
 class HostSpeedTable(_Speeds, frozen=True, kw_only=True, tag="hosts"):
-    """Speeds of real hosts, drawn with replacement from a table that `read_host_speeds` reads."""
+    """Speeds drawn from a table of real hosts.
+
+    Parameters
+    ----------
+    path
+        A CSV table with the columns cpu_model, computers and columns of speeds, plain or gzip.
+    nodes
+        Number of machines.
+    seed
+        Seed of the draw, which is with replacement; each computer is equally likely.
+    column
+        Column of the speed: ``gflops_core`` for one core, ``gflops_computer`` for all cores.
+
+    Raises
+    ------
+    TraceFormatError
+        If the table is invalid.
+    """
 
     path: Text
     nodes: Nodes
@@ -148,7 +203,13 @@ class HostSpeedTable(_Speeds, frozen=True, kw_only=True, tag="hosts"):
 
 
 class ListedSpeeds(_Speeds, frozen=True, kw_only=True, tag="list"):
-    """A list of speeds, Mflop/s, one per machine."""
+    """A list of speeds.
+
+    Parameters
+    ----------
+    speeds
+        Speed, Mflop/s, one entry per machine.
+    """
 
     speed_list: Annotated[FloatColumn, SPEED_LIMITS] = msgspec.field(name="speeds")
 
@@ -167,7 +228,15 @@ class ListedSpeeds(_Speeds, frozen=True, kw_only=True, tag="list"):
 
 
 class EqualSpeeds(_Speeds, frozen=True, kw_only=True, tag="equal"):
-    """`nodes` machines of the same speed (Mflop/s); the fields are the parameters of `Platform.equal`."""
+    """Machines of the same speed, as rigid jobs require.
+
+    Parameters
+    ----------
+    nodes
+        Number of machines.
+    speed
+        Speed of each machine, Mflop/s.
+    """
 
     nodes: Nodes
     speed: Speed = 1000.0
@@ -176,7 +245,9 @@ class EqualSpeeds(_Speeds, frozen=True, kw_only=True, tag="equal"):
         return np.full(self.nodes, self.speed)
 
 
-PlatformRecipe = UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable | ListedSpeeds | EqualSpeeds
+PlatformRecipe: TypeAlias = (
+    UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable | ListedSpeeds | EqualSpeeds
+)
 
 
 #: Platforms with more machines generate speeds and attributes only when they are used.
@@ -186,9 +257,16 @@ _MAX_EAGER_NODES = 1 << 20
 # -- the platform ---------------------------------------------------------------------------------------
 
 
-@suggest_arguments
+@constructors(
+    desktop_grid=Constructor(UniformSpeeds, "nodes seed low high step", ""),
+    pareto=Constructor(ParetoSpeeds, "nodes seed", ""),
+    normal=Constructor(NormalSpeeds, "nodes seed mean variation", ""),
+    from_hosts=Constructor(HostSpeedTable, "path nodes seed column", ""),
+    equal=Constructor(EqualSpeeds, "nodes speed attributes", ""),
+    of=Constructor(ListedSpeeds, "speeds", ""),
+)
 @dataclass(frozen=True)
-class Platform:
+class Platform(PlatformConstructors):
     """The machines of a grid.  Platforms with equal recipes are equal.
 
     Speeds and attributes are generated when the platform is created, so that errors are reported early.  For
@@ -242,113 +320,6 @@ class Platform:
             if state.get(name) is not None:
                 getattr(self, name).flags.writeable = False  # pickle and deepcopy do not keep this flag
 
-    @classmethod
-    def desktop_grid(
-        cls, nodes: int, seed: int, low: float = 1000.0, high: float = 3000.0, step: float = 200.0
-    ) -> Platform:
-        """Draw speeds of `nodes` machines uniformly from low, low + step, ..., high (Mflop/s).
-
-        Parameters
-        ----------
-        nodes
-            Number of machines.
-        seed
-            Seed of the draw.
-        low
-            Slowest speed, Mflop/s.
-        high
-            Fastest speed, Mflop/s.
-        step
-            Difference between two neighbouring speeds, Mflop/s; it must divide high - low.
-        """
-        return cls(UniformSpeeds(nodes=nodes, seed=seed, low=low, high=high, step=step))
-
-    @classmethod
-    def pareto(cls, nodes: int, seed: int) -> Platform:
-        """Draw speeds of `nodes` machines from 1000..2800 Mflop/s, most of them slow (mean 1244).
-
-        The speed is 1000 + 200 (j - 1) Mflop/s with P(j) ~ 1 / (j (j + 1)) for j in 1..10.
-
-        Parameters
-        ----------
-        nodes
-            Number of machines.
-        seed
-            Seed of the draw.
-        """
-        return cls(ParetoSpeeds(nodes=nodes, seed=seed))
-
-    @classmethod
-    def normal(cls, nodes: int, seed: int, mean: float = 200.0, variation: float = 0.2) -> Platform:
-        """Draw normally distributed speeds (Mflop/s) of `nodes` machines.
-
-        Speeds of at most 0.01 of the mean are redrawn.
-
-        Parameters
-        ----------
-        nodes
-            Number of machines.
-        seed
-            Seed of the draw.
-        mean
-            Mean speed, Mflop/s; a clock of 1 MHz counts as 1 Mflop/s, as in the RJSS paper.
-        variation
-            Standard deviation of the speeds, relative to the mean.
-        """
-        return cls(NormalSpeeds(nodes=nodes, seed=seed, mean=mean, variation=variation))
-
-    @classmethod
-    def from_hosts(
-        cls, path: str | os.PathLike[str], nodes: int, seed: int, column: str = "gflops_core"
-    ) -> Platform:
-        """Draw speeds of `nodes` machines from a table of real hosts.
-
-        Parameters
-        ----------
-        path
-            A CSV table with the columns cpu_model, computers and columns of speeds, plain or gzip.
-        nodes
-            Number of machines.
-        seed
-            Seed of the draw, which is with replacement; each computer is equally likely.
-        column
-            Column of the speed: ``gflops_core`` for one core, ``gflops_computer`` for all cores.
-
-        Raises
-        ------
-        TraceFormatError
-            If the table is invalid.
-        """
-        return cls(HostSpeedTable(path=text("platform.path", path), nodes=nodes, seed=seed, column=column))
-
-    @classmethod
-    def equal(cls, nodes: int, speed: float = 1000.0, attributes: AttributesRecipe | None = None) -> Platform:
-        """Make a platform of `nodes` machines of the same speed, as rigid jobs require.
-
-        Parameters
-        ----------
-        nodes
-            Number of machines.
-        speed
-            Speed of each machine, Mflop/s.
-        attributes
-            Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; None
-            for machines without attributes.
-        """
-        return cls(EqualSpeeds(nodes=nodes, speed=speed, attributes=attributes))
-
-    @classmethod
-    def of(cls, speeds: Iterable[float] | Floats) -> Platform:
-        """Make a platform from a list of speeds.
-
-        Parameters
-        ----------
-        speeds
-            Speed, Mflop/s, one entry per machine.
-        """
-        speed_list: Any = speeds
-        return cls(ListedSpeeds(speed_list=speed_list))
-
     @property
     def nodes(self) -> int:
         """Number of machines."""
@@ -367,8 +338,7 @@ class Platform:
             high) for a log-uniform draw with the seed of the platform (0 if it has none), or a list with one
             entry per machine.
         """
-        argument = bandwidth if isinstance(bandwidth, (int, float, str, tuple)) else list(bandwidth)
-        amount = amount_of("platform.bandwidth", argument, above=0, unit="bytes/s")
+        amount = amount_of("platform.bandwidth", bandwidth)
         return Platform(msgspec.structs.replace(self.recipe, bandwidth=amount))
 
     def with_attributes(self, attributes: AttributesRecipe | None) -> Platform:

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import JOB_TIMES, Columns, ListedWorkload, Machines
+from gridsim.model.applications import Columns, ListedWorkload, Machines
 from gridsim.model.attributes import (
     Constraints,
     ListedMemory,
@@ -22,7 +22,7 @@ from gridsim.model.attributes import (
 )
 from gridsim.model.platform import Platform
 from gridsim.support.arguments import normalise, one_of, real
-from gridsim.support.arrays import Floats, Integers, first_true
+from gridsim.support.arrays import Floats, first_true
 from gridsim.support.columns import FloatColumn, IntColumn, TextColumn
 from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import DEFAULT_SEED, Streams
@@ -39,7 +39,29 @@ class _Jobs(Recipe, frozen=True, kw_only=True):
 
 
 class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
-    """Jobs drawn from the statistics of a log; the fields are the parameters of `Workload.jobs`."""
+    """Rigid jobs drawn from the statistics of a real log; the first is submitted at 0 s.
+
+    Nodes, run times, gaps between submissions and requested times have the quantiles of the log.  They
+    also have its rank correlations of nodes with run times, and of each job with the previous one, as
+    users submit many similar jobs.  Each job is submitted at a machine drawn uniformly.
+
+    Parameters
+    ----------
+    jobs
+        Number of jobs.
+    seed
+        Seed of the draw of the jobs and of the machines at which they are submitted.
+    profile
+        Log whose statistics are used, ``"wagap2013"`` or ``"ricc2010"``.
+    utilization
+        Request utilization to which the gaps are scaled: the sum of nodes * run time over the capacity of
+        the machines from the first to the last submission.
+    max_nodes
+        Largest number of nodes of a job; by default the number of machines.
+    constraints
+        Requirements of jobs on machines, `Constraints`, drawn with `seed`; None if all machines suit all
+        jobs.  The nodes of a job are at most the machines that suit it.
+    """
 
     seed: Seed
     jobs: Annotated[int, Limits(low=1)] = 1000
@@ -74,19 +96,40 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
                 )
             release = release * factor
         submitter = streams("workload.submitters").integers(platform.nodes, size=self.jobs)
-        return _columns(
-            platform,
-            release,
-            tasks,
-            np.maximum(1.0, run_time),
-            requested,
-            submitter,
-            requirements=requirements,
-        )
+        columns = {"release": release, "tasks": tasks, "submitter": submitter, "requested": requested}
+        return _columns(platform, columns, np.maximum(1.0, run_time), requirements)
 
 
 class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
-    """The jobs of a real log; the fields are the parameters of `Workload.jobs_from_log`."""
+    """The rigid jobs of a log (SWF or GWF), released as recorded, the first at 0 s.
+
+    `realize` reads the file, and rejects a job of more nodes than the platform has machines that suit it.
+
+    Parameters
+    ----------
+    path
+        Path of the log, plain or gzip.
+    seed
+        Seed of the draw of the machines at which jobs are submitted, and of the jitter.
+    procs_per_node
+        Processors per node; a job of p processors needs ceil(p / procs_per_node) nodes.
+    utilization
+        Request utilization to which submit times are compressed or stretched; None for submit times as
+        recorded.
+    start, end
+        Window of submit times of the jobs that are used, s after the first submission of the log.
+    max_nodes
+        Largest number of nodes of a job; larger jobs are left out, with a warning.
+    copies, jitter
+        Number of times that each job is submitted, and longest delay of further copies (s, uniform).  The
+        load is the same on `copies` times as many machines.
+    at_home
+        If true, each user of each copy submits at one machine; if false, a machine is drawn for each job.
+        Both draws are uniform and use `seed`.
+    constraints
+        Requirements of jobs on machines, `Constraints`, drawn with `seed`; None if all machines suit all
+        jobs.
+    """
 
     path: Text
     seed: Seed = DEFAULT_SEED
@@ -137,49 +180,43 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             submitter = homes[:, user_of].ravel()
         else:
             submitter = draw.integers(machines, size=len(release))
-        return _columns(
-            platform,
-            release,
-            np.tile(jobs.nodes, copies),
-            np.tile(jobs.run_time, copies),
-            np.tile(jobs.requested, copies),
-            submitter,
-            np.tile(jobs.job, copies),
-            draw_requirements(self.constraints, self.seed, len(release)),
-        )
+        columns = {
+            "release": release,
+            "tasks": np.tile(jobs.nodes, copies),
+            "submitter": submitter,
+            "requested": np.tile(jobs.requested, copies),
+            "job": np.tile(jobs.job, copies),
+        }
+        requirements = draw_requirements(self.constraints, self.seed, len(release))
+        return _columns(platform, columns, np.tile(jobs.run_time, copies), requirements)
 
 
 class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
-    """A list of jobs; the fields are the parameters of `Workload.jobs_of`.
+    """A list of rigid jobs.
+
+    All lists have one entry per job; in Python, a single value in place of a list is that of all jobs.  Times
+    are on the clock of the releases.
 
     Parameters
     ----------
-    release
-        Release time, s, one entry per job, in any order.
     nodes
-        Number of machines that a job needs at once, one entry per job.
+        Number of machines that a job needs at once.
     run_time
-        Run time, s, one entry per job.
+        Run time, s.
     requested
-        Run time that the user requested, s, one entry per job; by default the run time.
+        Run time that the user requested, s; by default `run_time`.
     submitter
-        Machine that submits, one entry per job; by default machine i modulo the number of machines submits
-        job i.
+        Machine that submits each job; by default machine i modulo the number of machines submits job i.
     memory, disk
-        Bytes that a job needs on each of its machines, one entry per job; by default 0.
+        Bytes that a job needs on each of its machines.
     kinds
-        Kind of machines that a job needs, one entry per job; by default, and if it is empty, any kind.
+        Kind of machines that a job needs, empty for any.
     not_before
-        Earliest start (an advance reservation), s, one entry per job; by default, and if it is earlier, the
-        release.
+        Earliest start of a job (an advance reservation), s; by default its release.
     deadline
-        Time by which a job must have ended, or it is rejected, s, one entry per job, after its release; by
-        default, and for inf, none.
+        Time by which the reservation of a job must end, or it is rejected, s; inf for none.
     cancel_at
-        Time at which the user cancels a job unless it has ended, s, one entry per job, after its release; by
-        default, and for inf, never.
-    origin
-        Time at which a run begins, s; by default the first release.  Times of the run count from it.
+        Time at which the user cancels a job unless it has ended, s, after its release; inf for never.
     """
 
     nodes: Annotated[IntColumn, Limits(low=1, high=2**31 - 1)]
@@ -210,79 +247,60 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
                 )
 
     def columns(self, platform: Platform) -> Columns:
-        count = len(self.release)
-        run_time = np.array(self.run_time)
-        requested = run_time if self.requested is None else np.array(self.requested)
-        submitter = (
-            np.arange(count, dtype=np.int64) % platform.nodes
-            if self.submitter is None
-            else np.array(self.submitter, np.int64)
-        )
-        columns = _columns(
-            platform,
-            np.array(self.release),
-            np.array(self.nodes, np.int64),
-            run_time,
-            requested,
-            submitter,
-            requirements=Requirements(
-                *(None if c is None else np.array(c) for c in (self.memory, self.kinds, self.disk))
-            ),
-        )
-        times = {name: getattr(self, name) for name in JOB_TIMES}
-        return columns._replace(**{name: np.array(c) for name, c in times.items() if c is not None})
+        columns = self.listed_columns(platform.nodes)
+        names = {"memory": self.memory, "kind": self.kinds, "disk": self.disk}
+        needs = {name: np.array(column) for name, column in names.items() if column is not None}
+        columns |= {"tasks": np.array(self.nodes, np.int64)}
+        columns.setdefault("requested", np.array(self.run_time))
+        return _columns(platform, columns, np.array(self.run_time), Requirements(**needs))
 
 
 RigidRecipe = JobRecipe | JobLogRecipe | JobListRecipe
 
 
-def _columns(
-    platform: Platform,
-    release: Floats,
-    tasks: Integers,
-    run_time: Floats,
-    requested: Floats,
-    submitter: Integers,
-    job: Integers | None = None,
-    requirements: Requirements = Requirements(),  # noqa: B008 - immutable
-) -> Columns:
-    """Return the columns of jobs, or raise ScenarioError if the platform cannot run them.
+def _columns(platform: Platform, columns: Columns, run_time: Floats, requirements: Requirements) -> Columns:
+    """Return `columns` of jobs with their task sizes and requirements.
 
     Parameters
     ----------
-    job
-        Number of each job in its log.
+    run_time
+        Run time of each job, s.
     requirements
         Requirements of the jobs on each machine.
+
+    Raises
+    ------
+    ScenarioError
+        If the platform cannot run the jobs.
     """
-    speeds = platform.speeds
+    speeds, tasks = platform.speeds, columns["tasks"]
     if speeds.min() != speeds.max():
         raise ScenarioError(
             f"platform must have machines of one speed for rigid jobs, got {speeds.min():g} to "
             f'{speeds.max():g} Mflop/s; platform.kind = "equal" (Platform.equal) has such machines'
         )
     for i in first_true(tasks > platform.nodes):
-        number, advice = (i, "") if job is None else (job[i], "; workload.max_nodes leaves out larger jobs")
+        number, advice = i, ""
+        if "job" in columns:
+            number, advice = columns["job"][i], "; workload.max_nodes leaves out larger jobs"
         raise ScenarioError(
             f"workload.nodes[{i}] must be at most {platform.nodes}, the number of machines, got "
             f"{tasks[i]} for job {number}{advice}"
         )
-    for i in first_true(submitter >= platform.nodes):
-        raise ScenarioError(f"workload.submitter[{i}] must be in 0..{platform.nodes - 1}, got {submitter[i]}")
-    columns = Columns(release, tasks, run_time * float(speeds[0]), submitter, requested, job=job)
+    columns = {**columns, "task_size": run_time * float(speeds[0])}
     return _with_requirements(columns, platform, requirements) if requirements.any else columns
 
 
 def _with_requirements(columns: Columns, platform: Platform, requirements: Requirements) -> Columns:
     """Return `columns` with the requirements of jobs; raise ScenarioError if too few machines suit a job."""
     group, suited = requirements.groups(platform.attributes)
-    machines = suited.sum(axis=1)[group]
-    for i in np.flatnonzero(columns.tasks > machines)[:1]:
+    machines, tasks = suited.sum(axis=1)[group], columns["tasks"]
+    for i in np.flatnonzero(tasks > machines)[:1]:
         raise ScenarioError(
             f"workload.nodes[{i}] must be at most {machines[i]}, the number of machines with "
-            f"{requirements.describe(i)}, got {columns.tasks[i]}"
+            f"{requirements.describe(i)}, got {tasks[i]}"
         )
-    return columns.with_requirements(requirements, group, suited)
+    return columns | requirements.columns(group, suited)
 
 
 #: Probabilities of the quantiles in a `Profile`.

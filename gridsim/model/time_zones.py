@@ -76,7 +76,29 @@ class Zones(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
-    """Machines that are up at night and in spells of the day; the fields are those of `Faults.zones`."""
+    """Machines that are up in the nights of their time zones, and in some spells of the day.
+
+    At the beginning of the day the owner returns and the machine goes down.  Later the owner is away for
+    spells, during which the machine is up.  Spells and the times between them are exponential.
+
+    Parameters
+    ----------
+    seed
+        Seed of three random streams: nights, spells, and times between spells.
+    zones
+        Number of time zones, and hours of the night.
+    day_up
+        Share of the day in which a machine is up, apart from the beginning of the day; 0 for machines
+        that are never up by day.
+    spell
+        Mean length of a spell, s.
+    spread
+        Largest deviation of the beginning and the end of a night, s, drawn uniformly for each machine and
+        day; at most a quarter of the shorter of night and day.
+    reachable
+        If true, a machine that is down is in use by its owner: it computes nothing for others, but keeps
+        its memory and stays on the network.
+    """
 
     part: ClassVar[str] = "faults"
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import InvariantViolation, ScenarioError, SchedulerError
-from gridsim.model.applications import JOB_TIMES, Applications
+from gridsim.model.applications import JOB_TIMES, SHOWN_COLUMNS, Applications
 from gridsim.model.background_load import LoadProfile
 from gridsim.model.faults import Faults
 from gridsim.model.platform import Platform
@@ -41,8 +41,7 @@ _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
 # Other columns that the tables of a result may have; a scheduler's own columns must not have these names.
 _APPLICATION_NAMES = (
     "release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg", "run_time", "requested",
-    "waiting", "slowdown", "smallest_task", "largest_task", "data", "estimate", "memory", "kind", "disk",
-    "input_bytes", "output_bytes", *JOB_TIMES,
+    "waiting", "slowdown", "smallest_task", "largest_task", *SHOWN_COLUMNS,
 )  # fmt: skip
 _MACHINE_NAMES = (
     "speed", "bytes_out", "bytes_in", "use_mean", "use_peak_1s", "use_peak_10s", "utilization", "failures",

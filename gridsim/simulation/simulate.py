@@ -10,9 +10,8 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, fields
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.message_log import MAX_MESSAGES, MESSAGES_LIMIT
@@ -42,8 +41,10 @@ from gridsim.simulation.checks import (
 from gridsim.simulation.outages import Outages
 from gridsim.simulation.tables import application_table, machine_table
 from gridsim.support import provenance
-from gridsim.support.arguments import integer, real, short_repr
+from gridsim.support.arguments import normalise, real, short_repr
 from gridsim.support.clock import NEVER, NS, nanoseconds
+from gridsim.support.docstrings import with_parameters_of
+from gridsim.support.parameters import CheckedStruct, Limits
 from gridsim.support.progress import MostFrequent, bar
 from gridsim.support.progress import Progress as Progress
 from gridsim.support.random_streams import Streams
@@ -58,6 +59,8 @@ Record = bool | Recording | Literal["all"] | Iterable[Recording]
 _RECORDINGS: tuple[Recording, ...] = get_args(Recording)
 #: The recordings that ``record="all"`` adds: events take too long for that.
 _FAST_RECORDINGS = tuple(name for name in _RECORDINGS if name != "events")
+_Count = Annotated[int, Limits(low=1)]
+_Processors = Annotated[int, Limits(low=1, high=1024)]
 #: Default wall-clock time between two checkpoints, s.
 CHECKPOINT_EVERY = 600.0
 _LOG = logging.getLogger(__name__)
@@ -66,37 +69,13 @@ _LOG = logging.getLogger(__name__)
 _STRIDE = 4096
 
 
-def simulate(
-    scenario: Scenario,
-    scheduler: Scheduler | str,
-    *,
-    progress: Progress = False,
-    cohort_limit: int | None = None,
-    threads: int = 1,
-    processes: int = 1,
-    nodes: NodeForm | None = None,
-    time_limit: float | None = None,
-    events_limit: int | None = None,
-    record: Record = False,
-    decisions_limit: int = DECISIONS_LIMIT,
-    messages_limit: int = MESSAGES_LIMIT,
-    record_nodes: Iterable[int] | None = None,
-    diary_limit: int = DIARY_LIMIT,
-    observe: Observe | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: float = CHECKPOINT_EVERY,
-) -> Result:
-    """Run `scenario` under `scheduler`.
+class Options(CheckedStruct, frozen=True, kw_only=True):
+    """The options of a run, which are arguments of `simulate`.
+
+    They do not change the result, but a run that exceeds a limit of time or events raises an error.
 
     Parameters
     ----------
-    scenario
-        The platform, the workload, the network and the faults.
-    scheduler
-        The scheduler, or its name; a name gets its parameters from ``scenario.schedulers``.
-    progress
-        Whether to show a progress bar on stderr, if that is a terminal or a notebook.  ``"force"`` also
-        prints a line every 10 s if it is neither.  The result does not depend on it.
     cohort_limit
         Maximum number of rows in one call of a handler; None for no limit.  The result does not depend on it.
     threads
@@ -136,6 +115,95 @@ def simulate(
     observe
         The attributes of nodes to sample at regular instants, for `Result.observed`; None for none.  It
         requires node programs.  The digest does not depend on it.
+    """
+
+    cohort_limit: _Count | None = None
+    threads: _Processors = 1
+    processes: _Processors = 1
+    nodes: NodeForm | None = None
+    time_limit: Annotated[float, Limits(above=0, unit="s")] | None = None
+    events_limit: _Count | None = None
+    record: Any = False
+    decisions_limit: _Count = DECISIONS_LIMIT
+    messages_limit: Annotated[int, Limits(low=1, high=MAX_MESSAGES)] = MESSAGES_LIMIT
+    record_nodes: Any = None
+    diary_limit: _Count = DIARY_LIMIT
+    observe: Any = None
+
+    @property
+    def recordings(self) -> tuple[Recording, ...]:
+        """The names of the recordings, in the order of `Recording`."""
+        if self.record == "all":
+            return _FAST_RECORDINGS
+        if isinstance(self.record, tuple):
+            return self.record
+        recording = "schedule" if self.record is True else self.record
+        return tuple(name for name in _RECORDINGS if name == recording)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        normalise(self, record=_checked_record(self.record))
+        normalise(self, record_nodes=checked_nodes("record_nodes", self.record_nodes))
+        if self.record_nodes is not None and "events" not in self.recordings:
+            raise ScenarioError(f'record_nodes requires record="events", got record={self.record!r}')
+        if isinstance(self.observe, dict):  # from a checkpoint
+            normalise(self, observe=Observe(**self.observe))
+        if not isinstance(self.observe, Observe | None):
+            raise ScenarioError(f"observe must be an Observe, got {short_repr(self.observe)}")
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the options as plain values; raise ScenarioError if a column of `observe` is a function."""
+        plain = {name: getattr(self, name) for name in self.__struct_fields__}
+        return plain | {"observe": None if self.observe is None else self.observe.to_plain()}
+
+
+def _checked_record(record: Any) -> Any:
+    """Check the argument `record` and return it; names become a tuple in the order of `_RECORDINGS`."""
+    names = (*_RECORDINGS, "all")
+    if isinstance(record, Iterable) and not isinstance(record, str):
+        record = tuple(record)
+        if all(name in _RECORDINGS for name in record):
+            return tuple(name for name in _RECORDINGS if name in record)
+    elif record in (choices := (False, True, *names)):
+        return choices[choices.index(record)]
+    raise ScenarioError(
+        f"record must be one of False, True, {', '.join(map(repr, names))}, or several of "
+        f"{', '.join(map(repr, _RECORDINGS))}, got {record!r}"
+    )
+
+
+@with_parameters_of(Options)
+def simulate(
+    scenario: Scenario,
+    scheduler: Scheduler | str,
+    *,
+    progress: Progress = False,
+    cohort_limit: int | None = None,
+    threads: int = 1,
+    processes: int = 1,
+    nodes: NodeForm | None = None,
+    time_limit: float | None = None,
+    events_limit: int | None = None,
+    record: Record = False,
+    decisions_limit: int = DECISIONS_LIMIT,
+    messages_limit: int = MESSAGES_LIMIT,
+    record_nodes: Iterable[int] | None = None,
+    diary_limit: int = DIARY_LIMIT,
+    observe: Observe | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = CHECKPOINT_EVERY,
+) -> Result:
+    """Run `scenario` under `scheduler`.
+
+    Parameters
+    ----------
+    scenario
+        The platform, the workload, the network and the faults.
+    scheduler
+        The scheduler, or its name; a name gets its parameters from ``scenario.schedulers``.
+    progress
+        Whether to show a progress bar on stderr, if that is a terminal or a notebook.  ``"force"`` also
+        prints a line every 10 s if it is neither.  The result does not depend on it.
     checkpoint
         The file to which the state of the run is saved, and from which `gridsim.resume` continues it.  The
         file remains after the run.  A file of another run that can still be resumed is not overwritten.
@@ -156,20 +224,8 @@ def simulate(
     OSError
         If the checkpoint cannot be written.
     """
-    options = Options(
-        cohort_limit=cohort_limit,
-        threads=threads,
-        processes=processes,
-        nodes=nodes,
-        time_limit=time_limit,
-        events_limit=events_limit,
-        record=record,
-        decisions_limit=decisions_limit,
-        messages_limit=messages_limit,
-        record_nodes=record_nodes,  # type: ignore[arg-type]  # Options makes it a tuple
-        diary_limit=diary_limit,
-        observe=observe,
-    )
+    arguments = locals()
+    options = Options(**{name: arguments[name] for name in Options.__struct_fields__})
     scheduler_object = scheduler_of("scheduler", scheduler, check_scenario(scenario).schedulers)
     warn_unusual(scenario)
     return execute(
@@ -237,83 +293,9 @@ def _run_part(share: ProcessShare, scenario: Scenario, scheduler: Scheduler, opt
     return Simulation(scenario, scheduler, options, share).partial_outcome()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """The options of a run, which are arguments of `simulate`.
-
-    They do not change the result, but a run that exceeds a limit of time or events raises an error.
-    """
-
-    cohort_limit: int | None = None
-    threads: int = 1
-    processes: int = 1
-    nodes: NodeForm | None = None
-    time_limit: float | None = None
-    events_limit: int | None = None
-    record: Record = False
-    decisions_limit: int = DECISIONS_LIMIT
-    messages_limit: int = MESSAGES_LIMIT
-    record_nodes: tuple[int, ...] | None = None
-    diary_limit: int = DIARY_LIMIT
-    observe: Observe | None = None
-
-    @cached_property
-    def recordings(self) -> tuple[Recording, ...]:
-        """The names of the recordings, in the order of `Recording`."""
-        if self.record == "all":
-            return _FAST_RECORDINGS
-        if isinstance(self.record, tuple):
-            return self.record
-        recording = "schedule" if self.record is True else self.record
-        return tuple(name for name in _RECORDINGS if name == recording)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "record", _checked_record(self.record))
-        integer("decisions_limit", self.decisions_limit, low=1)
-        integer("messages_limit", self.messages_limit, low=1, high=MAX_MESSAGES)
-        if self.cohort_limit is not None:
-            integer("cohort_limit", self.cohort_limit, low=1)
-        if self.events_limit is not None:
-            integer("events_limit", self.events_limit, low=1)
-        integer("threads", self.threads, low=1, high=1024)
-        integer("processes", self.processes, low=1, high=1024)
-        if self.nodes not in (None, *get_args(NodeForm)):
-            known = ", ".join(map(repr, get_args(NodeForm)))
-            raise ScenarioError(f"nodes must be one of {known}, or None, got {self.nodes!r}")
-        object.__setattr__(self, "time_limit", checked_limit(self.time_limit))
-        integer("diary_limit", self.diary_limit, low=1)
-        object.__setattr__(self, "record_nodes", checked_nodes("record_nodes", self.record_nodes))
-        if self.record_nodes is not None and "events" not in self.recordings:
-            raise ScenarioError(f'record_nodes requires record="events", got record={self.record!r}')
-        if isinstance(self.observe, dict):  # from a checkpoint
-            object.__setattr__(self, "observe", Observe(**self.observe))
-        if not isinstance(self.observe, Observe | None):
-            raise ScenarioError(f"observe must be an Observe, got {short_repr(self.observe)}")
-
-    def to_plain(self) -> dict[str, Any]:
-        """Return the options as plain values; raise ScenarioError if a column of `observe` is a function."""
-        plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        return plain | {"observe": None if self.observe is None else self.observe.to_plain()}
-
-
 def checked_limit(time_limit: Any) -> float | None:
     """Return `time_limit` as a float or None; raise ScenarioError if it is not positive."""
     return None if time_limit is None else real("time_limit", time_limit, above=0, unit="s")
-
-
-def _checked_record(record: Any) -> Any:
-    """Check the argument `record` and return it; names become a tuple in the order of `_RECORDINGS`."""
-    names = (*_RECORDINGS, "all")
-    if isinstance(record, Iterable) and not isinstance(record, str):
-        record = tuple(record)
-        if all(name in _RECORDINGS for name in record):
-            return tuple(name for name in _RECORDINGS if name in record)
-    elif record in (choices := (False, True, *names)):
-        return choices[choices.index(record)]
-    raise ScenarioError(
-        f"record must be one of False, True, {', '.join(map(repr, names))}, or several of "
-        f"{', '.join(map(repr, _RECORDINGS))}, got {record!r}"
-    )
 
 
 def _is_own_error(error: BaseException) -> bool:

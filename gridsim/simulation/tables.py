@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.model.applications import JOB_TIMES, Applications, durations
+from gridsim.model.applications import SHOWN_COLUMNS, Applications, durations
 from gridsim.model.platform import Platform
 from gridsim.results.metrics.formulas import job_slowdown, utilization
 from gridsim.results.table import Table, frozen
@@ -29,16 +29,9 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
     properties: dict[str, NDArray[Any]] = {}
     if applications.unequal:
         properties = dict(zip(("smallest_task", "largest_task"), applications.extremes(), strict=True))
-    if applications.data is not None:
-        properties["data"] = applications.data
-    for name in ("input_bytes", "output_bytes"):
+    for name in SHOWN_COLUMNS:
         if (column := getattr(applications, name)) is not None:
             properties[name] = column
-    if applications.estimate is not None:
-        properties["estimate"] = applications.estimate
-    for name in ("memory", "disk", "kind", *JOB_TIMES):
-        if (requirement := getattr(applications, name)) is not None:
-            properties[name] = requirement
     if applications.rigid:
         extra_columns |= _rigid_columns(columns["finish"], applications, platform)
     return Table(

@@ -6,8 +6,6 @@ expected type.  For a wrong value it raises ScenarioError, with the path, the co
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
 import os
 from collections.abc import Iterable, Mapping, Set
@@ -55,26 +53,6 @@ class SuggestingDict(dict[str, Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.kind, dict(self))
-
-
-def suggest_arguments(kind: _Kind) -> _Kind:
-    """Decorate a class so that its class methods suggest the closest argument for an unknown one."""
-    for name, member in list(vars(kind).items()):
-        if isinstance(member, classmethod):
-            setattr(kind, name, classmethod(_with_suggestions(member.__func__)))
-    return kind
-
-
-def _with_suggestions(function: Any) -> Any:
-    @functools.wraps(function)
-    def call(*args: Any, **keywords: Any) -> Any:
-        known = list(inspect.signature(function).parameters)[1:] if keywords else []
-        for name in keywords:
-            if name not in known:
-                raise TypeError(f"{function.__qualname__}() has no argument {name!r}; {listed(known, name)}")
-        return function(*args, **keywords)
-
-    return call
 
 
 def integer(path: str, value: Any, *, low: int = 0, high: int = INTEGER_LIMIT - 1) -> int:

@@ -229,8 +229,9 @@ class Processes(Executor):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """End the workers; kill them after an error, since their results are no longer needed."""
         if kind is not None:
-            for worker in list((self._pool._processes or {}).values()):
-                worker.kill()
+            for worker in self._workers.workers:
+                if worker.pid is not None:  # it has been started
+                    worker.kill()
         self._pool.shutdown(cancel_futures=kind is not None)
 
 

@@ -7,7 +7,7 @@ import os
 import numpy as np
 
 from gridsim.errors import GridSimError, ScenarioError
-from gridsim.model.applications import JOB_TIMES, Applications, durations
+from gridsim.model.applications import SHOWN_COLUMNS, Applications, durations
 from gridsim.model.bag_workloads import BagRecipe
 from gridsim.results.metrics.formulas import job_slowdown
 from gridsim.results.result import Result
@@ -30,9 +30,14 @@ from gridsim.validation.times import check_times
 
 #: Columns of applications that the scenario determines.
 _SCENARIO_COLUMNS = (
-    "release", "tasks", "task_size", "size", "submitter", "requested", "data", "estimate", "memory", "kind",
-    *JOB_TIMES,
-)  # fmt: skip
+    "release",
+    "tasks",
+    "task_size",
+    "size",
+    "submitter",
+    "requested",
+    *SHOWN_COLUMNS,
+)
 
 
 def validate_result(result: Result | str | os.PathLike[str]) -> list[Violation]:

@@ -86,7 +86,7 @@ def test_jobs_that_do_not_fit_the_platform_are_rejected() -> None:
         ),
         (
             Workload.jobs_of([0.0], 1, 1.0, submitter=[100]),
-            "workload.submitter[0] must be in 0..99, got 100",
+            "workload.submitter[0] must be a machine in 0..99, got 100",
         ),
     ):
         with pytest.raises(ScenarioError) as caught:

@@ -125,7 +125,7 @@ def workloads() -> Iterator[Row]:
         yield {
             "table": cls.part,  # type: ignore[attr-defined]
             "kind": cls.__struct_config__.tag,
-            "what": first_paragraph(constructor).partition("  ")[0].replace("`", ""),
+            "what": first_paragraph(cls).partition("  ")[0].replace("`", ""),
             "constructor": f"{constructor.__self__.__name__}.{constructor.__name__}",
         }
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.model.applications import Applications
+from gridsim.model.applications import PER_APPLICATION, Applications
 from gridsim.scheduling.contract import SCHEDULE, Outcome
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER
-
-#: Columns of `Applications` without an entry for each application, or that a single task does not have.
-_OTHER_COLUMNS = ("rates", "suited", "task_sizes", "estimate")
 
 
 class SingleTasks:
@@ -43,15 +40,14 @@ class SingleTasks:
             return
         if not has_one_each:
             self.application = np.repeat(np.arange(len(submitted)), submitted.tasks)
-        columns = {field.name: getattr(submitted, field.name) for field in fields(submitted)}
         columns = {
             name: self.of_each(column)
-            for name, column in columns.items()
-            if column is not None and name not in _OTHER_COLUMNS
+            for name in PER_APPLICATION
+            if (column := getattr(submitted, name)) is not None
         }
         sizes = submitted.sizes()
-        columns |= {"tasks": np.ones(len(sizes), np.int64), "task_size": sizes, "size": sizes}
-        self.applications = replace(submitted, **columns, task_sizes=None, estimate=None)
+        changed: dict[str, Any] = {"tasks": np.ones(len(sizes), np.int64), "task_size": sizes, "size": sizes}
+        self.applications = replace(submitted, **{**columns, **changed, "task_sizes": None, "estimate": None})
 
     def of_each(self, column: NDArray[Any]) -> NDArray[Any]:
         """Return for each task the value of its application."""
