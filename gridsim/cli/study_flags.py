@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.output import check_output
+from gridsim.cli.output import check_output, print_text
 from gridsim.cli.quantities import FLOAT, INT
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
+    from gridsim.model.scenario import Scenario
     from gridsim.studies.execution.store import Store
+    from gridsim.studies.study import Study
 
 Flags = dict[str, Any]
 
@@ -120,9 +123,48 @@ def save_figure(file: str, figure: Any) -> None:
         plots.save(figure, stream, format=_ending(file))
 
 
-def figure_message(file: str, metrics: Sequence[str]) -> str:
-    """Return the message that a figure was saved; with several metrics, it names the one that is drawn."""
-    return f"saved {file}" + (f", which shows {metrics[0]}" if len(metrics) > 1 else "")
+def show_study(
+    study: Study,
+    flags: Flags,
+    metrics: Sequence[str],
+    *,
+    scenario: Scenario,
+    command: Sequence[Any],
+    details: Mapping[str, Any],
+    messages: Sequence[str] = (),
+) -> None:
+    """Write the report and the figure of a study, and print it.
+
+    Parameters
+    ----------
+    metrics
+        Names of what was measured; the figure shows the first.
+    scenario, command
+        What the report says on how to repeat the study.
+    details
+        What ``--json`` prints besides the values of the study.
+    messages
+        Lines below its text.
+    """
+    from gridsim.support.text import to_json
+
+    figure, report = flags["figure"], flags["report"]
+    if report is not None:
+        from gridsim.report import write_report
+
+        write_report(study, report, scenario=scenario, command=shlex.join(map(str, command)))
+    if figure is not None:
+        save_figure(figure, study.figure(headline=flags.get("headline", True)))
+    if flags["as_json"]:
+        click.echo(to_json({**study.to_dict(), **details, "figure": figure, "report": report}))
+        return
+    print_text(study.format())
+    for message in messages:
+        click.echo(message)
+    if figure is not None:
+        click.echo(f"saved {figure}" + (f", which shows {metrics[0]}" if len(metrics) > 1 else ""))
+    if report is not None:
+        click.echo(f"saved {report}")
 
 
 def _ending(file: str) -> Any:

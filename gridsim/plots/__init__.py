@@ -8,10 +8,11 @@ Figure without a window, and `save` writes figures such that equal figures give 
 All functions raise ImportError without matplotlib, and ScenarioError for data that they cannot draw.
 """
 
+from gridsim.plots.estimates import bars, boxes, intervals, lines, scaling, waterfall
 from gridsim.plots.gantt import gantt
 from gridsim.plots.runs import distribution, series
 from gridsim.plots.sequences import sequence
-from gridsim.plots.studies import bars, boxes, comparison, intervals, lines, scaling, swept, waterfall
+from gridsim.plots.studies import comparison, swept
 from gridsim.plots.style import COLOURS, FORMATS, MAP, MARKERS, figure, legend, save, shared_legend, use_style
 from gridsim.plots.trees import traffic, tree
 

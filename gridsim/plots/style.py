@@ -364,6 +364,16 @@ def label_y(axes: Axes, name: str) -> None:
 
 
 def axis_title(name: str, unit: str) -> str:
+    """Return `quantity_title`, escaped for matplotlib."""
+    return escape_math(quantity_title(name, unit))
+
+
+def quantity_title(name: str, unit: str) -> str:
+    """Return the name of a column in charts, `with_unit`."""
+    return with_unit(_NAMES.get(name, name.replace("_", " ")), unit)
+
+
+def with_unit(name: str, unit: str) -> str:
     """Return the title of an axis: the name of a quantity with its unit.
 
     Parameters
@@ -372,11 +382,10 @@ def axis_title(name: str, unit: str) -> str:
         Unit as in `gridsim.results.schema`, or empty; a note in brackets after it is omitted.
     """
     unit = unit.partition(" (")[0]
-    name = _NAMES.get(name, escape_math(name.replace("_", " ")))
     return f"{name}{f' ({unit})' if unit not in ('', '1', *name.split()) else ''}"
 
 
-def key_label(entry: str) -> tuple[str, str]:
+def entry_title(entry: str) -> tuple[str, str]:
     """Return the label in charts, and the unit, of a key of a scenario file, such as ``network.latency``.
 
     The unit is empty if the key has none, or does not exist.
@@ -395,4 +404,4 @@ def key_label(entry: str) -> tuple[str, str]:
         if last in limits:
             unit = limits[last].unit
             break
-    return escape_math(words), unit
+    return words, unit

@@ -7,23 +7,23 @@ import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario
 from gridsim.plots.scales import time_unit
 from gridsim.report import charts, tables
-from gridsim.report.figures import Chart
+from gridsim.report.draw import draw
+from gridsim.report.figures import PlotlyChart
 from gridsim.report.schedules import schedules
 from gridsim.results.formats.job_logs import job_difference
-from gridsim.results.metrics.registry import BoundKind, display_name
+from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.scheduling.registry import command, scheduler_from
 from gridsim.studies.comparison_table import about, cautions, columns_of, measure_of, rows_of, verdict
-from gridsim.studies.replicate import Replicates
-from gridsim.studies.sweep_result import SweepResult
-from gridsim.studies.verdicts import of_replications
+from gridsim.studies.overview import TextTable, enumeration, table_of
+from gridsim.studies.study import Study
 from gridsim.support.docstrings import first_paragraph
 from gridsim.support.imports import first_code_name
 from gridsim.support.parameters import changed_fields
@@ -70,8 +70,8 @@ class Section:
     title: str
     text: str = ""
     cards: Sequence[Card] = ()
-    tables: Sequence[tables.TableView] = ()
-    charts: Sequence[Chart] = ()
+    tables: Sequence[TextTable] = ()
+    charts: Sequence[PlotlyChart] = ()
     codes: Sequence[Code] = ()
 
 
@@ -174,99 +174,45 @@ def of_results(
     count = len(first.machines)
     suffix = " compared" if len(names) > 1 else f" on {count} machine{'' if count == 1 else 's'}"
     return Page(
-        title or _enumeration(names) + suffix,
+        title or enumeration(names) + suffix,
         lead,
         [section for section in sections if _has_content(section)],
         notes,
     )
 
 
-def of_replicates(
-    replicates: Replicates,
+def of_study(
+    study: Study,
     *,
     title: str | None = None,
     scenario: Scenario | None = None,
     command: str | None = None,
 ) -> Page:
-    """Return the page on replications; the parameters are those of `gridsim.report.html.write_report`."""
-    names = list(replicates.schedulers)
-    verdict_text = of_replications(replicates)
-    lead = {"result": verdict_text} if verdict_text else {}
-    lead |= replicates.lines()
-    if replicates.baseline is not None:
-        lead["baseline"] = (
-            f"{replicates.baseline}, to which the others are compared in pairs of runs with equal seeds"
-        )
-    lead["compared by"] = display_name(replicates.measure)
-    metrics = [tables.from_columns(title, columns) for title, columns in replicates.sections()]
-    digests = {
-        f"replication {seed}": {name: replicates.digests[name][k] or "failed" for name in replicates.digests}
-        for k, seed in enumerate(replicates.seeds)
-    }
+    """Return the page on a study; the parameters are those of `gridsim.report.html.write_report`."""
+    overview = study.overview(full=True)
+    first, *further = overview.tables
+    first = replace(first, notes=[*first.notes, *overview.remarks])
+    drawn = [draw(chart) for row in study.charts(full=True) for chart in row]
     sections = [
-        Section(
-            "summary", "Comparison", tables=metrics[:1], charts=_with_data(*charts.intervals(replicates))
-        ),
-        Section("metrics", "Other metrics", tables=metrics[1:]),
+        Section("summary", "Comparison", tables=[first], charts=_with_data(*drawn)),
+        Section("metrics", "Other metrics", tables=further),
+        Section("provenance", "Provenance", tables=overview.records),
     ]
-    if replicates.digests:
-        table = tables.table_by_run("Digests", digests, names, max_columns=len(names))
-        sections.append(Section("digests", "Digests", tables=[table]))
-    if replicates.files:
-        sections.append(Section("provenance", "Provenance", tables=tables.files(replicates.files.items())))
+    instructions = ""
     if scenario is not None:
         toml = scenario.to_archive().toml
-        codes = [Code("scenario.toml", toml)]
+        codes = [Code(study.scenario_title, toml)]
         sections.append(Section("scenario", "Scenario", codes=codes))
-        if command is not None:
-            codes = [Code("All replications", command, is_open=True)]
-            sections.append(
-                Section("again", "Run it again", text=f"{_saving_instructions([toml])}.", codes=codes)
-            )
-    default_title = f"{_enumeration(names)} over {len(replicates.seeds)} replications"
-    return Page(
-        title or default_title,
-        lead,
-        [section for section in sections if _has_content(section)],
-        replicates.remarks(),
-    )
-
-
-def of_sweep(
-    sweep: SweepResult,
-    *,
-    title: str | None = None,
-    scenario: Scenario | None = None,
-    command: str | None = None,
-) -> Page:
-    """Return the page on a sweep; the parameters are those of `gridsim.report.html.write_report`."""
-    names, points = list(sweep.schedulers), len(list(sweep.points()))
-    verdict_text = sweep.verdict()
-    lead = {"result": verdict_text} if verdict_text else {}
-    lead |= {axis: ", ".join(map(str, labels)) for axis, labels in sweep.axes.items()}
-    lead["replications"] = f"{sweep.replicates} for each of {points} points"
-    if sweep.baseline is not None:
-        lead["baseline"] = (
-            f"{sweep.baseline}, to which the others are compared in pairs of runs with equal seeds"
-        )
-    views = [tables.from_columns(sweep.title(metric), sweep.columns(metric)) for metric in sweep.metrics]
-    sections = [
-        Section("summary", "Comparison", tables=views[:1], charts=_with_data(*charts.sweep_curves(sweep))),
-        Section("metrics", "Other metrics", tables=views[1:]),
-    ]
-    if scenario is not None:
-        codes = [Code("The scenario before the changes of the sweep", scenario.to_archive().toml)]
-        sections.append(Section("scenario", "Scenario", codes=codes))
+        if study.scenario_title == "scenario.toml":  # the command reads the file
+            instructions = f"{_saving_instructions([toml])}."
     if command is not None:
-        sections.append(
-            Section("again", "Run it again", codes=[Code("The whole sweep", command, is_open=True)])
-        )
-    default_title = (
-        f"{_enumeration(names)} over {_enumeration(list(sweep.axes))}" if sweep.axes else _enumeration(names)
-    )
-    notes = [f"failed: {error}" for error in sweep.errors]
+        codes = [Code("The whole study", command, is_open=True)]
+        sections.append(Section("again", "Run it again", text=instructions, codes=codes))
     return Page(
-        title or default_title, lead, [section for section in sections if _has_content(section)], notes
+        title or overview.title,
+        ({"result": overview.conclusion} if overview.conclusion else {}) | dict(overview.facts),
+        [section for section in sections if _has_content(section)],
+        overview.failures,
     )
 
 
@@ -295,7 +241,7 @@ def _summary(results: Results, baseline: str, bound: BoundKind, comparable: bool
     rows = rows_of(results, baseline, bound)
     columns = columns_of(results, rows, baseline, bound, verbose=True)
     notes = [*_schedulers(results), *cautions(results, rows, bound)]
-    views = [tables.from_columns("Schedulers compared", tables.convert_times(columns), notes)]
+    views = [table_of("Schedulers compared", tables.convert_times(columns), notes)]
     if not comparable:
         lines = {name: result.describe_scenario() for name, result in results.items()}
         keys = next(iter(lines.values()))
@@ -350,7 +296,7 @@ def _scenarios(results: Results) -> dict[str, str]:
         names_of.setdefault(result.provenance.get("scenario", ""), []).append(name)
     if len(names_of) == 1:
         return {"scenario.toml": next(iter(names_of))}
-    return {f"scenario.toml of {_enumeration(names)}": toml for toml, names in names_of.items()}
+    return {f"scenario.toml of {enumeration(names)}": toml for toml, names in names_of.items()}
 
 
 #: Tables of a scenario, besides platform and workload, that must be equal for results to be comparable.
@@ -386,7 +332,7 @@ def _saving_instructions(scenarios: Iterable[str]) -> str:
         for part in table.values()
         if isinstance(part, dict) and not os.path.isabs(part.get("path", "/"))
     }
-    suffix = f", in the folder from which {_enumeration(list(paths))} can be found" if paths else ""
+    suffix = f", in the folder from which {enumeration(list(paths))} can be found" if paths else ""
     return f"Save the scenario above as scenario.toml{suffix}"
 
 
@@ -411,14 +357,7 @@ def _repeat_commands(name: str, result: Result, file: str | None) -> Code:
     return Code(name, "\n".join(lines), is_open=True)
 
 
-def _enumeration(names: Sequence[str], max_count: int = 4) -> str:
-    """Return names as an enumeration, "a, b and c"; beyond `max_count`, the first ones and a count."""
-    if len(names) > max_count:
-        return f"{', '.join(names[: max_count - 1])} and {len(names) - max_count + 1} more"
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _with_data(*candidates: Chart | None) -> list[Chart]:
+def _with_data(*candidates: PlotlyChart | None) -> list[PlotlyChart]:
     """Return the charts that are not None and have data."""
     return [chart for chart in candidates if chart is not None and chart.has_data]
 

@@ -31,7 +31,7 @@ _SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cros
 
 
 @dataclass(frozen=True)
-class Chart:
+class PlotlyChart:
     """A chart with its title and caption.
 
     Parameters

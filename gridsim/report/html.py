@@ -9,17 +9,16 @@ from typing import Any
 
 from gridsim.errors import ScenarioError
 from gridsim.model.scenario import Scenario
-from gridsim.report.contents import Page, of_replicates, of_results, of_sweep
+from gridsim.report.contents import Page, of_results, of_study
 from gridsim.results.result import Result
 from gridsim.studies.compare import Comparison
-from gridsim.studies.replicate import Replicates
-from gridsim.studies.sweep_result import SweepResult
+from gridsim.studies.study import Study
 from gridsim.support.extras import import_extra
 from gridsim.support.files import atomic_file
 from gridsim.support.provenance import VERSION
 from gridsim.support.text import to_json
 
-ReportInput = Result | Mapping[str, Result] | Comparison | Replicates | SweepResult
+ReportInput = Result | Mapping[str, Result] | Study
 
 _TEMPLATE_FOLDER = Path(__file__).parent
 
@@ -40,19 +39,19 @@ def write_report(
     Parameters
     ----------
     results
-        A `Result`; a mapping name -> `Result`; or the value of `gridsim.compare`, `gridsim.replicate` or
-        `gridsim.sweep`.  Several results are compared with the default baseline of `gridsim.compare`, a
-        `Comparison` with its own baseline.
+        A `Result`; a mapping name -> `Result`; or the value of `gridsim.compare`, `gridsim.replicate`,
+        `gridsim.sweep` or `gridsim.ladder`.  Several results are compared with the default baseline of
+        `gridsim.compare`, a `Comparison` with its own baseline.
     path
         The output file, which must end in .html.  If writing fails, an existing file is unchanged.
     title
         Title of the page; by default it names the schedulers and the number of machines.
     scenario
-        The scenario of `Replicates` or of a sweep, which do not contain it.
+        The scenario of `Replicates`, of a sweep or of a ladder, whose page then shows it.
     files
         Name -> file that contains the result, for the commands in the report.
     command
-        The command that repeats `Replicates` or a sweep, with `scenario` saved as scenario.toml.
+        The command that repeats such a study, with `scenario` saved as scenario.toml.
 
     Raises
     ------
@@ -87,13 +86,13 @@ def _page(
     files: Mapping[str, str] | None,
     command: str | None,
 ) -> Page:
-    if isinstance(results, Replicates):
-        return of_replicates(results, title=title, scenario=scenario, command=command)
-    if isinstance(results, SweepResult):
-        return of_sweep(results, title=title, scenario=scenario, command=command)
+    if isinstance(results, Study) and not isinstance(results, Comparison):
+        return of_study(results, title=title, scenario=scenario, command=command)
     if scenario is not None or command is not None:
         argument = "command" if scenario is None else "scenario"
-        raise ScenarioError(f"{argument} requires Replicates or a sweep, since each Result has its own")
+        raise ScenarioError(
+            f"{argument} requires Replicates, a sweep or a ladder, since each Result has its own"
+        )
     if isinstance(results, Comparison):
         return of_results(
             results.results, title=title, baseline=results.baseline, bound=results.bound, files=files
@@ -102,8 +101,8 @@ def _page(
         results = {results.scheduler["name"]: results}
     if not isinstance(results, Mapping):
         raise ScenarioError(
-            "results must be a Result, a dict of Results, a Comparison, Replicates or a SweepResult, got "
-            f"{type(results).__name__}"
+            "results must be a Result, a dict of Results, a Comparison, Replicates, a SweepResult or a "
+            f"Ladder, got {type(results).__name__}"
         )
     if not results:
         raise ScenarioError("results must contain at least one result, got none")

@@ -11,7 +11,7 @@ from gridsim.errors import GridSimError
 from gridsim.model.fault_events import TooManyChanges
 from gridsim.plots import COLOURS
 from gridsim.plots.scales import time_unit
-from gridsim.report.figures import BACKGROUND, Chart, Figure, axis, colour, figure, numbers
+from gridsim.report.figures import BACKGROUND, Figure, PlotlyChart, axis, colour, figure, numbers
 from gridsim.results.metrics import series
 from gridsim.results.result import Result
 
@@ -22,7 +22,7 @@ _COLOUR_CYCLE = tuple(entry for entry in COLOURS if entry != "#000000")
 _DOWN = "#8a9199"
 
 
-def schedules(results: Mapping[str, Result]) -> Iterator[Chart]:
+def schedules(results: Mapping[str, Result]) -> Iterator[PlotlyChart]:
     """Yield charts of schedules, one for each run with a recorded schedule."""
     for name, result in results.items():
         if len(result.tables.get("schedule", ())) == 0:
@@ -46,11 +46,11 @@ def schedules(results: Mapping[str, Result]) -> Iterator[Chart]:
                 barmode="overlay",
                 hovermode="closest",
             )
-            yield Chart(title, caption, plot, max(320, min(700, 110 + 9 * machines)))
+            yield PlotlyChart(title, caption, plot, max(320, min(700, 110 + 9 * machines)))
         else:
             parts = "job parts" if result.rigid else "parts"
             caption = f"Utilization of the machines over time ({pieces:,} {parts} on {machines:,} machines)."
-            yield Chart(title, caption, _raster_figure(result, factor, unit, x_axis), 420)
+            yield PlotlyChart(title, caption, _raster_figure(result, factor, unit, x_axis), 420)
 
 
 def _machine_axis(count: int) -> dict[str, Any]:

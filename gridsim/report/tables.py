@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +12,8 @@ from gridsim.plots.scales import time_unit
 from gridsim.report.charts import sample_values
 from gridsim.results.result import Result
 from gridsim.results.schema import COLUMN_UNITS
-from gridsim.results.text import UNKNOWN
-from gridsim.studies.comparison_table import NOT_CHARGED, scalar
+from gridsim.studies.comparison_table import scalar
+from gridsim.studies.overview import TextTable, file_tables
 
 Results = Mapping[str, Result]
 
@@ -40,46 +38,6 @@ _PROVENANCE_TITLES = {
 _QUANTILES = {"minimum": 0, "25 %": 25, "median": 50, "75 %": 75, "95 %": 95, "maximum": 100}
 _IN_SECONDS = re.compile(r"(?<![^ ])s$")  # "s", or "mean, s"
 _FLOAT = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?")
-_NUMBER = re.compile(rf"{_FLOAT.pattern}|\d+ of \d+|-|nan|inf|all|none")
-
-
-@dataclass(frozen=True)
-class TableView:
-    """A table of texts.
-
-    Parameters
-    ----------
-    head
-        Title and unit of each column; the unit may be empty.
-    rows
-        Cells of each row; the first one is the name of the row.
-    """
-
-    caption: str
-    head: Sequence[tuple[str, str]]
-    rows: Sequence[Sequence[str]]
-    notes: Sequence[str] = ()
-
-    @cached_property
-    def numeric(self) -> list[bool]:
-        """Whether each column has only numbers and missing values; False for the first column."""
-        columns = zip(*self.rows, strict=True)
-        return [
-            k > 0 and all(cell in (NOT_CHARGED, UNKNOWN) or _NUMBER.fullmatch(cell) for cell in column)
-            for k, column in enumerate(columns)
-        ]
-
-
-def from_columns(caption: str, columns: Sequence[Sequence[str]], notes: Sequence[str] = ()) -> TableView:
-    """Return a table of columns that begin with their titles.
-
-    If the second entry of the first column is empty, the second entries of all columns are units.
-    """
-    first_row = 2 if columns[0][1] == "" else 1
-    head = [(column[0], column[1] if first_row == 2 else "") for column in columns]
-    return TableView(
-        caption, head, list(zip(*(column[first_row:] for column in columns), strict=True)), notes
-    )
 
 
 def convert_times(columns: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -102,7 +60,7 @@ def table_by_run(
     values: Mapping[str, Mapping[str, str]],
     names: Sequence[str],
     max_columns: int = MAX_COLUMNS,
-) -> TableView:
+) -> TextTable:
     """Return a table with a column per run, or with a row per run if there are more than `max_columns`.
 
     Parameters
@@ -118,10 +76,10 @@ def table_by_run(
     else:
         heads = ["", *values]
         rows = [[name, *(row.get(name, "-") for row in values.values())] for name in names]
-    return TableView(caption, [(head, "") for head in heads], rows)
+    return TextTable(caption, [(head, "") for head in heads], rows)
 
 
-def quantiles(results: Results) -> list[TableView]:
+def quantiles(results: Results) -> list[TextTable]:
     """Return tables with quantiles of all charted values."""
     head = [("", ""), ("known", ""), *((name, "") for name in _QUANTILES)]
     views = []
@@ -132,11 +90,11 @@ def quantiles(results: Results) -> list[TableView]:
             cells = np.percentile(known, list(_QUANTILES.values())).tolist() if len(known) else []
             cells_text = [f"{cell:.6g}" for cell in cells] or ["-"] * len(_QUANTILES)
             rows.append([name, f"{len(known)} of {len(values)}", *cells_text])
-        views.append(TableView(f"Quantiles of the {quantity}{f' ({unit})' if unit else ''}", head, rows))
+        views.append(TextTable(f"Quantiles of the {quantity}{f' ({unit})' if unit else ''}", head, rows))
     return views
 
 
-def messages(results: Results) -> list[TableView]:
+def messages(results: Results) -> list[TextTable]:
     """Return the tables of messages and exchanges of each run with messages."""
     return [
         _table(f"{title}{f', {name}' if len(results) > 1 else ''}", table, result.tables[table])
@@ -150,16 +108,16 @@ def messages(results: Results) -> list[TableView]:
     ]
 
 
-def _table(caption: str, name: str, table: Any) -> TableView:
+def _table(caption: str, name: str, table: Any) -> TextTable:
     units = COLUMN_UNITS.get(name, {})
     head = [(column.replace("_", " "), units.get(column, "")) for column in table]
-    return TableView(caption, head, [[text(cell) for cell in row.values()] for row in table.rows()])
+    return TextTable(caption, head, [[text(cell) for cell in row.values()] for row in table.rows()])
 
 
-def facts(results: Results) -> list[TableView]:
+def facts(results: Results) -> list[TextTable]:
     """Return the tables of reported facts and of parameters."""
 
-    def views(mapping_of: Callable[[Result], Mapping[str, Any]], caption: str) -> list[TableView]:
+    def views(mapping_of: Callable[[Result], Mapping[str, Any]], caption: str) -> list[TextTable]:
         keys = dict.fromkeys(
             key for r in results.values() for key, value in mapping_of(r).items() if _is_cell_value(value)
         )
@@ -189,7 +147,7 @@ def text(value: Any) -> str:
     return f"{value:.8g}" if isinstance(value, float) else str(value)
 
 
-def provenance(results: Results) -> list[TableView]:
+def provenance(results: Results) -> list[TextTable]:
     """Return the tables of versions, seed, time and memory, of digests, and of trace files."""
     names = list(results)
     entries: dict[str, dict[str, str]] = {}
@@ -204,12 +162,6 @@ def provenance(results: Results) -> list[TableView]:
     head = [("result", ""), ("scheduler", "class"), ("digest", "SHA-256")]
     rows = [[name, result.scheduler["class"], result.digest] for name, result in results.items()]
     tables = [table_by_run("Versions and resources", entries, names)] if entries else []
-    tables.append(TableView("Digests", head, rows))
+    tables.append(TextTable("Digests", head, rows))
     trace_files = (r.provenance.get("files", {}).items() for r in results.values())
-    return [*tables, *files(pair for run in trace_files for pair in run)]
-
-
-def files(pairs: Iterable[tuple[str, str]]) -> list[TableView]:
-    """Return the table of trace files and their SHA-256, or no table if none were read."""
-    rows = list(dict.fromkeys(pairs))
-    return [TableView("Trace files", [("file", ""), ("SHA-256", "")], rows)] if rows else []
+    return [*tables, *file_tables(pair for run in trace_files for pair in run)]

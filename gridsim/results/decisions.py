@@ -238,7 +238,7 @@ class Explanation:
         columns = [["decision", *(lines[0] for lines in decisions)]]
         columns.append(["grounds", *("; ".join(lines[1:]) for lines in decisions)])
         note = f"{self.dropped} later decisions of this run were not kept" if self.dropped else ""
-        return html.table(columns, left=2, caption=f"Explanation: {self._subject}") + html.text(note)
+        return html.table(columns, left=(0, 1), caption=f"Explanation: {self._subject}") + html.text(note)
 
     @property
     def _subject(self) -> str:

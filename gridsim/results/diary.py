@@ -79,7 +79,7 @@ class Diary:
             ["call", *(lines[0] for lines in calls)],
             ["then", *("; ".join(lines[1:]) for lines in calls)],
         ]
-        return html.table(columns, left=2, caption=f"Diary of {self._subject}")
+        return html.table(columns, left=(0, 1), caption=f"Diary of {self._subject}")
 
     def to_pandas(self) -> Any:
         """Return the rows as a pandas DataFrame.  Raises ImportError without pandas."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 from gridsim.errors import FileChanged, ScenarioError
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
+from gridsim.plots.charts import Chart, result_chart
 from gridsim.results.metrics.registry import UNITS, BoundKind, check_bound
 from gridsim.results.result import Result
 from gridsim.results.table import Table
@@ -16,22 +17,23 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers, make_scheduler, registered
 from gridsim.simulation.simulate import Options, Record, Simulation, execute
 from gridsim.studies.comparison_table import (
+    DISPENSABLE,
     about,
     cautions,
     columns_of,
     measure_of,
-    narrowed,
     ratio_of,
     remarks,
     rows_of,
     scalar,
     verdict,
 )
-from gridsim.support import html
+from gridsim.studies.overview import Overview, as_text, table_of
+from gridsim.studies.study import Study
 from gridsim.support.arguments import hint, unknown_name_error
 from gridsim.support.progress import Progress, with_progress
 from gridsim.support.provenance import TraceDigests
-from gridsim.support.text import WIDTH, to_json, wrap_columns, wrap_text
+from gridsim.support.text import WIDTH
 from gridsim.support.warning_scope import WarningScope, collect_warnings, warn
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Study):
     """Results of several schedulers on one scenario.
 
     Parameters
@@ -70,29 +72,37 @@ class Comparison:
         measure = self.measure.replace("_", " ")
         return f"<Comparison of {', '.join(self.results)} by {measure}, baseline {self.baseline}>"
 
-    def _repr_html_(self) -> str:
-        """Return the comparison as notebooks show it: the scenario, the table and who is best at what."""
+    def overview(self, *, full: bool = False) -> Overview:
+        """Return platform, workload and load; a row per scheduler; and which scheduler is best at what.
+
+        Parameters
+        ----------
+        full
+            Include further metrics, wall times, digests and the facts that schedulers report.
+        """
         rows = self.table()
-        columns = columns_of(self.results, rows, self.baseline, self.bound)
-        return (
-            html.pairs(about(self.results, self.baseline))
-            + html.table(columns, heads=2)
-            + html.text(verdict(self.results, rows), *cautions(self.results, rows, self.bound))
+        columns = columns_of(self.results, rows, self.baseline, self.bound, verbose=full)
+        said = (remarks if full else cautions)(self.results, rows, self.bound)
+        return Overview(
+            about(self.results, self.baseline),
+            [table_of("", columns, dispensable=() if full else DISPENSABLE)],
+            verdict(self.results, rows),
+            said,
         )
 
-    def to_pandas(self) -> Any:
-        """Return the numbers and texts of `table` as a pandas DataFrame; ImportError without pandas."""
-        return self._frame().to_pandas()
+    def verdict(self) -> str:
+        """Return a sentence on which scheduler is best at what; empty for a single scheduler."""
+        return verdict(self.results, self.table())
 
-    def to_arrow(self) -> Any:
-        """Return the numbers and texts of `table` as a pyarrow Table; ImportError without pyarrow."""
-        return self._frame().to_arrow()
-
-    def _frame(self) -> Table:
+    def runs(self) -> Table:
         """Return the rows of `table` as columns: those that all schedulers have, of numbers and texts."""
         rows = self.table()
         names = [name for name in rows[0] if all(scalar(row.get(name)) for row in rows)]
         return Table({name: [row[name] for row in rows] for name in names})
+
+    def charts(self, *, full: bool = False) -> list[list[Chart]]:
+        """Return a chart of the distribution of the stretch, or of the waiting time of rigid jobs."""
+        return [[result_chart(self.results)]]
 
     def plot(self, kind: str = "distribution", **how: Any) -> Figure:
         """Draw the results together, or a chart each; see `Result.plot`."""
@@ -124,23 +134,7 @@ class Comparison:
         verbose
             Include further metrics, wall times, digests and the facts that schedulers report.
         """
-        rows = self.table()
-        columns = columns_of(self.results, rows, self.baseline, self.bound, verbose=verbose)
-        if not verbose:
-            columns = narrowed(columns, width)
-        lines = []
-        for key, value in about(self.results, self.baseline).items():
-            lines += wrap_text(f"{key:<8}  {value}", width, 10)
-        lines += ["", *wrap_columns(columns, width, left=1), ""]
-        for line in (
-            remarks(self.results, rows, self.bound) if verbose else cautions(self.results, rows, self.bound)
-        ):
-            lines += wrap_text(line, width, 2)
-        lines += wrap_text(verdict(self.results, rows), width)
-        return "\n".join(lines).rstrip()
-
-    def __str__(self) -> str:
-        return self.format()
+        return as_text(self.overview(full=verbose), width)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scenario (TOML), the baseline, the rows and their units as plain values."""
@@ -150,10 +144,6 @@ class Comparison:
             "schedulers": self.table(),
             "units": {**UNITS, "ratio": f"1 ({self.measure.replace('_', ' ')} / that of {self.baseline})"},
         }
-
-    def to_json(self) -> str:
-        """Return `to_dict` as JSON; infinite and undefined numbers become null."""
-        return to_json(self.to_dict())
 
 
 @overload

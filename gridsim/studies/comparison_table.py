@@ -11,6 +11,7 @@ from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.results.text import LOOSE, UNKNOWN, draw_lines
+from gridsim.studies.overview import NOT_CHARGED
 from gridsim.studies.verdicts import by_cores, of_one_run
 
 Row = dict[str, Any]
@@ -19,8 +20,6 @@ _Cells = tuple[str, str, Callable[[Row], str]]
 
 #: Two means of waiting times, which may rank schedulers in different orders.
 BY_JOBS, BY_CORES = "mean_waiting", "mean_waiting_by_cores"
-#: What stands for the messages of a scheduler that sees the whole grid.
-NOT_CHARGED = "not charged"
 #: So many decisions without summaries mean nothing: the first ones come before any summary.
 _STARTING = 4
 #: An application begun again so many times is named: it takes longer than machines stay up.
@@ -118,16 +117,6 @@ def columns_of(
         cells.append(("digest", "", lambda row: row["digest"][:16]))
     for title, below, cell in cells:
         columns.append([title, below, *map(cell, rows)])
-    return columns
-
-
-def narrowed(columns: list[list[str]], width: int) -> list[list[str]]:
-    """Return the columns without some `DISPENSABLE` ones if the others then fit `width`, else all of them."""
-    kept = list(columns)
-    for title in ("", *DISPENSABLE):
-        kept = [column for column in kept if column[0] != title]
-        if sum(2 + max(map(len, column)) for column in kept) - 2 <= width:
-            return kept
     return columns
 
 

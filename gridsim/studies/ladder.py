@@ -13,8 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -24,8 +23,10 @@ from gridsim.model.faults import Faults
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.optimization.bounds import BOUND_LIMIT
+from gridsim.plots.charts import Chart, ChartAxis, WaterfallChart
 from gridsim.results.metrics.estimates import LEVEL, Estimate
 from gridsim.results.metrics.registry import UNITS
+from gridsim.results.table import Table
 from gridsim.schedulers import Asap, MinCent
 from gridsim.scheduling.contract import LadderStep, Scheduler
 from gridsim.scheduling.description import describe
@@ -34,14 +35,11 @@ from gridsim.scheduling.registry import make_scheduler
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import store_of
+from gridsim.studies.overview import Overview, TextTable
 from gridsim.studies.replicate import Replicates, arranged
 from gridsim.studies.replications import replication
+from gridsim.studies.study import Study
 from gridsim.support.arguments import integer, real, unknown_name_error
-from gridsim.support.text import align
-from gridsim.support.text import to_json as as_json
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Mean time between failures of a machine in the fair tree papers, s; such a failure is transient.
 FAILURES = 14_400.0
@@ -78,7 +76,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Ladder:
+class Ladder(Study):
     """The results of a ladder.
 
     Parameters
@@ -142,59 +140,67 @@ class Ladder:
             )
         return rows
 
-    def format(self) -> str:
-        """Return a text with an aligned table for each measure, and what each step adds."""
-        count, lines = len(self.replicates.seeds), []
-        lines.append(
-            f"means over {count} replicates [{LEVEL:.0%} intervals], differences and ratios in pairs"
+    def overview(self, *, full: bool = False) -> Overview:
+        """Return a table for each measure, and what each step adds."""
+        count = len(self.replicates.seeds)
+        measures = [measure for measure in self.measures if self._is_shown(measure)]
+        notes = dict.fromkeys(row["mean"].note for measure in measures for row in self.table(measure))
+        values = f"means over {count} replicates [{LEVEL:.0%} intervals], differences and ratios in pairs"
+        return Overview(
+            {"values": values},
+            [self._step_table(measure) for measure in measures],
+            remarks=[f"{step.name}: {step.adds}" for step in self.steps],
+            failures=[
+                f"intervals of {count} replicates: {note}" for note in notes if note and note != "all equal"
+            ],
+            title=f"Steps from {self.steps[0].name} to {[s.name for s in self.steps if not s.beside][-1]}",
         )
-        notes: dict[str, None] = {}
-        for measure in self.measures:
-            rows, factor = self.table(measure), _FACTORS.get(measure, 1.0)
-            if measure == "failed" and not any(row["mean"].mean for row in rows):
-                continue
-            unit = f"1e-8 {UNITS[measure]}" if factor > 1.0 else UNITS[measure]
-            notes.update({row["mean"].note: None for row in rows})
-            steps = [row for row in rows if not row["beside"]]
-            columns = [
-                ["step", *(row["name"] for row in steps)],
-                [measure.replace("_", " "), *(_shown(row["mean"], _plain, factor) for row in steps)],
-                ["difference", *(_shown(row["difference"], _signed, factor) for row in steps)],
-                ["ratio", *(_shown(row["ratio"]) for row in steps)],
-                ["to the first", *(_shown(row["over_first"]) for row in steps)],
-            ]
-            lines += ["", f"{measure.replace('_', ' ')}, {unit}", "", *align(columns, left=1)]
-            for row in (row for row in rows if row["beside"]):
-                lines.append(
-                    f"beside: {row['name']}: {_shown(row['mean'], _plain, factor)}; the last step is "
-                    f"{_shown(row['ratio'])} times that"
-                )
-        lines += ["", *(f"{step.name}: {step.adds}" for step in self.steps)]
-        said = [note for note in notes if note and note != "all equal"]
-        lines += [f"intervals of {count} replicates: {note}" for note in said]
-        return "\n".join(lines)
 
-    def __str__(self) -> str:
-        return self.format()
+    def _is_shown(self, measure: str) -> bool:
+        return measure != "failed" or any(row["mean"].mean for row in self.table(measure))
+
+    def _step_table(self, measure: str) -> TextTable:
+        """Return a row per step: the mean, and what the step changes; comparisons are notes."""
+        factor, name = _FACTORS.get(measure, 1.0), measure.replace("_", " ")
+        heads = ("step", name, "difference", "ratio", "to the first")
+        rows, notes = [], []
+        for row in self.table(measure):
+            mean, ratio = _shown(row["mean"], _plain, factor), _shown(row["ratio"])
+            if row["beside"]:
+                notes.append(f"beside: {row['name']}: {mean}; the last step is {ratio} times that")
+                continue
+            difference = _shown(row["difference"], _signed, factor)
+            rows.append([row["name"], mean, difference, ratio, _shown(row["over_first"])])
+        return TextTable(f"{name}, {_unit(measure)}", [(head, "") for head in heads], rows, notes)
 
     def __repr__(self) -> str:
         return f"<Ladder: {', '.join(step.name for step in self.steps)}>"
 
-    def _repr_html_(self) -> str:
-        """Return the ladder as notebooks show it."""
-        return f"<pre>{escape(self.format())}</pre>"
+    def runs(self) -> Table:
+        """Return a table with a row per replication and step, and a column per metric."""
+        return self.replicates.runs()
 
-    def to_pandas(self) -> Any:
-        """Return the values of all replications as a pandas DataFrame; see `Replicates.to_pandas`."""
-        return self.replicates.to_pandas()
+    def charts(self, *, full: bool = False) -> list[list[Chart]]:
+        """Return a waterfall of the first measure, and for pages one of each measure."""
+        measures = [measure for measure in self.measures if self._is_shown(measure)]
+        return [[self._waterfall(measure) for measure in measures[: None if full else 1]]]
 
-    def to_arrow(self) -> Any:
-        """Return the values of all replications as a pyarrow Table; see `Replicates.to_arrow`."""
-        return self.replicates.to_arrow()
-
-    def plot(self) -> Figure:
-        """Draw `figure`."""
-        return self.figure()
+    def _waterfall(self, measure: str) -> Chart:
+        name, factor = measure.replace("_", " "), _FACTORS.get(measure, 1.0)
+        rows = [row for row in self.table(measure) if not row["beside"]]
+        start, *steps, end = (
+            _scaled(estimate, factor)
+            for estimate in (rows[0]["mean"], *(row["difference"] for row in rows[1:]), rows[-1]["mean"])
+        )
+        return WaterfallChart(
+            title=f"Steps of the {name}",
+            caption=f"The mean {name} of the first step, what each further step adds, and all together.",
+            x=ChartAxis(f"{name} ({_unit(measure)})"),
+            names=[row["name"] for row in rows],
+            start=start,
+            steps=steps,
+            end=end,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scenario, schedulers, tables and values of all replications, as plain values."""
@@ -225,25 +231,6 @@ class Ladder:
             },
             "values": self.replicates.to_dict()["values"],
         }
-
-    def to_json(self) -> str:
-        """Return `to_dict` as JSON."""
-        return as_json(self.to_dict())
-
-    def figure(self) -> Figure:
-        """Draw the first measure as a waterfall.  Raises ImportError without matplotlib."""
-        from gridsim.studies.figures import of_ladder
-
-        measure = self.measures[0]
-        factor = _FACTORS.get(measure, 1.0)
-        rows = [row for row in self.table() if not row["beside"]]
-        start, *steps, end = (
-            _scaled(estimate, factor)
-            for estimate in (rows[0]["mean"], *(row["difference"] for row in rows[1:]), rows[-1]["mean"])
-        )
-        unit = f"1e-8 {UNITS[measure]}" if factor > 1.0 else UNITS[measure]
-        label = f"{measure.replace('_', ' ')} ({unit})"
-        return of_ladder([row["name"] for row in rows], start, steps, end, label)
 
 
 def ladder(
@@ -411,6 +398,11 @@ def _run(
 
 
 # -- showing ----------------------------------------------------------------------------------------------
+
+
+def _unit(measure: str) -> str:
+    """Return the unit in which a measure is shown."""
+    return f"1e-8 {UNITS[measure]}" if measure in _FACTORS else UNITS[measure]
 
 
 def _scaled(estimate: Estimate, factor: float) -> Estimate:

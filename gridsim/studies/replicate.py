@@ -11,53 +11,67 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
+from gridsim.plots.charts import Chart, replication_chart
 from gridsim.results.metrics.estimates import LEVEL, MIN_SEEDS, Estimate, estimate, ratio_of_means
 from gridsim.results.metrics.registry import (
     ALIASES,
     UNITS,
     MetricFunction,
     default_metrics,
+    display_name,
     heading,
     requested_metrics,
     with_common_bound,
 )
 from gridsim.results.table import Table
-from gridsim.results.text import as_text, planned_lines
+from gridsim.results.text import planned_lines
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers
 from gridsim.studies.execution.cell import Cell, Measured
 from gridsim.studies.execution.collect import MOST_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
+from gridsim.studies.overview import (
+    Overview,
+    TextTable,
+    as_text,
+    enumeration,
+    file_tables,
+    paired_with,
+    table_of,
+)
 from gridsim.studies.replications import replication
+from gridsim.studies.study import Study
 from gridsim.studies.verdicts import of_replications
-from gridsim.support import html
 from gridsim.support.arguments import SuggestingDict, integer, real, sequence, unknown_name_error
 from gridsim.support.arrays import Floats
 from gridsim.support.processes import Processes
 from gridsim.support.progress import Progress
 from gridsim.support.provenance import TraceDigests
-from gridsim.support.text import WIDTH, align, wrap_text
 from gridsim.support.warning_scope import WarningScope
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Defaults where a half-width is asked for: replications to begin with, and the most that are run.
 AT_LEAST, AT_MOST = 10, 1000
 
 
+#: Statistic over replications -> the function of columns that estimates it.
+_STATISTICS: dict[str, Callable[..., Estimate]] = {
+    "mean": estimate,
+    "ratio": lambda a, b: estimate(a / b),
+    "difference": lambda a, b: estimate(a - b),
+    "ratio of means": lambda a, b: estimate(a, b, statistic=ratio_of_means),
+}
 #: Runs that failed for the same reason, of which each has a line.
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Replicates:
+class Replicates(Study):
     """Values of each metric, for each scheduler and replication.
 
     Parameters
@@ -94,6 +108,9 @@ class Replicates:
     reached: bool | None = None
     about: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    _estimates: dict[tuple[str | None, ...], Estimate] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __getitem__(self, metric: str) -> Mapping[str, Floats]:
         name = metric if metric in self.values else ALIASES.get(metric, metric)
@@ -114,21 +131,28 @@ class Replicates:
         metric
             None, also in the other methods, for the first of `values`.
         """
-        return estimate(self._column(name, metric))
+        return self._estimate("mean", metric, name)
 
     def ratio(self, a: str, b: str, metric: str | None = None) -> Estimate:
         """Estimate the mean over replications of a / b, both values from the same replication."""
-        with np.errstate(all="ignore"):
-            return estimate(self._column(a, metric) / self._column(b, metric))
+        return self._estimate("ratio", metric, a, b)
 
     def ratio_of_means(self, a: str, b: str, metric: str | None = None) -> Estimate:
         """Estimate the mean of a divided by the mean of b, with replications resampled in pairs."""
-        return estimate(self._column(a, metric), self._column(b, metric), statistic=ratio_of_means)
+        return self._estimate("ratio of means", metric, a, b)
 
     def difference(self, a: str, b: str, metric: str | None = None) -> Estimate:
         """Estimate the mean over replications of a - b, both values from the same replication."""
-        with np.errstate(all="ignore"):
-            return estimate(self._column(a, metric) - self._column(b, metric))
+        return self._estimate("difference", metric, a, b)
+
+    def _estimate(self, statistic: str, metric: str | None, *names: str) -> Estimate:
+        """Return an estimate, which is computed once: texts, tables, charts and pages show the same ones."""
+        key = statistic, metric, *names
+        if key not in self._estimates:
+            columns = [self._column(name, metric) for name in names]
+            with np.errstate(all="ignore"):
+                self._estimates[key] = _STATISTICS[statistic](*columns)
+        return self._estimates[key]
 
     def joined(self, other: Replicates) -> Replicates:
         """Return these values together with those of `other`.
@@ -177,38 +201,49 @@ class Replicates:
                 rows.append(row)
         return rows
 
-    def sections(self, baseline: str | None = None) -> list[tuple[str, list[list[str]]]]:
-        """Return for each metric a title and columns of text, each beginning with its head.
+    def overview(self, *, full: bool = False) -> Overview:
+        """Return what was run, a table per metric, who is best, and which runs failed.
 
-        The columns are schedulers, means, and, if there is a baseline, ratios to it.  Schedulers without the
-        metric, whose values are NaN though no run failed, are left out if others have it.
+        The columns of a table are schedulers, means, and, if there is a baseline, ratios to it.  Schedulers
+        without the metric, whose values are NaN though no run failed, are left out if others have it.
 
         Parameters
         ----------
-        baseline
-            The scheduler to use as the baseline; None for `self.baseline`.
+        full
+            Include how the schedulers are compared, digests and trace files.
         """
-        base = self.baseline if baseline is None else baseline
-        found = []
-        for metric, columns in self.values.items():
-            about = f"mean over {len(self.seeds)} replications [{LEVEL:.0%} interval]"
-            names = [name for name in columns if self._has(name, metric)] or list(columns)
-            means = (self.mean(name, metric).format() for name in names)
-            table = [["scheduler", *names], ["mean", *means]]
-            if base is not None and len(names) > 1 and (base in names or base not in columns):
-                ratios = (self.relative(name, base, metric) for name in names)
-                table.append([f"relative to {base}", *ratios])
-            found.append((f"{heading(metric, self.units.get(metric, ''))}, {about}", table))
-        return found
+        facts, count = {**self.about}, len(self.seeds)
+        if self.about or full:
+            facts["replications"] = f"{count}"
+        if self.about and count > 1:
+            facts["replications"] += (
+                f", each with its own random streams; the lines above describe number {self.seeds[0]}"
+            )
+        if full:
+            facts |= paired_with(self.baseline) | {"compared by": display_name(self.measure)}
+        return Overview(
+            facts,
+            [self._metric_table(metric) for metric in self.values],
+            self.verdict(),
+            failures=self._failures(),
+            records=self._records() if full else (),
+            title=f"{enumeration(self.schedulers)} over {count} replications",
+        )
 
-    def lines(self) -> dict[str, str]:
-        """Return `about`, and how many replications there are: what a line is about -> its text."""
-        count = f"{len(self.seeds)}"
-        if self.about and len(self.seeds) > 1:
-            count += f", each with its own random streams; the lines above describe number {self.seeds[0]}"
-        return {**self.about, "replications": count}
+    def verdict(self) -> str:
+        """Return who has the lowest mean, by how much, and which differences are not significant."""
+        return of_replications(self)
 
-    def remarks(self) -> list[str]:
+    def _metric_table(self, metric: str) -> TextTable:
+        base, columns = self.baseline, self.values[metric]
+        names = [name for name in columns if self._has(name, metric)] or list(columns)
+        table = [["scheduler", *names], ["mean", *(self.mean(name, metric).format() for name in names)]]
+        if base is not None and len(names) > 1 and (base in names or base not in columns):
+            table.append([f"relative to {base}", *(self.relative(name, base, metric) for name in names)])
+        about = f"mean over {len(self.seeds)} replications [{LEVEL:.0%} interval]"
+        return table_of(f"{heading(metric, self.units.get(metric, ''))}, {about}", table)
+
+    def _failures(self) -> list[str]:
         """Return lines that say which runs failed and why, and whether intervals are wider than asked for."""
         alike: dict[str, list[tuple[str, int]]] = {}
         for run, error in self.errors.items():
@@ -225,6 +260,17 @@ class Replicates:
             lines.append(f"{self.measure}: not all intervals are as narrow as was asked for")
         return lines
 
+    def _records(self) -> list[TextTable]:
+        names, tables = list(self.digests), []
+        if names:
+            head = [("", ""), *((name, "") for name in names)]
+            rows = [
+                [f"replication {seed}", *(self.digests[name][k] or "failed" for name in names)]
+                for k, seed in enumerate(self.seeds)
+            ]
+            tables.append(TextTable("Digests", head, rows))
+        return [*tables, *file_tables(self.files.items())]
+
     def format(self, baseline: str | None = None) -> str:
         """Return what was run, and a line per metric and scheduler: the mean, the ratio to the baseline.
 
@@ -233,15 +279,7 @@ class Replicates:
         baseline
             The scheduler to use as the baseline; None for `self.baseline`.
         """
-        lines = [as_text(self.lines()), ""] if self.about else []
-        for title, (names, *others) in self.sections(baseline):
-            indented = [f"  {name}" for name in names]
-            lines += [title, *align([indented, *others], left=3), ""]
-        said = wrap_text(of_replications(self), WIDTH) if len(self.schedulers) > 1 else []
-        return "\n".join([*lines, *said, *self.remarks()]).rstrip()
-
-    def __str__(self) -> str:
-        return self.format()
+        return as_text((self if baseline is None else replace(self, baseline=baseline)).overview())
 
     def __repr__(self) -> str:
         return (
@@ -249,25 +287,8 @@ class Replicates:
             f"{', '.join(self.values)}>"
         )
 
-    def _repr_html_(self) -> str:
-        """Return the replications as notebooks show them: a table per metric."""
-        tables = (html.table(columns, left=3, caption=title) for title, columns in self.sections())
-        return (
-            html.pairs(self.lines())
-            + html.text(of_replications(self))
-            + "".join(tables)
-            + html.text(*self.remarks())
-        )
-
-    def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with a row per replication and scheduler, and a column per metric."""
-        return self._frame().to_pandas()
-
-    def to_arrow(self) -> Any:
-        """Return a pyarrow Table with a row per replication and scheduler, and a column per metric."""
-        return self._frame().to_arrow()
-
-    def _frame(self) -> Table:
+    def runs(self) -> Table:
+        """Return a table with a row per replication and scheduler, and a column per metric."""
         names, count = self.schedulers, len(self.seeds)
         columns: dict[str, Any] = {
             "replicate": np.repeat(self.seeds, len(names)),
@@ -283,23 +304,21 @@ class Replicates:
             return "1"
         return self.ratio(name, base, metric).format() if self._column(base, metric).all() else "-"
 
-    def plot(self) -> Figure:
-        """Draw `figure`."""
-        return self.figure()
-
-    def figure(self, *, headline: bool = True) -> Figure:
-        """Draw the means of `measure` and their ratios to the baseline's, with intervals.
-
-        Raises ImportError without matplotlib.
+    def charts(self, *, full: bool = False) -> list[list[Chart]]:
+        """Return a chart of the means of `measure`, and one of their ratios to the baseline's.
 
         Parameters
         ----------
-        headline
-            Whether to write above them who is best.
+        full
+            Have the ratios of all metrics whose baseline is never 0.
         """
-        from gridsim.studies.figures import of_replicates
-
-        return of_replicates(self, headline)
+        charts: list[Chart] = [replication_chart(self)]
+        if (base := self.baseline) is None or len(self.schedulers) < 2:
+            return [charts]
+        metrics = [self.measure]
+        if full:
+            metrics = [metric for metric in self.values if self._column(base, metric).all()]
+        return [[*charts, *(replication_chart(self, metric, ratio=True) for metric in metrics)]]
 
     def to_dict(self) -> dict[str, Any]:
         """Return seeds, units, values, means and ratios with their intervals, and errors, as plain values."""

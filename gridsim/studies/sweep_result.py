@@ -7,25 +7,27 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from gridsim.errors import ScenarioError, one_line
+from gridsim.plots.charts import Chart, sweep_charts
 from gridsim.results.metrics.registry import UNITS, heading
 from gridsim.results.table import Table
 from gridsim.studies.execution.cell import Measured
+from gridsim.studies.overview import Overview, TextTable, enumeration, paired_with
 from gridsim.studies.replicate import Replicates, arranged
+from gridsim.studies.study import Study
 from gridsim.studies.verdicts import of_points
-from gridsim.support import html
 from gridsim.support.extras import import_extra
-from gridsim.support.text import WIDTH, align, plain, wrap_text
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from gridsim.support.text import plain
 
 #: Columns of the table of runs, besides axes and metrics.
 COLUMNS = ("scheduler", "replicate", "digest", "error", "wall_seconds")
+#: Maximum number of charts on a page: one for each point of the further axes.
+MAX_POINTS = 12
 #: A point of a sweep: axis -> label.
 Point = dict[str, Any]
 #: The smallest whole number that is too large for an int64 column.
@@ -63,7 +65,7 @@ def _unit(name: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class SweepResult:
+class SweepResult(Study):
     """The results of a sweep.
 
     Parameters
@@ -83,6 +85,8 @@ class SweepResult:
         The record of each run: point after point, in each replication after replication, in each of those all
         schedulers in order.
     """
+
+    scenario_title = "The scenario before the changes of the sweep"
 
     axes: Mapping[str, tuple[Any, ...]]
     schedulers: tuple[str, ...]
@@ -118,13 +122,9 @@ class SweepResult:
             columns[metric] = [each.values.get(metric, np.nan) for each in self.measured]
         return Table(columns)
 
-    def to_pandas(self) -> Any:
-        """Return `table` as a pandas DataFrame."""
-        return self.table().to_pandas()
-
-    def to_arrow(self) -> Any:
-        """Return `table` as a pyarrow Table."""
-        return self.table().to_arrow()
+    def runs(self) -> Table:
+        """Return `table`."""
+        return self.table()
 
     def to_xarray(self) -> Any:
         """Return an xarray Dataset.
@@ -161,9 +161,9 @@ class SweepResult:
             if name not in map(column_of, self.axes):
                 raise ScenarioError(f"at: no axis {name!r}; axes: {', '.join(self.axes)}")
         wanted = {axis: self._label(axis, labels) for axis in self.axes}
-        for number, point in enumerate(self.points()):
+        for point, found in self.each():
             if point == wanted:
-                return self._at(number)
+                return found
         raise ScenarioError(f"at: no point {wanted}")
 
     def _label(self, axis: str, labels: dict[str, Any]) -> Any:
@@ -177,16 +177,18 @@ class SweepResult:
             raise ScenarioError(f"at: {name} must be one of {', '.join(map(repr, known))}, got {label!r}")
         return label
 
-    def _at(self, number: int) -> Replicates:
-        size = self.replicates * len(self.schedulers)
-        made = self.measured[number * size : (number + 1) * size]
-        numbers = tuple(range(self.replicates))
-        return arranged(made, self.schedulers, numbers, self.metrics, self.baseline)
+    @cached_property
+    def _replicates(self) -> tuple[Replicates, ...]:
+        """The values at each point."""
+        size, numbers = self.replicates * len(self.schedulers), tuple(range(self.replicates))
+        return tuple(
+            arranged(self.measured[k : k + size], self.schedulers, numbers, self.metrics, self.baseline)
+            for k in range(0, len(self.measured), size)
+        )
 
     def each(self) -> Iterator[tuple[Point, Replicates]]:
         """Iterate over the points: their labels and their `Replicates`."""
-        for number, labels in enumerate(self.points()):
-            yield labels, self._at(number)
+        yield from zip(self.points(), self._replicates, strict=True)
 
     def __repr__(self) -> str:
         axes = ", ".join(f"{axis} ({len(labels)})" for axis, labels in self.axes.items())
@@ -195,43 +197,34 @@ class SweepResult:
             f"{self.replicates} replications, {len(self.measured)} runs>"
         )
 
-    def _repr_html_(self) -> str:
-        """Return the sweep as notebooks show it: a row per point and scheduler."""
-        columns = self.columns()
-        return (
-            html.text(self.verdict())
-            + html.table(columns, left=len(columns), caption=self.title())
-            + html.text(*self._failed)
+    def overview(self, *, full: bool = False) -> Overview:
+        """Return a row per point and scheduler, who is best at which points, and why runs failed.
+
+        Parameters
+        ----------
+        full
+            Include the axes, how the schedulers are compared, and tables of all metrics, not only the first.
+        """
+        facts: dict[str, str] = {}
+        if full:
+            facts |= {axis: ", ".join(map(str, labels)) for axis, labels in self.axes.items()}
+            facts["replications"] = f"{self.replicates} for each of {len(list(self.points()))} points"
+            facts |= paired_with(self.baseline)
+        return Overview(
+            facts,
+            [self._metric_table(metric) for metric in self.metrics[: None if full else 1]],
+            self.verdict(),
+            failures=[f"failed: {one_line(error)}" for error in self.errors],
+            title=" over ".join(filter(None, map(enumeration, (self.schedulers, list(self.axes))))),
         )
-
-    def title(self, metric: str | None = None) -> str:
-        """Return the title of a table of `columns`."""
-        metric = self.metrics[0] if metric is None else metric
-        return f"{heading(metric, UNITS.get(metric, ''))}, mean over {self.replicates} replications"
-
-    @property
-    def _failed(self) -> list[str]:
-        return [f"failed: {one_line(error)}" for error in self.errors]
-
-    def format(self) -> str:
-        """Return as text a line per point and scheduler: mean of the first metric, ratio to the baseline."""
-        columns = self.columns()
-        said = wrap_text(self.verdict(), WIDTH) if len(self.schedulers) > 1 else []
-        return "\n".join([self.title(), *align(columns, left=len(columns)), *said, *self._failed])
 
     def verdict(self) -> str:
         """Return a sentence on who has the lowest first metric at how many points; and what is undecided."""
         return of_points(self)
 
-    def columns(self, metric: str | None = None) -> list[list[str]]:
-        """Return columns of text, each with its head: a row per point and scheduler, mean and ratio.
-
-        Parameters
-        ----------
-        metric
-            One of `metrics`; None for the first.
-        """
-        metric, base = self.metrics[0] if metric is None else metric, self.baseline
+    def _metric_table(self, metric: str) -> TextTable:
+        """Return a table with a row per point and scheduler: the mean, and the ratio to the baseline."""
+        base = self.baseline
         heads = [*map(str, self.axes), "scheduler", metric, *([] if base is None else [f"to {base}"])]
         rows = []
         for labels, found in self.each():
@@ -240,28 +233,20 @@ class SweepResult:
                 if base is not None:
                     row.append(found.relative(name, base, metric))
                 rows.append(row)
-        return [[head, *column] for head, column in zip(heads, zip(*rows, strict=True), strict=True)]
+        caption = f"{heading(metric, UNITS.get(metric, ''))}, mean over {self.replicates} replications"
+        return TextTable(caption, [(head, "") for head in heads], rows)
 
-    def __str__(self) -> str:
-        return self.format()
+    def charts(self, *, full: bool = False) -> list[list[Chart]]:
+        """Return charts of the first metric over the first axis with several labels.
 
-    def plot(self) -> Figure:
-        """Draw `figure`."""
-        return self.figure()
-
-    def figure(self, *, headline: bool = True) -> Figure:
-        """Draw the first metric over the first axis with several labels, a panel per point of the others.
-
-        Raises ScenarioError for more than 6 panels, ImportError without matplotlib.
+        There is a chart per point of the other axes.  A second row has the ratios to the baseline.
 
         Parameters
         ----------
-        headline
-            Whether to write above them who is best.
+        full
+            Leave out points after the first `MAX_POINTS`, which a page has no room for.
         """
-        from gridsim.studies.figures import of_sweep
-
-        return of_sweep(self, headline)
+        return [list(row) for row in sweep_charts(self, MAX_POINTS if full else None)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return axes, runs, and means and ratios with their intervals, as plain values."""

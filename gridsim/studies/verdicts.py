@@ -13,7 +13,7 @@ from gridsim.results.metrics.formulas import mean
 from gridsim.results.metrics.registry import display_name
 
 if TYPE_CHECKING:
-    from gridsim.plots.studies import ReplicationData, SweepData
+    from gridsim.plots.charts import ReplicationData, SweepData
 
 #: The most schedulers that a sentence names after the best one, for one run and for replications.
 _NAMED, _MANY = 3, 6

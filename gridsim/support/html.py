@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from gridsim.errors import without_line_breaks
 
 _LEFT, _RIGHT = "left", "right"
 
 
-def table(columns: Sequence[Sequence[str]], *, heads: int = 1, left: int = 1, caption: str = "") -> str:
+def table(
+    columns: Sequence[Sequence[str]], *, heads: int = 1, left: Collection[int] = (0,), caption: str = ""
+) -> str:
     """Return columns of strings (as for `gridsim.support.text.align`) as an HTML table.
 
     Parameters
@@ -17,12 +19,12 @@ def table(columns: Sequence[Sequence[str]], *, heads: int = 1, left: int = 1, ca
     heads
         Number of header cells at the top of each column.
     left
-        Number of left-aligned columns, beginning with the first.
+        Numbers of the left-aligned columns.
     """
 
     def html_row(cells: Sequence[str], tag: str) -> str:
         cells_html = (
-            f'<{tag} style="text-align: {_LEFT if k < left else _RIGHT}">{_cell(cell)}</{tag}>'
+            f'<{tag} style="text-align: {_LEFT if k in left else _RIGHT}">{_cell(cell)}</{tag}>'
             for k, cell in enumerate(cells)
         )
         return f"<tr>{''.join(cells_html)}</tr>"
@@ -36,7 +38,7 @@ def table(columns: Sequence[Sequence[str]], *, heads: int = 1, left: int = 1, ca
 
 def pairs(lines: Mapping[str, str], caption: str = "") -> str:
     """Return an HTML table with a row per entry of `lines`: its topic and its text."""
-    return table([list(lines), list(lines.values())], heads=0, left=2, caption=caption)
+    return table([list(lines), list(lines.values())], heads=0, left=(0, 1), caption=caption)
 
 
 def text(*lines: str) -> str:

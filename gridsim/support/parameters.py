@@ -192,7 +192,9 @@ class CheckedStruct(msgspec.Struct, metaclass=_SuggestingMeta, frozen=True, kw_o
         ]
         summary = (type(self).__doc__ or "").partition("\n")[0]
         head = html.text(f"{type(self).__name__}: {summary}")
-        return head + (html.table([*map(list, zip(*rows, strict=True))], heads=0, left=4) if rows else "")
+        return head + (
+            html.table([*map(list, zip(*rows, strict=True))], heads=0, left=range(4)) if rows else ""
+        )
 
     def __post_init__(self) -> None:
         path = self._path()

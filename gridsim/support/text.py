@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
@@ -31,8 +31,8 @@ def check_name(name: str) -> str:
     return name
 
 
-def align(columns: list[list[str]], left: int = 0) -> list[str]:
-    """Return lines of right-aligned columns; the first `left` columns are left-aligned.
+def align(columns: list[list[str]], left: Collection[int] = ()) -> list[str]:
+    """Return lines of right-aligned columns; those with the numbers `left` are left-aligned.
 
     Line breaks and unprintable characters in a cell are replaced, so that each cell stays on its line and has
     its visible width.
@@ -41,29 +41,30 @@ def align(columns: list[list[str]], left: int = 0) -> list[str]:
     widths = [max(map(len, column)) for column in columns]
     return [
         "  ".join(
-            cell.ljust(width) if i < left else cell.rjust(width)
+            cell.ljust(width) if i in left else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in zip(*columns, strict=True)
     ]
 
 
-def wrap_columns(columns: list[list[str]], width: int, left: int = 0) -> list[str]:
+def wrap_columns(columns: list[list[str]], width: int, left: Collection[int] = ()) -> list[str]:
     """Return the lines of `align`, with the columns that exceed `width` in further blocks below.
 
     An empty line separates blocks.  Each block repeats the first column, which identifies the rows.
     """
     widths = [max(len(without_line_breaks(cell)) for cell in column) for column in columns]
-    blocks, used = [columns[:1]], widths[0]
-    for column, wide in zip(columns[1:], widths[1:], strict=True):
+    blocks, used = [[0]], widths[0]
+    for number, wide in enumerate(widths[1:], 1):
         if used + 2 + wide > width and len(blocks[-1]) > 1:
-            blocks.append(columns[:1])
+            blocks.append([0])
             used = widths[0]
-        blocks[-1].append(column)
+        blocks[-1].append(number)
         used += 2 + wide
-    lines = []
-    for number, block in enumerate(blocks):
-        lines += [*([""] if number else []), *align(block, left if not number else 1)]
+    lines: list[str] = []
+    for block in blocks:
+        aligned = align([columns[k] for k in block], [i for i, k in enumerate(block) if k in left])
+        lines += ["", *aligned] if lines else aligned
     return lines
 
 

@@ -115,7 +115,7 @@ class Theory:
         remarks += [f"not run without --full: {name}" for name in self.left_out]
         outside = sum(not row.inside for row in self.rows)
         verdict = f"{outside} of {len(self.rows)} outside" if outside else f"all {len(self.rows)} inside"
-        return "\n".join([*align(columns, left=2), "", *remarks, verdict])
+        return "\n".join([*align(columns, left=(0, 1)), "", *remarks, verdict])
 
     __str__ = format
 

@@ -26,8 +26,9 @@ def folder(tmp_path, monkeypatch):
 def test_the_default_is_the_ladder_of_the_fair_tree():
     done = invoke(*SMALL, "--figure", "steps.png")
     assert done.exit_code == 0, done.output
-    assert done.stdout.splitlines()[0].startswith("means over 2 replicates")
-    assert "tree, perfect information" in done.stdout and done.stdout.endswith("saved steps.png\n")
+    assert "means over 2 replicates" in done.stdout.splitlines()[0]
+    assert "tree, perfect information" in done.stdout
+    assert done.stdout.endswith("saved steps.png, which shows max_stretch\n")
     assert Path("steps.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -39,7 +40,12 @@ def test_flags_change_scenario_parameters_and_failures():
     steps = {step["name"]: step for step in answer["steps"]}
     parameters = steps["early acceptance"]["scheduler"]["parameters"]
     assert (parameters["bound"], parameters["samples"]) == (1.25, [4, 3, 2])
-    assert steps["failures"]["faults"] == {"kind": "poisson", "mean": 5000.0, "seed": 5}
+    assert steps["failures"]["faults"] == {
+        "kind": "poisson",
+        "mean": 5000.0,
+        "seed": 5,
+        "reachable": False,
+    }
     assert steps["messages take time"]["network"]["latency"] == 0.2
     assert steps["tree, summaries"]["network"]["latency"] == 0.0
     assert gs.Scenario.from_toml(answer["scenario"]).seed == 5

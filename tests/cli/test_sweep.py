@@ -54,8 +54,9 @@ def test_a_sweep_writes_store_table_and_figure(file: Path, tmp_path: Path) -> No
     found = invoke("sweep", file, "--workers", 1, "--out", table, "--figure", figure)
     assert found.exit_code == 0, found.output
     store = file.with_suffix(".store")
-    assert found.stdout.splitlines()[0] == "max_stretch (s/Mflop), mean over 5 replications"
-    assert found.stdout.splitlines()[-3:] == [f"kept in {store}", f"saved {table}", f"saved {figure}"]
+    assert found.stdout.splitlines()[0] == "max stretch (max_stretch_agg), mean over 5 replications"
+    drawn = f"saved {figure}, which shows max_stretch_agg"
+    assert found.stdout.splitlines()[-3:] == [f"kept in {store}", f"saved {table}", drawn]
     assert len(table.read_text().splitlines()) == 61 and figure.read_bytes().startswith(b"\x89PNG")
     assert len(Store(store)) == 60
     before = sorted((store / "cells").iterdir())
@@ -64,7 +65,7 @@ def test_a_sweep_writes_store_table_and_figure(file: Path, tmp_path: Path) -> No
     assert again.stderr == "" and len(said["cells"]) == 60 and sorted((store / "cells").iterdir()) == before
     digests = [each.digest for each in Sweep.from_toml(file).run().measured]
     assert [cell["digest"] for cell in said["cells"]] == digests
-    assert said["points"][0]["ratios"]["max_stretch"]["fcfs"]["mean"] > 1
+    assert said["points"][0]["ratios"]["max_stretch_agg"]["fcfs"]["mean"] > 1
     # a larger grid reuses the stored runs
     file.write_text(FILE.replace("[10, 20]", "[10, 20, 30]").replace("replicates = 5", "replicates = 6"))
     assert invoke("sweep", file, "--workers", 1).exit_code == 0

@@ -18,7 +18,6 @@ from gridsim.reproduce.framework import Report
 from gridsim.reproduce.others import waves
 from gridsim.results.metrics.estimates import Estimate
 from gridsim.schedulers import MODES
-from gridsim.studies import figures
 from gridsim.studies.execution.cell import Measured
 from gridsim.studies.replicate import Replicates
 from gridsim.studies.sweep_result import SweepResult
@@ -101,13 +100,13 @@ def test_comparison_draws_means_and_paired_ratios() -> None:
     middles = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1 and line.get_marker()]
     assert {2.0, 13.0 / 3} <= {float(x) for x in middles}
     assert axes.get_xlabel() == "max stretch per work (s/Mflop)"
-    made = figures.of_replicates(FOUND)
+    made = FOUND.figure()
     right = made.axes[1]
     assert [label.get_text() for label in right.get_yticklabels()] == ["a", "b"]
     assert made.axes[0].get_ylim() == right.get_ylim()  # rows of both panels are at the same heights
     assert [1.0, 2.0, 3.0] in [sorted(line.get_xdata()) for line in right.lines]  # paired ratios b / a
     assert right.get_xlabel() == "max stretch per work, relative to a\n(3 paired replications)"
-    assert len(FOUND.figure().axes) == 2
+    assert len(made.axes) == 2
     alone = Replicates(FOUND.seeds, FOUND.values)
     assert len(alone.figure().axes) == 1
     with pytest.raises(ScenarioError, match="ratio requires replicates"):

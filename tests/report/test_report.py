@@ -16,7 +16,11 @@ import plotly.graph_objects as go
 import pytest
 
 import gridsim as gs
+from gridsim import plots
+from gridsim.plots.charts import replication_chart, sweep_chart
+from gridsim.plots.draw import draw
 from gridsim.report import charts, contents, schedules, tables
+from gridsim.report.draw import draw as plotly_draw
 from gridsim.report.figures import BACKGROUND, GRID, POINTS, TEXT
 from gridsim.results.metrics import series
 from gridsim.schedulers import MODES
@@ -101,7 +105,7 @@ def test_replications_have_confidence_intervals(replicates: gs.Replicates, writt
     dots, one, *_ = found.charts["summary-1"]["data"]
     assert dots["x"] == pytest.approx(replicates["stretch"]["fair-tree"] / replicates["stretch"]["mincent"])
     assert one["x"] == pytest.approx([ratio.mean])
-    assert one["error_x"]["array"] == [ratio.high - ratio.mean]
+    assert one["error_x"]["array"] == pytest.approx([ratio.high - ratio.mean], rel=1e-6)
     assert found.tables["Digests"][1][1] == replicates.digests["fair-tree"][0]
     assert "gridsim compare scenario.toml --replicates 6" in found.text
     # without a command, the report has no section on it
@@ -111,7 +115,8 @@ def test_replications_have_confidence_intervals(replicates: gs.Replicates, writt
 def test_charts_show_the_series(single: gs.Result, written: Any) -> None:
     found = written(single).charts
     titles = {key: figure["layout"]["yaxis"]["title"]["text"] for key, figure in found.items()}
-    assert titles["time-0"] == "applications" and titles["time-2"] == "machines"
+    assert titles["time-0"] == "applications released and not finished"
+    assert titles["time-2"] == "busy machines"
     for number, quantity in enumerate(get_args(series.Quantity)):
         key, steps = f"time-{number}", series.over_time(single, quantity)
         line = found[key]["data"][0]
@@ -450,7 +455,7 @@ def test_headings_and_links_are_consistent(compared: gs.Comparison, written: Any
             3,
             "x.html",
             {},
-            "results must be a Result, a dict of Results, a Comparison, Replicates or a SweepResult, got int",
+            "a Comparison, Replicates, a SweepResult or a Ladder, got int",
         ),
     ],
 )
@@ -496,3 +501,39 @@ def test_a_sweep_report_begins_with_the_verdict(written: Any) -> None:
     assert found.charts["summary-0"]["data"][0]["x"] == [0.05, 2.0]
     rows = found.tables["max stretch (max_stretch_agg), mean over 2 replications"]
     assert len(rows) == 9 and rows[1][:3] == ["50 ms", "20", "mincent"]
+
+
+def test_a_ladder_has_a_report(written: Any) -> None:
+    """Each step's bar begins where the step above ends; comparisons beside the ladder are notes."""
+    found = gs.ladder(bags(9), 2)
+    page = written(found, scenario=bags(9), command="gridsim ladder scenario.toml")
+    rows = found.table()
+    (bars,) = page.charts["summary-0"]["data"]
+    steps = [row for row in rows if not row["beside"]]
+    widths = [steps[0]["mean"], *(row["difference"] for row in steps[1:]), steps[-1]["mean"]]
+    assert bars["x"] == pytest.approx([1e8 * each.mean for each in widths], rel=1e-6)
+    ends = np.cumsum(bars["x"][:-1])
+    assert bars["base"] == pytest.approx([0.0, *ends[:-1], 0.0], abs=1e-6 * ends[0])
+    assert page.charts["summary-0"]["layout"]["yaxis"]["ticktext"][1] == "central, replanning"
+    assert f"beside: {rows[-1]['name']}: " in page.text and "gridsim ladder scenario.toml" in page.text
+    assert [row[0] for row in page.tables["max stretch, 1e-8 s/Mflop"][1:]] == [row["name"] for row in steps]
+    for figure in page.charts.values():
+        checked(figure)
+
+
+@pytest.mark.parametrize("ratio", [False, True])
+def test_pages_and_figures_draw_the_same_values(replicates: gs.Replicates, ratio: bool) -> None:
+    chart = replication_chart(replicates, ratio=ratio)
+    swept = gs.sweep(bags(9), NAMES, {"platform.nodes": [5, 9]}, replicates=5, baseline="mincent")
+    curves = sweep_chart(swept, ratio=ratio)
+    page, axes = plotly_draw(chart).figure, draw(chart, plots.figure()[1][0])
+    means = [trace["x"][0] for trace in page["data"] if "error_x" in trace]
+    centres = [float(container.lines[0].get_xdata()[0]) for container in axes.containers]
+    assert means == pytest.approx([each.mean for each in chart.estimates.values()], rel=1e-6)
+    assert centres == pytest.approx(means, rel=1e-6) and len(means) == 3
+    page, axes = plotly_draw(curves).figure, draw(curves, plots.figure()[1][0])
+    heights = [trace["y"] for trace in page["data"]]
+    assert [container.lines[0].get_ydata() for container in axes.containers] == [
+        pytest.approx(each, rel=1e-6) for each in heights
+    ]
+    assert len(heights) == 3 - ratio and page["data"][0]["x"] == [5.0, 9.0]

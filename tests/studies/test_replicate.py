@@ -199,7 +199,7 @@ def test_invalid_arguments_are_rejected(change: dict, said: str) -> None:
 def test_replications_stop_at_the_maximum_if_intervals_stay_too_wide(width: float) -> None:
     made = replicate(small(1), {"fcfs": gs.Fcfs()}, half_width=width, at_most=11)
     assert len(made.seeds) == 11 and made.reached is False
-    assert made.remarks() == ["max_stretch: not all intervals are as narrow as was asked for"]
+    assert made.overview().failures == ["max_stretch: not all intervals are as narrow as was asked for"]
 
 
 def test_extreme_values_of_metrics_are_accepted() -> None:
@@ -239,11 +239,11 @@ def test_a_table_leaves_out_schedulers_without_the_metric() -> None:
     values = {"tree": np.array([0.4, 0.5]), "mincent": np.full(2, np.nan)}
     both = {"tree": np.array([1.1, 1.2]), "mincent": np.array([1.0, 1.1])}
     found = Replicates((0, 1), {"max_stretch": both, "at_root": values}, baseline="mincent")
-    (_, stretch), (_, share) = found.sections()
-    assert [column[0] for column in stretch] == ["scheduler", "mean", "relative to mincent"]
-    assert share[0] == ["scheduler", "tree"] and len(share) == 2
+    stretch, share = found.overview().tables
+    assert [title for title, _ in stretch.head] == ["scheduler", "mean", "relative to mincent"]
+    assert share.columns[0] == ["scheduler", "tree"] and len(share.head) == 2
     failed = replace(found, errors={("mincent", 0): "no memory"})
-    assert failed.sections()[1][1][0] == ["scheduler", "tree", "mincent"]
+    assert failed.overview().tables[1].columns[0] == ["scheduler", "tree", "mincent"]
 
 
 def test_conclusion_separates_significant_from_other_differences() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -17,11 +16,10 @@ from gridsim.cli.study_flags import (
     check_figure,
     execution_arguments,
     execution_options,
-    figure_message,
     headline_option,
     names_of,
     replication_options,
-    save_figure,
+    show_study,
 )
 from gridsim.errors import ScenarioError
 
@@ -176,14 +174,14 @@ def _run_executor(count: int | None) -> AbstractContextManager[Executor | None]:
     return executor_of(count)
 
 
-def _command_line(result: Replicates, flags: Flags) -> str:
+def _command(result: Replicates, flags: Flags) -> list[str]:
     """Return the command that repeats the replications of the scenario in scenario.toml."""
     arguments = ["gridsim", "compare", "scenario.toml", "--schedulers", ",".join(result.schedulers)]
     arguments += ["--baseline", str(result.baseline), "--replicates", str(len(result.seeds))]
     for flag in ("hold", "metrics", "time_limit"):
         if flags[flag] is not None:
             arguments += ["--" + flag.replace("_", "-"), str(flags[flag])]
-    return shlex.join(arguments)
+    return arguments
 
 
 def _compare_replications(
@@ -192,7 +190,6 @@ def _compare_replications(
     from gridsim.studies import compare as experiment
     from gridsim.studies.replicate import AT_MOST, replicate
     from gridsim.support.extras import import_extra
-    from gridsim.support.text import to_json
 
     for flag in ("out", "record", "decisions", "messages", "verbose"):
         if flags[flag]:
@@ -224,24 +221,14 @@ def _compare_replications(
             progress=progress_of(flags["progress"], flags["as_json"]),
             **execution,
         )
-    saved_scenario = save_scenario()
-    if flags["report"] is not None:
-        from gridsim.report import write_report
-
-        write_report(result, flags["report"], scenario=saved_scenario, command=_command_line(result, flags))
-    if flags["figure"] is not None:
-        save_figure(flags["figure"], result.figure(headline=flags["headline"]))
-    if flags["as_json"]:
-        details = {"scenario": scenario.to_toml(), "not_applicable": exclusions}
-        details |= {name: flags[name] for name in ("figure", "report")}
-        click.echo(to_json({**result.to_dict(), **details}))
-    else:
-        print_text(result.format())
-        for name, reason in exclusions.items():
-            click.echo(f"not applicable: {name}: {reason}")
-        if flags["figure"] is not None:
-            click.echo(figure_message(flags["figure"], list(result.values)))
-        if flags["report"] is not None:
-            click.echo(f"saved {flags['report']}")
+    show_study(
+        result,
+        flags,
+        list(result.values),
+        scenario=save_scenario(),
+        command=_command(result, flags),
+        details={"scenario": scenario.to_toml(), "not_applicable": exclusions},
+        messages=[f"not applicable: {name}: {reason}" for name, reason in exclusions.items()],
+    )
     if result.errors:
         sys.exit(1)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gridsim.cli.commands.report import check_report
 from gridsim.cli.output import check_distinct, progress_of, scenario_files
 from gridsim.cli.quantities import INT, SECONDS
 from gridsim.cli.scenario_flags import (
@@ -13,11 +14,12 @@ from gridsim.cli.scenario_flags import (
     flags_in_errors,
     input_files,
     parse_setting,
+    report_option,
     scenario_of,
     scenario_options,
     settings_option,
 )
-from gridsim.cli.study_flags import check_figure, execution_arguments, execution_options, save_figure
+from gridsim.cli.study_flags import check_figure, execution_arguments, execution_options, show_study
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 )
 @click.option("--time-limit", type=SECONDS, help="Simulated time after which a run ends with an error.")
 @execution_options
+@report_option
 @click.option("--progress/--no-progress", default=None, help="Show a progress bar (default: on a terminal).")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def ladder_command(
@@ -69,15 +72,16 @@ def ladder_command(
     from gridsim.scheduling.registry import named_scheduler
     from gridsim.studies.ladder import DEFAULT_SCHEDULERS, ladder
     from gridsim.support.extras import import_extra
-    from gridsim.support.text import to_json
 
     import_extra(
         "scipy.stats", "stats", "ladder"
     )  # used only after the runs, but a missing SciPy is reported now
     check_figure(flags["figure"])
+    check_report(flags["report"])
     scenario = scenario_of(flags)
     check_distinct(
-        [*input_files(flags).items(), *scenario_files(scenario.files)], [("--figure", flags["figure"])]
+        [*input_files(flags).items(), *scenario_files(scenario.files)],
+        [("--figure", flags["figure"]), ("--report", flags["report"])],
     )
     for other, table in scenario.schedulers.items():
         named_scheduler(other, table)  # tables of schedulers that do not run are checked as well
@@ -96,14 +100,12 @@ def ladder_command(
             progress=progress_of(flags["progress"], flags["as_json"]),
             **execution,
         )
-    if flags["figure"] is not None:
-        save_figure(flags["figure"], result.figure())
-    if flags["as_json"]:
-        click.echo(to_json({**result.to_dict(), "figure": flags["figure"]}))
-        return
-    click.echo(result.format())
-    if flags["figure"] is not None:
-        click.echo(f"saved {flags['figure']}")
+    command: list[Any] = ["gridsim", "ladder", "scenario.toml", "--scheduler", name]
+    command += ["--replicates", replicates]
+    command += [part for setting in settings for part in ("--set", setting)]
+    for flag, value in (("--ages", ages), ("--failures", failures), ("--time-limit", time_limit)):
+        command += [] if value is None else [flag, value]
+    show_study(result, flags, result.measures, scenario=scenario, command=command, details={})
 
 
 def _parse_ages(ages: str) -> list[float]:

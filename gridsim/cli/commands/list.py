@@ -51,7 +51,7 @@ def _lines(rows: Sequence[Row], columns: Sequence[str]) -> Iterator[str]:
         yield "none"
         return
     texts = [[key, *(str(row[key]) for row in rows)] for key in columns[:-1]]
-    heads = align(texts, left=len(texts))
+    heads = align(texts, left=range(len(texts)))
     indent = 2 + max(map(len, heads))
     last = [columns[-1], *(str(row[columns[-1]]) for row in rows)]
     for head, text in zip(heads, last, strict=True):

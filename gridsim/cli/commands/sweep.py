@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gridsim.cli.commands.report import check_report
-from gridsim.cli.output import check_distinct, check_output, print_text, progress_of, scenario_files
+from gridsim.cli.output import check_distinct, check_output, progress_of, scenario_files
 from gridsim.cli.quantities import INT
 from gridsim.cli.scenario_flags import report_option
 from gridsim.cli.study_flags import (
     check_figure,
     execution_arguments,
     execution_options,
-    figure_message,
     headline_option,
     names_of,
-    save_figure,
+    show_study,
 )
 from gridsim.errors import ScenarioError
 
@@ -59,7 +57,6 @@ def sweep(
     replicates: int | None,
     baseline: str | None,
     metrics: str | None,
-    report: str | None,
     out: str | None,
     **flags: Any,
 ) -> None:
@@ -72,13 +69,12 @@ def sweep(
     from gridsim.studies.sweep import Sweep
     from gridsim.support.arguments import text
     from gridsim.support.extras import import_extra
-    from gridsim.support.text import to_json
 
     import_extra(
         "scipy.stats", "stats", "sweep"
     )  # used only after the runs, but a missing SciPy is reported now
     check_figure(flags["figure"])
-    check_report(report)
+    check_report(flags["report"])
     _check_table(out)
     changes = {"schedulers": names_of(names) or None, "replicates": replicates, "baseline": baseline}
     changes["metrics"] = names_of(metrics) or None
@@ -86,7 +82,7 @@ def sweep(
     definition = Sweep.from_toml(text("SWEEP.toml", file), **overrides)
     # this also checks the points, before the store is created
     files = dict.fromkeys(name for cell in definition.cells for name in cell.scenario.files)
-    outputs = [("--out", out), ("--figure", flags["figure"]), ("--report", report)]
+    outputs = [("--out", out), ("--figure", flags["figure"]), ("--report", flags["report"])]
     check_distinct([("SWEEP.toml", file), *scenario_files(files)], outputs)
     if definition.cells:
         planned_lines(definition.cells[0].scenario)  # an error in the plan would occur in every run
@@ -94,34 +90,26 @@ def sweep(
         result = definition.run(progress=progress_of(flags["progress"], flags["as_json"]), **execution)
     if out is not None:
         _save(result, out)
-    if flags["figure"] is not None:
-        save_figure(flags["figure"], result.figure(headline=flags["headline"]))
-    if report is not None:
-        from gridsim.report import write_report
-
-        write_report(result, report, scenario=definition.scenario, command=_command_line(file, overrides))
-    if flags["as_json"]:
-        details = {"store": str(execution["store"].path), "out": out, "report": report}
-        click.echo(to_json({**result.to_dict(), **details}))
-    else:
-        print_text(result.format())
-        click.echo(f"kept in {execution['store'].path}")
-        if out is not None:
-            click.echo(f"saved {out}")
-        if flags["figure"] is not None:
-            click.echo(figure_message(flags["figure"], result.metrics))
-        if report is not None:
-            click.echo(f"saved {report}")
+    store = execution["store"].path
+    show_study(
+        result,
+        flags,
+        result.metrics,
+        scenario=definition.scenario,
+        command=_command(file, overrides),
+        details={"store": str(store), "out": out},
+        messages=[f"kept in {store}", *([] if out is None else [f"saved {out}"])],
+    )
     if result.errors:
         sys.exit(1)
 
 
-def _command_line(file: str, overrides: dict[str, Any]) -> str:
+def _command(file: str, overrides: dict[str, Any]) -> list[str]:
     """Return the command that repeats the sweep."""
     arguments = ["gridsim", "sweep", file]
     for flag, value in overrides.items():
         arguments += [f"--{flag}", ",".join(value) if isinstance(value, list) else str(value)]
-    return shlex.join(arguments)
+    return arguments
 
 
 def _check_table(out: str | None) -> None:

@@ -1,0 +1,421 @@
+"""Descriptions of charts, which `gridsim.plots.draw` draws with matplotlib and `gridsim.report` with plotly.
+
+A function makes a chart from data: its title and caption, its axes, and the values of its series.  Texts are
+plain: each of the two escapes what it would interpret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from gridsim.errors import ScenarioError
+from gridsim.plots.scales import time_unit
+from gridsim.plots.style import check_count, entry_title, quantity_title, with_unit
+from gridsim.results.metrics import series
+from gridsim.results.metrics.registry import ALIASES, UNITS, display_name
+from gridsim.results.schema import COLUMN_UNITS
+from gridsim.support import units
+from gridsim.support.arrays import Floats
+
+if TYPE_CHECKING:
+    from gridsim.results.metrics.estimates import Estimate
+    from gridsim.results.result import Result
+
+#: Largest number of points of a series.
+POINTS = 2000
+#: Quantity over time -> what a chart calls it, its title, and a sentence on it.
+_QUANTITIES: Mapping[str, tuple[str, str, str]] = {
+    "active": (
+        "{} released and not finished",
+        "Active {}",
+        "{} that are released and not finished.",
+    ),
+    "waiting": ("{} waiting", "Waiting {}", "{} that are released, with no task started."),
+    "busy": (
+        "busy machines",
+        "Busy machines",
+        "Machines that are working, for runs with a recorded schedule.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class ChartAxis:
+    """An axis.
+
+    Parameters
+    ----------
+    title
+        The quantity with its unit.
+    values
+        Values that it shows, which determine its limits and whether it is logarithmic.
+    scale
+        ``"fit"``: logarithmic if values differ widely; ``"ratio"``: 2 and 1/2 are equally far from 1;
+        ``"time"``; ``"count"``: whole numbers from 0; ``"share"``: from 0 to 1.
+    note
+        What the title does not say; a second line.
+    """
+
+    title: str
+    values: ArrayLike = ()
+    scale: Literal["fit", "ratio", "time", "count", "share"] = "fit"
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """A chart.
+
+    Parameters
+    ----------
+    title, caption
+        Heading of the chart on a page, and a sentence on the values that it shows.
+    panel
+        Heading of the chart as a panel of a figure; may be empty.
+    x, y
+        The axes; None for one with names.
+    order
+        Names of the series in the order of their colours, whether or not all have values.
+    reference
+        Value of a reference line across the axis of values; None for no line.
+    """
+
+    title: str
+    caption: str = ""
+    panel: str = ""
+    x: ChartAxis
+    y: ChartAxis | None = None
+    order: Sequence[str] = ()
+    reference: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowChart(Chart):
+    """A row per name: an estimate with its interval, and the values from which it was estimated."""
+
+    estimates: Mapping[str, Estimate]
+    samples: Mapping[str, ArrayLike]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveChart(Chart):
+    """A line per name through estimates with intervals.
+
+    Parameters
+    ----------
+    positions
+        The k positions at the x axis; None if they are names, at equal distances.
+    labels
+        Labels of the k positions.
+    unit
+        Unit of the positions; may be empty.
+    curves
+        Name -> k estimates.
+    """
+
+    y: ChartAxis
+    positions: Sequence[float] | None
+    labels: Sequence[Any]
+    unit: str
+    curves: Mapping[str, Sequence[Estimate]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepChart(Chart):
+    """A step function per name.
+
+    Parameters
+    ----------
+    steps
+        Name -> positions, and the values from each of them on.
+    notes
+        Name -> what a legend adds to it.  Then the last step is marked.
+    """
+
+    y: ChartAxis
+    steps: Mapping[str, tuple[Floats, Floats]]
+    notes: Mapping[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaterfallChart(Chart):
+    """Signed steps from `start` to `end`, from the top down; `names` are those of the start and the steps."""
+
+    names: Sequence[str]
+    start: Estimate
+    steps: Sequence[Estimate]
+    end: Estimate
+
+
+# -- data of studies, which packages above this one define ------------------------------------------------
+
+
+class ReplicationData(Protocol):
+    """Values of schedulers in replications; `gridsim.Replicates` implements it."""
+
+    @property
+    def schedulers(self) -> tuple[str, ...]: ...
+    @property
+    def seeds(self) -> tuple[int, ...]: ...
+    @property
+    def values(self) -> Mapping[str, Mapping[str, NDArray[np.float64]]]: ...
+    @property
+    def baseline(self) -> str | None: ...
+    @property
+    def measure(self) -> str: ...
+    def __getitem__(self, metric: str) -> Mapping[str, NDArray[np.float64]]: ...
+    def mean(self, name: str, metric: str = ...) -> Estimate: ...
+    def ratio(self, a: str, b: str, metric: str = ...) -> Estimate: ...
+
+
+class SweepData(Protocol):
+    """Replications at each point of some axes; `gridsim.SweepResult` implements it."""
+
+    @property
+    def axes(self) -> Mapping[str, tuple[Any, ...]]: ...
+    @property
+    def schedulers(self) -> tuple[str, ...]: ...
+    @property
+    def replicates(self) -> int: ...
+    @property
+    def metrics(self) -> tuple[str, ...]: ...
+    @property
+    def baseline(self) -> str | None: ...
+    def points(self) -> Iterable[Mapping[str, Any]]: ...
+    def each(self) -> Iterable[tuple[Mapping[str, Any], ReplicationData]]: ...
+
+
+# -- charts of studies ------------------------------------------------------------------------------------
+
+
+def replication_chart(study: ReplicationData, metric: str | None = None, ratio: bool = False) -> RowChart:
+    """Return a row per scheduler: the mean of a metric over replications, or its ratio to the baseline.
+
+    The parameters and errors are those of `gridsim.plots.comparison`.
+    """
+    metric, base = study.measure if metric is None else ALIASES.get(metric, metric), study.baseline
+    if metric not in study.values:
+        raise ScenarioError(f"metric must be one of {', '.join(study.values)}, got {metric!r}")
+    if ratio and base is None:
+        raise ScenarioError("ratio requires replicates with a baseline")
+    names, count = study.schedulers, len(study.seeds)
+    title = display_name(metric).capitalize()
+    if not ratio or base is None:
+        samples: dict[str, ArrayLike] = dict(study[metric])
+        return RowChart(
+            title=title,
+            caption=f"Mean over {count} replications with its confidence interval; each dot is a "
+            "replication.",
+            x=ChartAxis(quantity_title(metric, UNITS.get(metric, "")), _concatenation(samples)),
+            order=names,
+            estimates={name: study.mean(name, metric) for name in names},
+            samples=samples,
+        )
+    with np.errstate(all="ignore"):
+        samples = {name: study[metric][name] / study[metric][base] for name in names}
+    samples[base] = np.zeros(0)
+    return RowChart(
+        title=f"{title} relative to {base}",
+        caption="Mean of the ratios of paired replications, with its confidence interval.  If the interval "
+        "contains 1, the difference is not significant.",
+        x=ChartAxis(
+            f"{quantity_title(metric, '')}, relative to {base}",
+            _concatenation(samples),
+            "ratio",
+            f"({count} paired replications)",
+        ),
+        order=names,
+        reference=1.0,
+        estimates={name: study.ratio(name, base, metric) for name in names},
+        samples=samples,
+    )
+
+
+def _concatenation(samples: Mapping[str, ArrayLike]) -> Floats:
+    return np.concatenate([np.asarray(each, np.float64) for each in samples.values()] or [np.zeros(0)])
+
+
+def sweep_chart(
+    study: SweepData,
+    metric: str | None = None,
+    *,
+    point: Mapping[str, Any] | None = None,
+    ratio: bool = False,
+) -> CurveChart:
+    """Return a metric over one axis of a sweep, a line per scheduler, at one point of the other axes.
+
+    The parameters and errors are those of `gridsim.plots.swept`, whose `where` is `point`.
+    """
+    metric = study.metrics[0] if metric is None else ALIASES.get(metric, metric)
+    labels_of_point, base = dict(point or {}), study.baseline
+    if metric not in study.metrics:
+        raise ScenarioError(f"metric must be one of {', '.join(study.metrics)}, got {metric!r}")
+    for name, label in labels_of_point.items():
+        if label not in study.axes.get(name, ()):
+            raise ScenarioError(f"where must be a point of the sweep, got {name} = {label!r}")
+    free_axes = [
+        name for name, labels in study.axes.items() if len(labels) > 1 and name not in labels_of_point
+    ]
+    if len(free_axes) > 1:
+        raise ScenarioError(f"where must leave at most one axis free, got {', '.join(free_axes)}")
+    if ratio and base is None:
+        raise ScenarioError("ratio requires a sweep with a baseline")
+    x_name = free_axes[0] if free_axes else ""
+    points = {
+        labels.get(x_name, ""): replicates
+        for labels, replicates in study.each()
+        if all(labels[name] == label for name, label in labels_of_point.items())
+    }
+    x_title, unit = entry_title(x_name)
+    positions = [_label_value(label, unit) if isinstance(label, str) else label for label in points]
+    curves = {
+        name: [
+            replicates.ratio(name, str(base), metric) if ratio else replicates.mean(name, metric)
+            for replicates in points.values()
+        ]
+        for name in study.schedulers
+        if not ratio or name != base
+    }
+    ends = [end for line in curves.values() for e in line for end in (e.mean, e.low, e.high)]
+    point_text = ", ".join(f"{name} = {label}" for name, label in labels_of_point.items())
+    caption = f"Means over {study.replicates} replications with their confidence intervals"
+    quantity, relative = (
+        quantity_title(metric, UNITS.get(metric, "")),
+        f" relative to {base}" if ratio else "",
+    )
+    return CurveChart(
+        title=f"{display_name(metric).capitalize()}{relative}{f', {point_text}' if point_text else ''}",
+        caption=caption + (", paired by replication." if ratio else "."),
+        panel=point_text,
+        x=ChartAxis(x_title),
+        y=ChartAxis(f"{quantity_title(metric, '')},{relative}", ends, "ratio")
+        if ratio
+        else ChartAxis(quantity, ends),
+        order=study.schedulers,
+        reference=1.0 if ratio else None,
+        positions=[place for place in positions if place is not None] if None not in positions else None,
+        labels=list(points),
+        unit=unit,
+        curves=curves,
+    )
+
+
+def _label_value(label: str, unit: str) -> float | None:
+    """Return the value of a label such as "50 ms" or "0.9"; None if it is not a number."""
+    try:
+        return float(label) if label.isascii() else None
+    except ValueError:
+        return units.number(label, unit)
+
+
+def sweep_charts(study: SweepData, max_points: int | None = None) -> list[list[CurveChart]]:
+    """Return the charts of a sweep over its first axis with several labels, one per point of the other axes.
+
+    If there is a baseline, a second row has the ratios to it.
+
+    Parameters
+    ----------
+    max_points
+        The most points of the other axes; None for all.
+    """
+    free_axes = [axis for axis, labels in study.axes.items() if len(labels) > 1][1:]
+    points = list(dict.fromkeys(tuple(point[axis] for axis in free_axes) for point in study.points()))
+    has_ratios = study.baseline is not None and len(study.schedulers) > 1
+    return [
+        [
+            sweep_chart(study, point=dict(zip(free_axes, point, strict=True)), ratio=ratio)
+            for point in points[:max_points]
+        ]
+        for ratio in (False, True)[: 1 + has_ratios]
+    ]
+
+
+# -- charts of results ------------------------------------------------------------------------------------
+
+
+def distribution_chart(
+    samples: Mapping[str, ArrayLike], quantity: str, unit: str, items: str, order: Sequence[str] = ()
+) -> StepChart:
+    """Return the cumulative distributions of a quantity.
+
+    Parameters
+    ----------
+    samples
+        Name -> values; NaN of rejected jobs counts in the shares.
+    quantity, unit
+        Name of the quantity, and its unit, which may be empty.
+    items
+        What has the quantity: jobs or applications.
+    order
+        As in `Chart`; by default that of `samples`.
+    """
+    steps, notes = {}, {}
+    for name, sample in samples.items():
+        x, share = series.distribution(sample)
+        rejected = int(np.isnan(np.asarray(sample)).sum())
+        known = [f"max {x[-1]:.3g}"] if len(x) else []
+        notes[name] = ", ".join([*known, f"{rejected} rejected"] if rejected else known)
+        steps[name] = np.append(x[:1], x), np.append(np.zeros(min(1, len(x))), share)
+    return StepChart(
+        title=f"Distribution of the {quantity}",
+        caption=f"Share of {items} with at most this {quantity}; curves further to the left are better.",
+        x=ChartAxis(with_unit(quantity, unit), _concatenation(samples)),
+        y=ChartAxis(f"share of {items}", scale="share"),
+        order=list(order or samples),
+        steps=steps,
+        notes=notes,
+    )
+
+
+def result_chart(results: Result | Mapping[str, Result], metric: str | None = None) -> StepChart:
+    """Return the distributions of a metric; parameters and errors as in `gridsim.plots.distribution`."""
+    runs = _by_name(results)
+    if metric is None:
+        rigid = all(result.rigid for result in runs.values())
+        metric = "waiting" if rigid else "stretch_agg"
+        if not all(metric in result.applications for result in runs.values()):
+            metric = "stretch"
+    samples = {name: series.per_application(result, metric) for name, result in runs.items()}
+    unit = "s" if metric == "response" else COLUMN_UNITS["applications"].get(metric, "")
+    return distribution_chart(samples, quantity_title(metric, ""), unit, item_name(runs))
+
+
+def count_chart(
+    results: Result | Mapping[str, Result], quantity: series.Quantity = "active", order: Sequence[str] = ()
+) -> StepChart:
+    """Return a count over time of results; the parameters and errors are those of `gridsim.plots.series`."""
+    runs = _by_name(results)
+    counts = {name: series.over_time(result, quantity) for name, result in runs.items()}
+    ends = [float(each.times[end]) for each in counts.values() if len(each.times) for end in (0, -1)]
+    factor, unit = time_unit(max(ends) - min(ends) if ends else 0.0)
+    lines = {name: each.downsample(POINTS) for name, each in counts.items()}
+    items = item_name(runs)
+    label, title, caption = (text.format(items) for text in _QUANTITIES[quantity])
+    return StepChart(
+        title=title,
+        caption=caption[:1].upper() + caption[1:],
+        x=ChartAxis(f"time ({unit})", scale="time"),
+        y=ChartAxis(label, [each.values.max(initial=0.0) for each in lines.values()], "count"),
+        order=list(order or runs),
+        steps={name: (each.times / factor, each.values) for name, each in lines.items()},
+        notes={},
+    )
+
+
+def _by_name(results: Result | Mapping[str, Result]) -> Mapping[str, Result]:
+    """Return results by name; a single result has the name of its scheduler."""
+    runs = results if isinstance(results, Mapping) else {str(results.scheduler["name"]): results}
+    if not runs:
+        raise ScenarioError("results must contain at least one result, got none")
+    check_count(len(runs))
+    return runs
+
+
+def item_name(results: Mapping[str, Result]) -> str:
+    """Return what results are about: jobs or applications."""
+    return "jobs" if all(result.rigid for result in results.values()) else "applications"

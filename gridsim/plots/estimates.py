@@ -1,0 +1,384 @@
+"""Charts of estimates, and of the values of many runs from which they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gridsim.errors import ScenarioError
+from gridsim.plots.scales import label_powers, log_scale, ratio_scale
+from gridsim.plots.style import (
+    COLOURS,
+    TOTAL_COLOUR,
+    chart_width,
+    check_count,
+    escape_math,
+    label_width,
+    label_x,
+    legend,
+    series_style,
+    styled_axes,
+    wrap_name,
+)
+from gridsim.results.metrics import series
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from gridsim.results.metrics.estimates import Estimate
+
+
+#: Largest number of series that are distinguished by colours.
+MAX_COLOURS = 8
+
+
+def lines(
+    x: Sequence[float],
+    series: Mapping[str, Sequence[Estimate]],
+    *,
+    styles: Sequence[str] = (),
+    axes: Axes | None = None,
+) -> Axes:
+    """Draw a line per series over `x`, with confidence intervals as a band and as error bars.
+
+    Parameters
+    ----------
+    x
+        Positions of the k points.
+    series
+        Name -> k estimates.  A point without an interval has no error bar.
+    styles
+        Names in the order of their colours and markers; by default the order of `series`.
+    """
+    check_count(len(series))
+    axes = styled_axes(axes)
+    for number, (name, points) in enumerate(series.items()):
+        middle, low, high = _means_and_ends(points)
+        style = series_style(list(styles).index(name) if styles else number)
+        axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
+        axes.errorbar(
+            x,
+            middle,
+            yerr=_error_bars(middle, low, high),
+            markersize=4,
+            capsize=2,
+            linewidth=1.2,
+            label=name,
+            **style,
+        )
+    label_powers(axes, "y")
+    legend(axes)
+    return axes
+
+
+def boxes(samples: Mapping[str, Any], *, axes: Axes | None = None) -> Axes:
+    """Draw a box per sample, with whiskers to 1.5 times the interquartile range, and each value as a dot.
+
+    Parameters
+    ----------
+    samples
+        Label at the x axis -> values; NaN is ignored.
+    """
+    axes = styled_axes(axes, width=chart_width(list(samples)), grid="y")
+    values = [_finite_values(sample) for sample in samples.values()]
+    positions = list(range(1, len(values) + 1))
+    axes.boxplot(values, positions=positions, widths=0.5, showfliers=False, medianprops={"color": COLOURS[1]})
+    for position, sample in zip(positions, values, strict=True):
+        axes.plot(
+            position + _dot_offsets(len(sample), 0.3),
+            sample,
+            linestyle="",
+            marker="o",
+            markersize=3,
+            color=COLOURS[0],
+            alpha=0.6,
+        )
+    label_powers(axes, "y")
+    label_x(axes, positions, list(samples))
+    return axes
+
+
+def bars(
+    labels: Sequence[str],
+    measured: Sequence[Estimate],
+    published: Sequence[float | None] | None = None,
+    *,
+    axes: Axes | None = None,
+) -> Axes:
+    """Draw bars of k measured values with error bars, next to bars of published values.
+
+    Parameters
+    ----------
+    labels
+        Names of the k bars at the x axis.
+    measured
+        Estimates of the k measured values.
+    published
+        The k published values; None for a missing one.
+    """
+    axes = styled_axes(axes, width=chart_width(labels), grid="y")
+    positions = np.arange(len(labels))
+    middle, low, high = _means_and_ends(measured)
+    has_published = published is not None and any(value is not None for value in published)
+    if published is not None and has_published:
+        published_values = np.array(
+            [np.nan if value is None else value for value in published], dtype=np.float64
+        )
+        axes.bar(positions - 0.2, published_values, 0.4, color=COLOURS[4], label="paper")
+    bar_positions, width = (positions + 0.2, 0.4) if has_published else (positions, 0.6)
+    spread = _error_bars(middle, low, high)
+    axes.bar(bar_positions, middle, width, yerr=spread, capsize=3, color=COLOURS[0], label="measured")
+    label_powers(axes, "y")
+    label_x(axes, positions, labels)
+    if has_published:
+        legend(axes)
+    return axes
+
+
+def intervals(
+    samples: Mapping[str, Any],
+    estimates: Mapping[str, Estimate],
+    styles: Sequence[str] = (),
+    *,
+    ratio: bool = False,
+    axes: Axes | None = None,
+) -> Axes:
+    """Draw a row per name: its estimate with the confidence interval, and each value as a faint dot.
+
+    The mean is written above each estimate.
+
+    Parameters
+    ----------
+    samples
+        Name -> values.
+    estimates
+        Name -> the estimate from the values.
+    styles
+        Names in the order of their colours; by default the order of `estimates`.  With more than
+        `MAX_COLOURS` names all rows have the same colour.
+    ratio
+        Whether the values are ratios, so that 2 and 1/2 are drawn equally far from 1.
+    """
+    names = list(estimates)
+    axes = styled_axes(axes, width=4.0 + label_width(names), height=row_chart_height(names), grid="x")
+    value_arrays = []
+    for row, name in enumerate(names):
+        style = series_style(list(styles or names).index(name) if len(styles or names) <= MAX_COLOURS else 0)
+        values, estimate = _finite_values(samples[name]), estimates[name]
+        value_arrays.append(values)
+        axes.plot(
+            values,
+            row
+            + 0.25
+            + _dot_offsets(len(values), 0.3),  # the dots are below, since the mean is written above
+            linestyle="",
+            marker="o",
+            markersize=2.5,
+            color=COLOURS[6],
+            alpha=0.25,
+        )
+        low, high = (0.0 if np.isnan(e) else abs(estimate.mean - e) for e in (estimate.low, estimate.high))
+        axes.errorbar(
+            estimate.mean,
+            row,
+            xerr=[[low], [high]],
+            markersize=6,
+            capsize=3,
+            linewidth=1.5,
+            color=style["color"],
+            marker=style["marker"],
+        )
+        if np.isfinite(estimate.mean):
+            axes.annotate(
+                f"{estimate.mean:.4g}",
+                (estimate.mean, row),
+                (0, 7),
+                textcoords="offset points",
+                ha="center",
+                fontsize="x-small",
+            )
+    axes.set_yticks(range(len(names)), [escape_math(wrap_name(name)) for name in names])
+    axes.set_ylim(len(names) - 0.45, -0.55)
+    all_values = np.concatenate(value_arrays) if value_arrays else np.zeros(0)
+    if ratio:
+        ratio_scale(axes, "x", all_values)
+    elif series.is_wide(all_values):
+        log_scale(axes, "x")
+    else:
+        axes.locator_params(axis="x", nbins=5)
+        label_powers(axes, "x")
+    return axes
+
+
+def waterfall(
+    labels: Sequence[str],
+    start: Estimate,
+    steps: Sequence[Estimate],
+    end: Estimate,
+    *,
+    axes: Axes | None = None,
+) -> Axes:
+    """Draw signed steps from `start` to `end` as bars, from the top down, with error bars.
+
+    Increases and decreases have different colours.  Each step is labelled with its share of the start.
+
+    Parameters
+    ----------
+    labels
+        Names of the start and of the k steps.
+    start, end
+        Values before the first step and after the last one.
+    steps
+        The k differences.
+    """
+    axes = styled_axes(axes, width=8.0, height=row_chart_height([*labels, ""]), grid="x")
+    rows = np.arange(len(steps) + 2)
+    middle, low, high = _means_and_ends([start, *steps, end])
+    offsets = np.concatenate(([0.0, start.mean], start.mean + np.cumsum(middle[1:-1])))[:-1]
+    left = np.concatenate((offsets, [0.0]))
+    colours = [COLOURS[1] if step.mean > 0 else COLOURS[0] for step in steps]
+    axes.barh(rows, middle, 0.6, left=left, color=[TOTAL_COLOUR, *colours, TOTAL_COLOUR])
+    spread = _error_bars(middle, low, high)
+    axes.errorbar(left + middle, rows, xerr=spread, fmt="none", ecolor="black", elinewidth=1, capsize=3)
+    for row, end_of_step in enumerate(left[1:-1] + middle[1:-1], 1):
+        axes.plot([end_of_step, end_of_step], [row, row + 1], color="black", linewidth=0.6, linestyle=":")
+    for row, step in enumerate(steps, 1):
+        end_of_step = max(left[row], left[row] + max(middle[row], np.nan_to_num(high[row])))
+        axes.annotate(
+            _share_text(step.mean, start.mean),
+            (end_of_step, row),
+            (5, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize="small",
+        )
+    axes.set_yticks(rows, [*(escape_math(wrap_name(label)) for label in labels), "all together"])
+    axes.invert_yaxis()
+    axes.margins(x=0.15)
+    axes.set_xlim(left=min(0.0, float((left + middle).min())))
+    return axes
+
+
+def scaling(
+    sizes: Sequence[float],
+    measured: Mapping[str, Sequence[Estimate | float | None]],
+    *,
+    unit: str = "s",
+    axes: Axes | None = None,
+) -> Axes:
+    """Draw measurements over sizes on logarithmic scales, with confidence intervals of estimates.
+
+    Faint lines through the first value have the slopes of n and n log n.
+
+    Parameters
+    ----------
+    sizes
+        The k sizes n, which must be positive.
+    measured
+        Name -> k positive values in `unit`; None or NaN for a missing one.
+    unit
+        Unit of the values, for the y axis.
+
+    Raises
+    ------
+    ScenarioError
+        If a size or value is not positive, or a series does not have k values.
+    """
+    size_array = np.asarray(sizes, np.float64)
+    if not (size_array > 0).all():
+        raise ScenarioError(f"sizes must be > 0, got {list(sizes)}")
+    check_count(len(measured))
+    axes = styled_axes(axes)
+    first_point: tuple[float, float] | None = None
+    for number, (name, series_values) in enumerate(measured.items()):
+        if len(series_values) != len(size_array):
+            raise ScenarioError(
+                f"measured[{name!r}] must have {len(size_array)} values, one per size, "
+                f"got {len(series_values)}"
+            )
+        middle, low, high = _values_and_ends(series_values)
+        if (middle <= 0).any():
+            raise ScenarioError(f"measured[{name!r}] must be > 0 {unit}, got {middle[middle <= 0][0]:g}")
+        is_known = ~np.isnan(middle)
+        if first_point is None and is_known.any():
+            first_point = float(size_array[is_known][0]), float(middle[is_known][0])
+        spread = None if np.isnan(low).all() else _error_bars(middle[is_known], low[is_known], high[is_known])
+        axes.errorbar(
+            size_array[is_known],
+            middle[is_known],
+            yerr=spread,
+            markersize=4,
+            capsize=2,
+            linewidth=1.2,
+            label=name,
+            **series_style(number),
+        )
+    log_scale(axes, "x")
+    log_scale(axes, "y")
+    if first_point is not None and size_array.max() > first_point[0] > 1.0:
+        _draw_slopes(axes, np.geomspace(first_point[0], size_array.max(), 50), first_point[1])
+    axes.set_xlabel("n")
+    axes.set_ylabel(escape_math(unit))
+    legend(axes, place="upper left")
+    return axes
+
+
+def _draw_slopes(axes: Axes, n: Any, start: float) -> None:
+    """Draw faint lines with the slopes of n and n log n, starting at `start`."""
+    for name, growth in (("n", n), ("n log n", n * np.log(n))):
+        line = start * growth / growth[0]
+        axes.plot(n, line, color=TOTAL_COLOUR, linewidth=0.8, linestyle=":", zorder=1)
+        axes.annotate(
+            name,
+            (n[-1], line[-1]),
+            (3, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize="small",
+            color=TOTAL_COLOUR,
+        )
+
+
+def _values_and_ends(estimates: Sequence[Estimate | float | None]) -> tuple[Any, Any, Any]:
+    """Return values, and the low and high ends of their intervals; NaN if there are none."""
+    values = [
+        estimate if isinstance(estimate, (int, float)) else np.nan if estimate is None else estimate.mean
+        for estimate in estimates
+    ]
+    ends = [[float(getattr(estimate, name, np.nan)) for estimate in estimates] for name in ("low", "high")]
+    return np.array(values, np.float64), np.array(ends[0]), np.array(ends[1])
+
+
+def row_chart_height(names: Sequence[str]) -> float:
+    """Return the height (inches) of a chart with a row per name."""
+    return 1.2 + 0.4 * len(names) + 0.12 * sum(wrap_name(name).count("\n") for name in names)
+
+
+def _share_text(step: float, start: float) -> str:
+    """Return a signed step as text: its share of the start, or its value if the start is 0."""
+    if not start:
+        return f"{step:+.3g}"
+    share = round(100.0 * step / start, 2) + 0.0  # adding 0.0 turns -0.0 into 0.0
+    return f"{share:+.2f} %" if abs(share) < 10.0 else f"{share:+.0f} %"
+
+
+def _dot_offsets(count: int, width: float) -> Any:
+    """Return `count` positions at equal distances, centred at 0, over a range of `width`."""
+    return (np.arange(count) / max(1, count - 1) - 0.5) * width
+
+
+def _finite_values(sample: Any) -> Any:
+    values = np.asarray(sample, dtype=np.float64)
+    return values[np.isfinite(values)]
+
+
+def _means_and_ends(points: Sequence[Estimate]) -> tuple[Any, Any, Any]:
+    middle, low, high = (np.array([getattr(p, name) for p in points]) for name in ("mean", "low", "high"))
+    return middle, low, high
+
+
+def _error_bars(middle: Any, low: Any, high: Any) -> Any:
+    """Return the lengths of error bars on both sides of the means; 0 if there is no interval."""
+    return np.nan_to_num(np.abs(np.stack([middle - low, high - middle])))

@@ -1,0 +1,204 @@
+"""What is shown of a study: facts, tables, a conclusion and remarks, as text and as HTML for notebooks.
+
+Studies fill in an `Overview`.  Its parts are arranged here, and for pages in `gridsim.report.contents`: the
+conclusion is last in a text, where a terminal shows it, and first in HTML and on a page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from gridsim.results.text import UNKNOWN
+from gridsim.support import html
+from gridsim.support.text import WIDTH, align, wrap_columns, wrap_text
+
+#: Text for the messages of a scheduler that sees the whole grid.
+NOT_CHARGED = "not charged"
+_NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?|\d+ of \d+|-|nan|inf|all|none")
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of texts.
+
+    Parameters
+    ----------
+    head
+        Title and unit of each column; the unit may be empty.
+    rows
+        Cells of each row; the first one is the name of the row.
+    notes
+        Sentences below the table.
+    dispensable
+        Titles of columns that a text leaves out, in this order, if a line is too short for all of them.
+    """
+
+    caption: str
+    head: Sequence[tuple[str, str]]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str] = ()
+    dispensable: Sequence[str] = ()
+
+    @cached_property
+    def numeric(self) -> list[bool]:
+        """Whether each column has only numbers and missing values; False for the first column."""
+        columns = zip(*self.rows, strict=True)
+        return [
+            k > 0 and all(cell in (NOT_CHARGED, UNKNOWN) or _NUMBER.fullmatch(cell) for cell in column)
+            for k, column in enumerate(columns)
+        ]
+
+    @property
+    def left(self) -> list[int]:
+        """The numbers of the columns that are left-aligned: all but numbers with units."""
+        return [k for k, numeric in enumerate(self.numeric) if not (numeric and self.has_units)]
+
+    @property
+    def columns(self) -> list[list[str]]:
+        """The columns, each with its title, its unit if any column has one, and its cells."""
+        heads = [[title, unit] if self.has_units else [title] for title, unit in self.head]
+        return [[*title, *cells] for title, cells in zip(heads, zip(*self.rows, strict=True), strict=True)]
+
+    @property
+    def has_units(self) -> bool:
+        """Whether any column has a unit."""
+        return any(unit for _, unit in self.head)
+
+
+def table_of(
+    caption: str,
+    columns: Sequence[Sequence[str]],
+    notes: Sequence[str] = (),
+    dispensable: Sequence[str] = (),
+) -> TextTable:
+    """Return a table of columns that begin with their titles.
+
+    If the second entry of the first column is empty, the second entries of all columns are units.
+    """
+    first_row = 2 if columns[0][1] == "" else 1
+    head = [(column[0], column[1] if first_row == 2 else "") for column in columns]
+    rows = list(zip(*(column[first_row:] for column in columns), strict=True))
+    return TextTable(caption, head, rows, notes, dispensable)
+
+
+def enumeration(names: Sequence[str], max_count: int = 4) -> str:
+    """Return names as an enumeration, "a, b and c"; beyond `max_count`, the first ones and a count."""
+    if len(names) > max_count:
+        return f"{', '.join(names[: max_count - 1])} and {len(names) - max_count + 1} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def file_tables(files: Iterable[tuple[str, str]]) -> list[TextTable]:
+    """Return the table of trace files and their SHA-256, or no table if none were read."""
+    rows = list(dict.fromkeys(files))
+    return [TextTable("Trace files", [("file", ""), ("SHA-256", "")], rows)] if rows else []
+
+
+def paired_with(baseline: str | None) -> dict[str, str]:
+    """Return the line on the baseline of paired replications; no line without one."""
+    if baseline is None:
+        return {}
+    return {"baseline": f"{baseline}, to which the others are compared in pairs of runs with equal seeds"}
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The parts of a study that are shown.
+
+    Parameters
+    ----------
+    facts
+        What was run: term -> line of text.
+    tables
+        The tables of the results.
+    conclusion
+        A sentence on the best scheduler; may be empty.
+    remarks
+        Sentences on what the tables do not show.
+    failures
+        Lines on runs that failed, and on goals that were not reached.
+    records
+        Tables that identify runs and files, for pages only.
+    title
+        What was compared, for pages only.
+    """
+
+    facts: Mapping[str, str]
+    tables: Sequence[TextTable]
+    conclusion: str = ""
+    remarks: Sequence[str] = ()
+    failures: Sequence[str] = ()
+    records: Sequence[TextTable] = ()
+    title: str = ""
+
+
+def as_text(overview: Overview, width: int | None = None) -> str:
+    """Return an overview as text.
+
+    Parameters
+    ----------
+    width
+        Characters of a line.  Columns of a table beyond it are left out if they are dispensable, or else
+        follow below.  None wraps sentences at the usual width, and no tables.
+    """
+    length = WIDTH if width is None else width
+    longest = max(map(len, overview.facts), default=0)
+    lines = []
+    for term, line in overview.facts.items():
+        lines += wrap_text(f"{term:<{longest}}  {line}", length, longest + 2)
+    for table in overview.tables:
+        lines += ["", *_table_lines(table, width), *table.notes]
+    lines.append("")
+    for remark in overview.remarks:
+        lines += wrap_text(remark, length, 2)
+    lines += wrap_text(overview.conclusion, length) if overview.conclusion else []
+    return "\n".join([*lines, *overview.failures]).strip("\n")
+
+
+def as_html(overview: Overview) -> str:
+    """Return an overview as HTML for notebooks."""
+    tables = (
+        html.table(
+            table.columns,
+            heads=1 + table.has_units,
+            left=table.left,
+            caption=table.caption,
+        )
+        + html.text(*table.notes)
+        for table in overview.tables
+    )
+    facts = html.pairs(overview.facts) if overview.facts else ""
+    return (
+        facts
+        + html.text(overview.conclusion)
+        + "".join(tables)
+        + html.text(*overview.remarks, *overview.failures)
+    )
+
+
+def _table_lines(table: TextTable, width: int | None) -> list[str]:
+    """Return the lines of a table; below a caption they are indented."""
+    columns = table.columns
+    if table.caption:
+        columns[0] = [f"  {cell}" for cell in columns[0]]
+    caption = [table.caption] if table.caption else []
+    if width is None:
+        return [*caption, *align(columns, table.left)]
+    kept = _fitting(columns, table.dispensable, width)
+    return [
+        *caption,
+        *wrap_columns([columns[k] for k in kept], width, [kept.index(k) for k in table.left if k in kept]),
+    ]
+
+
+def _fitting(columns: list[list[str]], dispensable: Sequence[str], width: int) -> list[int]:
+    """Return the numbers of the columns without some dispensable ones if the rest then fits, else of all."""
+    kept = list(range(len(columns)))
+    for title in ("", *dispensable):
+        kept = [k for k in kept if columns[k][0] != title]
+        if sum(2 + max(map(len, columns[k])) for k in kept) - 2 <= width:
+            return kept
+    return list(range(len(columns)))

@@ -1,0 +1,99 @@
+"""What all studies have in common: a table of their runs, and how they are shown, drawn and exported."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from gridsim.results.table import Table
+from gridsim.studies.overview import Overview, as_html, as_text
+from gridsim.support import text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from gridsim.plots.charts import Chart
+
+
+class Study(ABC):
+    """The results of several runs that are compared.
+
+    A study states its `runs`, its `overview`, its `charts` and its plain values (`to_dict`); from these
+    follow texts, HTML, figures, pages (`gridsim.write_report`) and data frames.
+    """
+
+    #: What a page calls the scenario.
+    scenario_title: ClassVar[str] = "scenario.toml"
+
+    @abstractmethod
+    def runs(self) -> Table:
+        """Return a table with a row per run: what was run, and the value of each metric."""
+
+    @abstractmethod
+    def overview(self, *, full: bool = False) -> Overview:
+        """Return what is shown of the study.
+
+        Parameters
+        ----------
+        full
+            Include what only pages show, such as further metrics and digests.
+        """
+
+    @abstractmethod
+    def charts(self, *, full: bool = False) -> list[list[Chart]]:
+        """Return descriptions of the charts, in rows of a figure.
+
+        Parameters
+        ----------
+        full
+            Include charts that only pages show.
+        """
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the study as plain values: dicts, lists, texts and numbers."""
+
+    def to_json(self) -> str:
+        """Return `to_dict` as JSON; infinite and undefined numbers become null."""
+        return text.to_json(self.to_dict())
+
+    def to_pandas(self) -> Any:
+        """Return `runs` as a pandas DataFrame; ImportError without pandas."""
+        return self.runs().to_pandas()
+
+    def to_arrow(self) -> Any:
+        """Return `runs` as a pyarrow Table; ImportError without pyarrow."""
+        return self.runs().to_arrow()
+
+    def verdict(self) -> str:
+        """Return a sentence on which scheduler is best, and by how much; empty if a study has none."""
+        return ""
+
+    def figure(self, *, headline: bool = True) -> Figure:
+        """Draw `charts` in one figure.
+
+        Raises ScenarioError for more than 6 panels in a row, ImportError without matplotlib.
+
+        Parameters
+        ----------
+        headline
+            Whether to write `verdict` above the charts.
+        """
+        from gridsim.studies.figures import figure_of
+
+        return figure_of(self.charts(), self.verdict() if headline else "")
+
+    def plot(self, **options: Any) -> Figure:
+        """Draw `figure`, with its arguments."""
+        return self.figure(**options)
+
+    def format(self) -> str:
+        """Return `overview` as text."""
+        return as_text(self.overview())
+
+    def __str__(self) -> str:
+        return self.format()
+
+    def _repr_html_(self) -> str:
+        """Return `overview` as notebooks show it."""
+        return as_html(self.overview())
