@@ -6,20 +6,18 @@ plain: each of the two escapes what it would interpret.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gridsim.errors import ScenarioError
 from gridsim.plots.scales import time_unit
-from gridsim.plots.style import check_count, entry_title, quantity_title, with_unit
+from gridsim.plots.style import check_count, quantity_title, with_unit
 from gridsim.results.metrics import series
-from gridsim.results.metrics.registry import ALIASES, UNITS, display_name
 from gridsim.results.schema import COLUMN_UNITS
-from gridsim.support import units
 from gridsim.support.arrays import Floats
 
 if TYPE_CHECKING:
@@ -152,190 +150,9 @@ class WaterfallChart(Chart):
     end: Estimate
 
 
-# -- data of studies, which packages above this one define ------------------------------------------------
-
-
-class ReplicationData(Protocol):
-    """Values of schedulers in replications; `gridsim.Replicates` implements it."""
-
-    @property
-    def schedulers(self) -> tuple[str, ...]: ...
-    @property
-    def seeds(self) -> tuple[int, ...]: ...
-    @property
-    def values(self) -> Mapping[str, Mapping[str, NDArray[np.float64]]]: ...
-    @property
-    def baseline(self) -> str | None: ...
-    @property
-    def measure(self) -> str: ...
-    def __getitem__(self, metric: str) -> Mapping[str, NDArray[np.float64]]: ...
-    def mean(self, name: str, metric: str = ...) -> Estimate: ...
-    def ratio(self, a: str, b: str, metric: str = ...) -> Estimate: ...
-
-
-class SweepData(Protocol):
-    """Replications at each point of some axes; `gridsim.SweepResult` implements it."""
-
-    @property
-    def axes(self) -> Mapping[str, tuple[Any, ...]]: ...
-    @property
-    def schedulers(self) -> tuple[str, ...]: ...
-    @property
-    def replicates(self) -> int: ...
-    @property
-    def metrics(self) -> tuple[str, ...]: ...
-    @property
-    def baseline(self) -> str | None: ...
-    def points(self) -> Iterable[Mapping[str, Any]]: ...
-    def each(self) -> Iterable[tuple[Mapping[str, Any], ReplicationData]]: ...
-
-
-# -- charts of studies ------------------------------------------------------------------------------------
-
-
-def replication_chart(study: ReplicationData, metric: str | None = None, ratio: bool = False) -> RowChart:
-    """Return a row per scheduler: the mean of a metric over replications, or its ratio to the baseline.
-
-    The parameters and errors are those of `gridsim.plots.comparison`.
-    """
-    metric, base = study.measure if metric is None else ALIASES.get(metric, metric), study.baseline
-    if metric not in study.values:
-        raise ScenarioError(f"metric must be one of {', '.join(study.values)}, got {metric!r}")
-    if ratio and base is None:
-        raise ScenarioError("ratio requires replicates with a baseline")
-    names, count = study.schedulers, len(study.seeds)
-    title = display_name(metric).capitalize()
-    if not ratio or base is None:
-        samples: dict[str, ArrayLike] = dict(study[metric])
-        return RowChart(
-            title=title,
-            caption=f"Mean over {count} replications with its confidence interval; each dot is a "
-            "replication.",
-            x=ChartAxis(quantity_title(metric, UNITS.get(metric, "")), _concatenation(samples)),
-            order=names,
-            estimates={name: study.mean(name, metric) for name in names},
-            samples=samples,
-        )
-    with np.errstate(all="ignore"):
-        samples = {name: study[metric][name] / study[metric][base] for name in names}
-    samples[base] = np.zeros(0)
-    return RowChart(
-        title=f"{title} relative to {base}",
-        caption="Mean of the ratios of paired replications, with its confidence interval.  If the interval "
-        "contains 1, the difference is not significant.",
-        x=ChartAxis(
-            f"{quantity_title(metric, '')}, relative to {base}",
-            _concatenation(samples),
-            "ratio",
-            f"({count} paired replications)",
-        ),
-        order=names,
-        reference=1.0,
-        estimates={name: study.ratio(name, base, metric) for name in names},
-        samples=samples,
-    )
-
-
-def _concatenation(samples: Mapping[str, ArrayLike]) -> Floats:
-    return np.concatenate([np.asarray(each, np.float64) for each in samples.values()] or [np.zeros(0)])
-
-
-def sweep_chart(
-    study: SweepData,
-    metric: str | None = None,
-    *,
-    point: Mapping[str, Any] | None = None,
-    ratio: bool = False,
-) -> CurveChart:
-    """Return a metric over one axis of a sweep, a line per scheduler, at one point of the other axes.
-
-    The parameters and errors are those of `gridsim.plots.swept`, whose `where` is `point`.
-    """
-    metric = study.metrics[0] if metric is None else ALIASES.get(metric, metric)
-    labels_of_point, base = dict(point or {}), study.baseline
-    if metric not in study.metrics:
-        raise ScenarioError(f"metric must be one of {', '.join(study.metrics)}, got {metric!r}")
-    for name, label in labels_of_point.items():
-        if label not in study.axes.get(name, ()):
-            raise ScenarioError(f"where must be a point of the sweep, got {name} = {label!r}")
-    free_axes = [
-        name for name, labels in study.axes.items() if len(labels) > 1 and name not in labels_of_point
-    ]
-    if len(free_axes) > 1:
-        raise ScenarioError(f"where must leave at most one axis free, got {', '.join(free_axes)}")
-    if ratio and base is None:
-        raise ScenarioError("ratio requires a sweep with a baseline")
-    x_name = free_axes[0] if free_axes else ""
-    points = {
-        labels.get(x_name, ""): replicates
-        for labels, replicates in study.each()
-        if all(labels[name] == label for name, label in labels_of_point.items())
-    }
-    x_title, unit = entry_title(x_name)
-    positions = [_label_value(label, unit) if isinstance(label, str) else label for label in points]
-    curves = {
-        name: [
-            replicates.ratio(name, str(base), metric) if ratio else replicates.mean(name, metric)
-            for replicates in points.values()
-        ]
-        for name in study.schedulers
-        if not ratio or name != base
-    }
-    ends = [end for line in curves.values() for e in line for end in (e.mean, e.low, e.high)]
-    point_text = ", ".join(f"{name} = {label}" for name, label in labels_of_point.items())
-    caption = f"Means over {study.replicates} replications with their confidence intervals"
-    quantity, relative = (
-        quantity_title(metric, UNITS.get(metric, "")),
-        f" relative to {base}" if ratio else "",
-    )
-    return CurveChart(
-        title=f"{display_name(metric).capitalize()}{relative}{f', {point_text}' if point_text else ''}",
-        caption=caption + (", paired by replication." if ratio else "."),
-        panel=point_text,
-        x=ChartAxis(x_title),
-        y=ChartAxis(f"{quantity_title(metric, '')},{relative}", ends, "ratio")
-        if ratio
-        else ChartAxis(quantity, ends),
-        order=study.schedulers,
-        reference=1.0 if ratio else None,
-        positions=[place for place in positions if place is not None] if None not in positions else None,
-        labels=list(points),
-        unit=unit,
-        curves=curves,
-    )
-
-
-def _label_value(label: str, unit: str) -> float | None:
-    """Return the value of a label such as "50 ms" or "0.9"; None if it is not a number."""
-    try:
-        return float(label) if label.isascii() else None
-    except ValueError:
-        return units.number(label, unit)
-
-
-def sweep_charts(study: SweepData, max_points: int | None = None) -> list[list[CurveChart]]:
-    """Return the charts of a sweep over its first axis with several labels, one per point of the other axes.
-
-    If there is a baseline, a second row has the ratios to it.
-
-    Parameters
-    ----------
-    max_points
-        The most points of the other axes; None for all.
-    """
-    free_axes = [axis for axis, labels in study.axes.items() if len(labels) > 1][1:]
-    points = list(dict.fromkeys(tuple(point[axis] for axis in free_axes) for point in study.points()))
-    has_ratios = study.baseline is not None and len(study.schedulers) > 1
-    return [
-        [
-            sweep_chart(study, point=dict(zip(free_axes, point, strict=True)), ratio=ratio)
-            for point in points[:max_points]
-        ]
-        for ratio in (False, True)[: 1 + has_ratios]
-    ]
-
-
-# -- charts of results ------------------------------------------------------------------------------------
+def concatenation(samples: Mapping[str, ArrayLike]) -> Floats:
+    """Return the values of all samples."""
+    return np.concatenate([np.asarray(values, np.float64) for values in samples.values()] or [np.zeros(0)])
 
 
 def distribution_chart(
@@ -364,7 +181,7 @@ def distribution_chart(
     return StepChart(
         title=f"Distribution of the {quantity}",
         caption=f"Share of {items} with at most this {quantity}; curves further to the left are better.",
-        x=ChartAxis(with_unit(quantity, unit), _concatenation(samples)),
+        x=ChartAxis(with_unit(quantity, unit), concatenation(samples)),
         y=ChartAxis(f"share of {items}", scale="share"),
         order=list(order or samples),
         steps=steps,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gridsim.plots.charts import ReplicationData, SweepData, replication_chart, sweep_chart
 from gridsim.plots.draw import draw
 
 if TYPE_CHECKING:
@@ -13,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def comparison(
-    found: ReplicationData, metric: str | None = None, ratio: bool = False, *, axes: Axes | None = None
+    found: Any, metric: str | None = None, ratio: bool = False, *, axes: Axes | None = None
 ) -> Axes:
     """Draw a row per scheduler: the mean of a metric over replications, or its paired ratio to the baseline.
 
     Parameters
     ----------
     found
-        Measured replications.
+        The replications, `gridsim.Replicates`.
     metric
         The metric to draw; by default the one that compares the schedulers.
     ratio
@@ -31,11 +30,11 @@ def comparison(
     ScenarioError
         If the metric was not measured, or for ratios without a baseline.
     """
-    return draw(replication_chart(found, metric, ratio), axes)
+    return draw(found.chart(metric, ratio), axes)
 
 
 def swept(
-    found: SweepData,
+    found: Any,
     metric: str | None = None,
     *,
     where: Mapping[str, Any] | None = None,
@@ -50,7 +49,7 @@ def swept(
     Parameters
     ----------
     found
-        The results of a sweep.
+        The results of a sweep, `gridsim.SweepResult`.
     metric
         The metric to draw; by default the first one.
     where
@@ -65,4 +64,4 @@ def swept(
         If the metric or a label does not exist, more than one axis is left to draw over, or for ratios
         without a baseline.
     """
-    return draw(sweep_chart(found, metric, point=where, ratio=ratio), axes)
+    return draw(found.chart(metric, where, ratio), axes)

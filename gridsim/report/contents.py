@@ -21,8 +21,8 @@ from gridsim.results.formats.job_logs import job_difference
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.scheduling.registry import command, scheduler_from
-from gridsim.studies.comparison_table import about, cautions, columns_of, measure_of, rows_of, verdict
-from gridsim.studies.overview import TextTable, enumeration, table_of
+from gridsim.studies.comparison_table import about, cautions, comparison_table, measure_of, rows_of, verdict
+from gridsim.studies.overview import TextTable, enumeration
 from gridsim.studies.study import Study
 from gridsim.support.docstrings import first_paragraph
 from gridsim.support.imports import first_code_name
@@ -239,9 +239,9 @@ def _summary(results: Results, baseline: str, bound: BoundKind, comparable: bool
         name, result = next(iter(results.items()))
         return Section("summary", "Summary", cards=_cards(result, name, bound))
     rows = rows_of(results, baseline, bound)
-    columns = columns_of(results, rows, baseline, bound, verbose=True)
+    table = comparison_table(results, rows, baseline, bound, caption="Schedulers compared", verbose=True)
     notes = [*_schedulers(results), *cautions(results, rows, bound)]
-    views = [table_of("Schedulers compared", tables.convert_times(columns), notes)]
+    views = [replace(tables.convert_times(table), notes=notes)]
     if not comparable:
         lines = {name: result.describe_scenario() for name, result in results.items()}
         keys = next(iter(lines.values()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -40,19 +41,19 @@ _IN_SECONDS = re.compile(r"(?<![^ ])s$")  # "s", or "mean, s"
 _FLOAT = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?")
 
 
-def convert_times(columns: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Return columns with long times converted to h or days; second entries are units."""
-    converted_columns = []
-    for title, unit_line, *cells in columns:
-        times = (
-            [float(cell) for cell in cells if _FLOAT.fullmatch(cell)] if _IN_SECONDS.search(unit_line) else []
-        )
+def convert_times(table: TextTable) -> TextTable:
+    """Return a table with long times converted to h or days."""
+    head, columns = [], []
+    for (title, unit_line), cells in zip(table.head, zip(*table.rows, strict=True), strict=True):
+        is_time = _IN_SECONDS.search(unit_line)
+        times = [float(cell) for cell in cells if is_time and _FLOAT.fullmatch(cell)]
         factor, unit = time_unit(max(times, default=0.0))
         if factor > 1.0:
             unit_line = _IN_SECONDS.sub(unit, unit_line)
-            cells = [f"{float(cell) / factor:.6g}" if _FLOAT.fullmatch(cell) else cell for cell in cells]
-        converted_columns.append([title, unit_line, *cells])
-    return converted_columns
+            cells = tuple(f"{float(c) / factor:.6g}" if _FLOAT.fullmatch(c) else c for c in cells)
+        head.append((title, unit_line))
+        columns.append(cells)
+    return replace(table, head=head, rows=list(zip(*columns, strict=True)))
 
 
 def table_by_run(

@@ -17,10 +17,9 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers, make_scheduler, registered
 from gridsim.simulation.simulate import Options, Record, Simulation, execute
 from gridsim.studies.comparison_table import (
-    DISPENSABLE,
     about,
     cautions,
-    columns_of,
+    comparison_table,
     measure_of,
     ratio_of,
     remarks,
@@ -28,7 +27,7 @@ from gridsim.studies.comparison_table import (
     scalar,
     verdict,
 )
-from gridsim.studies.overview import Overview, as_text, table_of
+from gridsim.studies.overview import Overview, as_text
 from gridsim.studies.study import Study
 from gridsim.support.arguments import hint, unknown_name_error
 from gridsim.support.progress import Progress, with_progress
@@ -81,13 +80,11 @@ class Comparison(Study):
             Include further metrics, wall times, digests and the facts that schedulers report.
         """
         rows = self.table()
-        columns = columns_of(self.results, rows, self.baseline, self.bound, verbose=full)
-        said = (remarks if full else cautions)(self.results, rows, self.bound)
         return Overview(
             about(self.results, self.baseline),
-            [table_of("", columns, dispensable=() if full else DISPENSABLE)],
+            [comparison_table(self.results, rows, self.baseline, self.bound, verbose=full)],
             verdict(self.results, rows),
-            said,
+            (remarks if full else cautions)(self.results, rows, self.bound),
         )
 
     def verdict(self) -> str:

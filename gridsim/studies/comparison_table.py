@@ -11,7 +11,7 @@ from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.results.text import LOOSE, UNKNOWN, draw_lines
-from gridsim.studies.overview import NOT_CHARGED
+from gridsim.studies.overview import NOT_CHARGED, TextTable
 from gridsim.studies.verdicts import by_cores, of_one_run
 
 Row = dict[str, Any]
@@ -86,23 +86,24 @@ def about(results: Mapping[str, Result], baseline: str) -> dict[str, str]:
     return lines
 
 
-def columns_of(
+def comparison_table(
     results: Mapping[str, Result],
     rows: Sequence[Row],
     baseline: str,
     bound: BoundKind,
     *,
+    caption: str = "",
     verbose: bool = False,
-) -> list[list[str]]:
-    """Return the columns as text: each has its title, a second title line (a unit), then a value per row.
+) -> TextTable:
+    """Return the table with a row per scheduler, of which some columns are `DISPENSABLE`.
 
     Parameters
     ----------
     verbose
-        Include what explains a result or identifies it: further metrics, wall time, the digest.
+        Include what explains a result or identifies it: further metrics, wall time, the digest.  Then no
+        column is dispensable.
     """
     measure = measure_of(results)
-    columns = [["scheduler", "", *(row["name"] for row in rows)]]
     cells = [
         *_COMPARED[measure],
         ("relative", f"to {baseline}", lambda row: _known(row["ratio"], ".3f")),
@@ -115,9 +116,12 @@ def columns_of(
     if verbose:
         cells.append(("wall", "s", lambda row: _known(row["wall_seconds"] or math.nan, ".2f")))
         cells.append(("digest", "", lambda row: row["digest"][:16]))
-    for title, below, cell in cells:
-        columns.append([title, below, *map(cell, rows)])
-    return columns
+    return TextTable(
+        caption,
+        [("scheduler", ""), *((title, unit) for title, unit, _ in cells)],
+        [[row["name"], *(cell(row) for _, _, cell in cells)] for row in rows],
+        dispensable=() if verbose else DISPENSABLE,
+    )
 
 
 def remarks(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKind) -> list[str]:

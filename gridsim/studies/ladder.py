@@ -12,7 +12,6 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -112,15 +111,8 @@ class Ladder(Study):
             One of `measures`; None for the first.  Only max_stretch has a row for the lower bound.
         """
         measure = self.measures[0] if measure is None else measure
-        if measure not in self._tables:
+        if measure not in self.measures:
             raise unknown_name_error("measure", measure, self.measures)
-        return list(self._tables[measure])
-
-    @cached_property
-    def _tables(self) -> dict[str, list[dict[str, Any]]]:
-        return {measure: self._table(measure) for measure in self.measures}
-
-    def _table(self, measure: str) -> list[dict[str, Any]]:
         steps = [step for step in self.steps if step.scheduler is not None or measure == "max_stretch"]
         names = [step.name for step in steps if not step.beside]
         made, rows = self.replicates, []

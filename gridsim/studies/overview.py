@@ -68,22 +68,6 @@ class TextTable:
         return any(unit for _, unit in self.head)
 
 
-def table_of(
-    caption: str,
-    columns: Sequence[Sequence[str]],
-    notes: Sequence[str] = (),
-    dispensable: Sequence[str] = (),
-) -> TextTable:
-    """Return a table of columns that begin with their titles.
-
-    If the second entry of the first column is empty, the second entries of all columns are units.
-    """
-    first_row = 2 if columns[0][1] == "" else 1
-    head = [(column[0], column[1] if first_row == 2 else "") for column in columns]
-    rows = list(zip(*(column[first_row:] for column in columns), strict=True))
-    return TextTable(caption, head, rows, notes, dispensable)
-
-
 def enumeration(names: Sequence[str], max_count: int = 4) -> str:
     """Return names as an enumeration, "a, b and c"; beyond `max_count`, the first ones and a count."""
     if len(names) > max_count:

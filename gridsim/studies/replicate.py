@@ -18,8 +18,10 @@ import numpy as np
 from gridsim.errors import GridSimError, ScenarioError
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
-from gridsim.plots.charts import Chart, replication_chart
+from gridsim.plots.charts import Chart, ChartAxis, RowChart, concatenation
+from gridsim.plots.style import quantity_title
 from gridsim.results.metrics.estimates import LEVEL, MIN_SEEDS, Estimate, estimate, ratio_of_means
+from gridsim.results.metrics.formulas import mean
 from gridsim.results.metrics.registry import (
     ALIASES,
     UNITS,
@@ -43,11 +45,10 @@ from gridsim.studies.overview import (
     enumeration,
     file_tables,
     paired_with,
-    table_of,
 )
 from gridsim.studies.replications import replication
 from gridsim.studies.study import Study
-from gridsim.studies.verdicts import of_replications
+from gridsim.studies.verdicts import abridged, by_cores, interval_text
 from gridsim.support.arguments import SuggestingDict, integer, real, sequence, unknown_name_error
 from gridsim.support.arrays import Floats
 from gridsim.support.processes import Processes
@@ -230,18 +231,52 @@ class Replicates(Study):
             title=f"{enumeration(self.schedulers)} over {count} replications",
         )
 
-    def verdict(self) -> str:
-        """Return who has the lowest mean, by how much, and which differences are not significant."""
-        return of_replications(self)
+    def verdict(self, metric: str | None = None) -> str:
+        """Return who has the lowest mean of a metric, by how much, and what the replications leave undecided.
+
+        A difference counts as decided if the interval of the ratio, paired by replication, does not contain
+        1.  Empty for fewer than two schedulers with values.
+
+        Parameters
+        ----------
+        metric
+            By default `measure`.
+        """
+        metric, count = self.measure if metric is None else metric, len(self.seeds)
+        columns = self[metric]
+        means = {name: mean(values) for name, values in columns.items()}
+        ranking = sorted((name for name in means if math.isfinite(means[name])), key=means.__getitem__)
+        if len(ranking) < 2:
+            return ""
+        if count < MIN_SEEDS:
+            return f"{count} replication{'s are' if count > 1 else ' is'} too few for a conclusion."
+        best = [name for name in ranking if np.array_equal(columns[name], columns[ranking[0]])]
+        decided: list[str] = []
+        undecided: list[str] = []
+        for name in ranking:
+            if name not in best:
+                ratio = self.ratio(name, best[0], metric)
+                differences = decided if ratio.low > 1.0 else undecided
+                differences.append(" ".join(filter(None, (name, interval_text(ratio)))))
+        text = f"Over {count} replications, {' and '.join(best)} {'have' if len(best) > 1 else 'has'} "
+        text += f"the lowest {display_name(metric)} on average"
+        if decided:
+            text += f" ({abridged(decided)})"
+        if undecided:
+            text += f"; the difference to {abridged(undecided)} is not significant"
+        if metric == "mean_waiting" and (cores := self.values.get("mean_waiting_by_cores")):
+            text += "." + by_cores(means, {name: mean(values) for name, values in cores.items()})
+        return text.removesuffix(".") + "."
 
     def _metric_table(self, metric: str) -> TextTable:
         base, columns = self.baseline, self.values[metric]
         names = [name for name in columns if self._has(name, metric)] or list(columns)
-        table = [["scheduler", *names], ["mean", *(self.mean(name, metric).format() for name in names)]]
+        head, rows = [("scheduler", ""), ("mean", "")], [[n, self.mean(n, metric).format()] for n in names]
         if base is not None and len(names) > 1 and (base in names or base not in columns):
-            table.append([f"relative to {base}", *(self.relative(name, base, metric) for name in names)])
+            head.append((f"relative to {base}", ""))
+            rows = [[*row, self.relative(row[0], base, metric)] for row in rows]
         about = f"mean over {len(self.seeds)} replications [{LEVEL:.0%} interval]"
-        return table_of(f"{heading(metric, self.units.get(metric, ''))}, {about}", table)
+        return TextTable(f"{heading(metric, self.units.get(metric, ''))}, {about}", head, rows)
 
     def _failures(self) -> list[str]:
         """Return lines that say which runs failed and why, and whether intervals are wider than asked for."""
@@ -304,6 +339,39 @@ class Replicates(Study):
             return "1"
         return self.ratio(name, base, metric).format() if self._column(base, metric).all() else "-"
 
+    def chart(self, metric: str | None = None, ratio: bool = False) -> RowChart:
+        """Return the chart that `gridsim.plots.comparison` draws, with its parameters and errors."""
+        metric, base = self.measure if metric is None else ALIASES.get(metric, metric), self.baseline
+        if metric not in self.values:
+            raise ScenarioError(f"metric must be one of {', '.join(self.values)}, got {metric!r}")
+        if ratio and base is None:
+            raise ScenarioError("ratio requires replicates with a baseline")
+        names, count, columns = self.schedulers, len(self.seeds), self[metric]
+        title, quantity = display_name(metric).capitalize(), quantity_title(metric, "")
+        if not ratio or base is None:
+            return RowChart(
+                title=title,
+                caption=f"Mean over {count} replications with its confidence interval; each dot is a "
+                "replication.",
+                x=ChartAxis(quantity_title(metric, UNITS.get(metric, "")), concatenation(columns)),
+                order=names,
+                estimates={name: self.mean(name, metric) for name in names},
+                samples=columns,
+            )
+        with np.errstate(all="ignore"):
+            ratios = {name: columns[name] / columns[base] for name in names} | {base: np.zeros(0)}
+        note = f"({count} paired replications)"
+        return RowChart(
+            title=f"{title} relative to {base}",
+            caption="Mean of the ratios of paired replications, with its confidence interval.  If the "
+            "interval contains 1, the difference is not significant.",
+            x=ChartAxis(f"{quantity}, relative to {base}", concatenation(ratios), "ratio", note),
+            order=names,
+            reference=1.0,
+            estimates={name: self.ratio(name, base, metric) for name in names},
+            samples=ratios,
+        )
+
     def charts(self, *, full: bool = False) -> list[list[Chart]]:
         """Return a chart of the means of `measure`, and one of their ratios to the baseline's.
 
@@ -312,13 +380,13 @@ class Replicates(Study):
         full
             Have the ratios of all metrics whose baseline is never 0.
         """
-        charts: list[Chart] = [replication_chart(self)]
+        charts: list[Chart] = [self.chart()]
         if (base := self.baseline) is None or len(self.schedulers) < 2:
             return [charts]
         metrics = [self.measure]
         if full:
             metrics = [metric for metric in self.values if self._column(base, metric).all()]
-        return [[*charts, *(replication_chart(self, metric, ratio=True) for metric in metrics)]]
+        return [[*charts, *(self.chart(metric, ratio=True) for metric in metrics)]]
 
     def to_dict(self) -> dict[str, Any]:
         """Return seeds, units, values, means and ratios with their intervals, and errors, as plain values."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +14,17 @@ from typing import Any
 import numpy as np
 
 from gridsim.errors import ScenarioError, one_line
-from gridsim.plots.charts import Chart, sweep_charts
-from gridsim.results.metrics.registry import UNITS, heading
+from gridsim.plots.charts import Chart, ChartAxis, CurveChart
+from gridsim.plots.style import entry_title, quantity_title
+from gridsim.results.metrics.formulas import mean
+from gridsim.results.metrics.registry import ALIASES, UNITS, display_name, heading
 from gridsim.results.table import Table
 from gridsim.studies.execution.cell import Measured
 from gridsim.studies.overview import Overview, TextTable, enumeration, paired_with
 from gridsim.studies.replicate import Replicates, arranged
 from gridsim.studies.study import Study
-from gridsim.studies.verdicts import of_points
+from gridsim.studies.verdicts import abridged, points_text
+from gridsim.support import units
 from gridsim.support.extras import import_extra
 from gridsim.support.text import plain
 
@@ -62,6 +66,14 @@ def column_of(axis: str) -> str:
 
 def _unit(name: str) -> dict[str, str]:
     return {"units": UNITS[name]} if name in UNITS else {}
+
+
+def _label_value(label: str, unit: str) -> float | None:
+    """Return the value of a label such as "50 ms" or "0.9"; None if it is not a number."""
+    try:
+        return float(label) if label.isascii() else None
+    except ValueError:
+        return units.number(label, unit)
 
 
 @dataclass(frozen=True)
@@ -219,8 +231,36 @@ class SweepResult(Study):
         )
 
     def verdict(self) -> str:
-        """Return a sentence on who has the lowest first metric at how many points; and what is undecided."""
-        return of_points(self)
+        """Return at how many points each scheduler has the lowest mean, and which points are undecided."""
+        metric, wins, points = self.metrics[0], dict.fromkeys(self.schedulers, 0), 0
+        mean_of = display_name(metric) if metric.startswith("mean_") else f"mean {display_name(metric)}"
+        undecided: dict[str, list[str]] = {}
+        for labels, replicates in self.each():
+            means = {name: mean(values) for name, values in replicates[metric].items()}
+            ranking = sorted((name for name in means if math.isfinite(means[name])), key=means.__getitem__)
+            if len(ranking) < 2:
+                continue
+            points += 1
+            if replicates.ratio(ranking[1], ranking[0], metric).low > 1.0:
+                wins[ranking[0]] += 1
+            else:
+                point = ", ".join(f"{axis} = {label}" for axis, label in labels.items())
+                undecided.setdefault(" and ".join(sorted(ranking[:2])), []).append(point)
+        if not points:
+            return ""
+        winners = sorted((name for name in wins if wins[name]), key=lambda name: -wins[name])
+        parts = [
+            f"{name} {'' if k else f'has the lowest {mean_of} '}at {wins[name]}"
+            for k, name in enumerate(winners)
+        ]
+        text = f"{', '.join(parts)} of {points} point{'s' * (points > 1)}; " if winners else ""
+        by = "" if winners else f" by {mean_of}"
+        pairs = [f"{pair} cannot be separated{by}{points_text(at, points)}" for pair, at in undecided.items()]
+        text = (text + abridged(pairs, "; ")).removesuffix("; ")
+        if missing := len(self._replicates) - points:
+            text += f".  {missing} of {points + missing} points are missing: fewer than two schedulers have "
+            text += "results"
+        return text + "."
 
     def _metric_table(self, metric: str) -> TextTable:
         """Return a table with a row per point and scheduler: the mean, and the ratio to the baseline."""
@@ -236,6 +276,65 @@ class SweepResult(Study):
         caption = f"{heading(metric, UNITS.get(metric, ''))}, mean over {self.replicates} replications"
         return TextTable(caption, [(head, "") for head in heads], rows)
 
+    def chart(
+        self, metric: str | None = None, point: Mapping[str, Any] | None = None, ratio: bool = False
+    ) -> CurveChart:
+        """Return the chart that `gridsim.plots.swept` draws, with its parameters and errors.
+
+        Parameters
+        ----------
+        point
+            Its `where`.
+        """
+        metric = self.metrics[0] if metric is None else ALIASES.get(metric, metric)
+        point, base = dict(point or {}), self.baseline
+        if metric not in self.metrics:
+            raise ScenarioError(f"metric must be one of {', '.join(self.metrics)}, got {metric!r}")
+        for name, label in point.items():
+            if label not in self.axes.get(name, ()):
+                raise ScenarioError(f"where must be a point of the sweep, got {name} = {label!r}")
+        free_axes = [name for name, labels in self.axes.items() if len(labels) > 1 and name not in point]
+        if len(free_axes) > 1:
+            raise ScenarioError(f"where must leave at most one axis free, got {', '.join(free_axes)}")
+        if ratio and base is None:
+            raise ScenarioError("ratio requires a sweep with a baseline")
+        x_name = free_axes[0] if free_axes else ""
+        x_title, unit = entry_title(x_name)
+        points = {
+            labels.get(x_name, ""): replicates
+            for labels, replicates in self.each()
+            if all(labels[name] == label for name, label in point.items())
+        }
+        positions: list[Any] = [
+            _label_value(label, unit) if isinstance(label, str) else label for label in points
+        ]
+        curves = {
+            name: [
+                replicates.ratio(name, str(base), metric) if ratio else replicates.mean(name, metric)
+                for replicates in points.values()
+            ]
+            for name in self.schedulers
+            if not ratio or name != base
+        }
+        ends = [end for line in curves.values() for e in line for end in (e.mean, e.low, e.high)]
+        point_text = ", ".join(f"{name} = {label}" for name, label in point.items())
+        relative = f" relative to {base}" if ratio else ""
+        quantity = quantity_title(metric, "" if ratio else UNITS.get(metric, ""))
+        caption = f"Means over {self.replicates} replications with their confidence intervals"
+        return CurveChart(
+            title=f"{display_name(metric).capitalize()}{relative}{f', {point_text}' if point_text else ''}",
+            caption=caption + (", paired by replication." if ratio else "."),
+            panel=point_text,
+            x=ChartAxis(x_title),
+            y=ChartAxis(f"{quantity}{',' * ratio}{relative}", ends, "ratio" if ratio else "fit"),
+            order=self.schedulers,
+            reference=1.0 if ratio else None,
+            positions=None if None in positions else positions,
+            labels=list(points),
+            unit=unit,
+            curves=curves,
+        )
+
     def charts(self, *, full: bool = False) -> list[list[Chart]]:
         """Return charts of the first metric over the first axis with several labels.
 
@@ -246,7 +345,16 @@ class SweepResult(Study):
         full
             Leave out points after the first `MAX_POINTS`, which a page has no room for.
         """
-        return [list(row) for row in sweep_charts(self, MAX_POINTS if full else None)]
+        other_axes = [axis for axis, labels in self.axes.items() if len(labels) > 1][1:]
+        points = list(itertools.product(*(self.axes[axis] for axis in other_axes)))
+        has_ratios = self.baseline is not None and len(self.schedulers) > 1
+        return [
+            [
+                self.chart(point=dict(zip(other_axes, point, strict=True)), ratio=ratio)
+                for point in points[: MAX_POINTS if full else None]
+            ]
+            for ratio in (False, True)[: 1 + has_ratios]
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """Return axes, runs, and means and ratios with their intervals, as plain values."""

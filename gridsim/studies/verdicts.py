@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-import numpy as np
-
-from gridsim.results.metrics.estimates import MIN_SEEDS, Estimate
-from gridsim.results.metrics.formulas import mean
-from gridsim.results.metrics.registry import display_name
-
-if TYPE_CHECKING:
-    from gridsim.plots.charts import ReplicationData, SweepData
+from gridsim.results.metrics.estimates import Estimate
 
 #: The most schedulers that a sentence names after the best one, for one run and for replications.
 _NAMED, _MANY = 3, 6
@@ -86,93 +78,20 @@ def _ranked(known: Mapping[str, float]) -> tuple[str, str]:
     return " and ".join(best), ", ".join(others)
 
 
-def of_replications(found: ReplicationData, metric: str | None = None) -> str:
-    """Return who has the lowest mean of a metric, by how much, and what the replications leave undecided.
-
-    A difference counts as decided if the interval of the ratio, paired by replication, does not contain 1.
-    Empty for fewer than two schedulers with values.
-
-    Parameters
-    ----------
-    metric
-        By default the one by which schedulers are compared.
-    """
-    metric = found.measure if metric is None else metric
-    means = {name: mean(values) for name, values in found[metric].items()}
-    known = sorted((name for name in means if math.isfinite(means[name])), key=means.__getitem__)
-    if len(known) < 2:
-        return ""
-    count = len(found.seeds)
-    if count < MIN_SEEDS:
-        return f"{count} replication{'s are' if count > 1 else ' is'} too few for a conclusion."
-    best, *others = known
-    alike = [name for name in others if np.array_equal(found[metric][name], found[metric][best])]
-    others = [name for name in others if name not in alike]
-    first = " and ".join([best, *alike])
-    what = display_name(metric)
-    decided: list[str] = []
-    open_: list[str] = []
-    for name in others:
-        ratio = found.ratio(name, best, metric)
-        said = _interval(ratio)
-        (decided if ratio.low > 1.0 else open_).append(f"{name} {said}" if said else name)
-    wide = ""
-    if metric == "mean_waiting" and (cores := found.values.get("mean_waiting_by_cores")):
-        wide = by_cores({name: means[name] for name in known}, {name: mean(cores[name]) for name in known})
-    text = f"Over {count} replications, {first} {'have' if alike else 'has'} "
-    text += f"the lowest {what} on average"
-    if decided:
-        text += f" ({_few(decided)})"
-    if open_:
-        text += f"; the difference to {_few(open_)} is not significant"
-    return f"{text}.{wide}"
-
-
-def of_points(found: SweepData) -> str:
-    """Return a sentence: at how many points each scheduler has the lowest mean, and which are undecided."""
-    metric, wins, points, all_ = found.metrics[0], dict.fromkeys(found.schedulers, 0), 0, 0
-    mean_of = display_name(metric) if metric.startswith("mean_") else f"mean {display_name(metric)}"
-    open_: dict[str, list[str]] = {}
-    for labels, one in found.each():
-        all_ += 1
-        means = {name: mean(values) for name, values in one[metric].items()}
-        known = sorted((name for name in means if math.isfinite(means[name])), key=means.__getitem__)
-        if len(known) < 2:
-            continue
-        points += 1
-        if one.ratio(known[1], known[0], metric).low > 1.0:
-            wins[known[0]] += 1
-        else:
-            where = ", ".join(f"{axis} = {label}" for axis, label in labels.items())
-            open_.setdefault(" and ".join(sorted(known[:2])), []).append(where)
-    if not points:
-        return ""
-    won = sorted((each for each in wins.items() if each[1]), key=lambda each: -each[1])
-    said = [f"{'' if k else f'has the lowest {mean_of} '}at {count}" for k, (_, count) in enumerate(won)]
-    of = f"of {points} point{'s' * (points > 1)}"
-    text = ", ".join(f"{name} {each}" for (name, _), each in zip(won, said, strict=True))
-    text = f"{text} {of}; " if won else ""
-    by = "" if won else f" by {mean_of}"
-    pairs = [f"{pair} cannot be separated{by}{_at(at, points)}" for pair, at in open_.items()]
-    text = (text + _few(pairs, "; ")).removesuffix("; ")
-    if points < all_:
-        text += f".  {all_ - points} of {all_} points are missing: fewer than two schedulers have results"
-    return text + "."
-
-
-def _at(labels: list[str], points: int) -> str:
+def points_text(labels: list[str], points: int) -> str:
     """Return the points with these labels as the end of a sentence; `points` is the number of all points."""
     if len(labels) == 1:
         return f" ({labels[0]})" if labels[0] else ""
     return f" at all {points} points" if len(labels) == points else f" at {len(labels)} points"
 
 
-def _few(said: list[str], between: str = ", ") -> str:
+def abridged(texts: list[str], separator: str = ", ") -> str:
     """Return a list as text; of a long one, what comes first, and the last, which is the worst."""
-    return between.join(said if len(said) <= _MANY else [*said[: _MANY - 2], "...", said[-1]])
+    shown = texts if len(texts) <= _MANY else [*texts[: _MANY - 2], "...", texts[-1]]
+    return separator.join(shown)
 
 
-def _interval(ratio: Estimate) -> str:
+def interval_text(ratio: Estimate) -> str:
     """Return the interval of a ratio as percentages or factors; empty if there is none."""
     if math.isnan(ratio.low):
         return ""

@@ -17,7 +17,6 @@ import pytest
 
 import gridsim as gs
 from gridsim import plots
-from gridsim.plots.charts import replication_chart, sweep_chart
 from gridsim.plots.draw import draw
 from gridsim.report import charts, contents, schedules, tables
 from gridsim.report.draw import draw as plotly_draw
@@ -523,9 +522,9 @@ def test_a_ladder_has_a_report(written: Any) -> None:
 
 @pytest.mark.parametrize("ratio", [False, True])
 def test_pages_and_figures_draw_the_same_values(replicates: gs.Replicates, ratio: bool) -> None:
-    chart = replication_chart(replicates, ratio=ratio)
+    chart = replicates.chart(ratio=ratio)
     swept = gs.sweep(bags(9), NAMES, {"platform.nodes": [5, 9]}, replicates=5, baseline="mincent")
-    curves = sweep_chart(swept, ratio=ratio)
+    curves = swept.chart(ratio=ratio)
     page, axes = plotly_draw(chart).figure, draw(chart, plots.figure()[1][0])
     means = [trace["x"][0] for trace in page["data"] if "error_x" in trace]
     centres = [float(container.lines[0].get_xdata()[0]) for container in axes.containers]

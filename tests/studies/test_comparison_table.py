@@ -6,7 +6,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.studies.compare import compare, default_baseline
-from gridsim.studies.comparison_table import columns_of, rows_of
+from gridsim.studies.comparison_table import comparison_table, rows_of
 from gridsim.studies.verdicts import by_cores
 from tests.reference.easy import starts
 
@@ -17,8 +17,8 @@ def test_shares_are_in_per_cent() -> None:
     (row,) = rows_of(results, "a", "fluid")
     row |= {"utilization": 0.5, "wasted": 0.25, "mean_completion": 1.0}
     row |= {"migrated": 0.5, "mean_turnaround": 1.0}
-    columns = columns_of(results, [row], "a", "fluid", verbose=True)
-    cells = {title: (unit, cell) for title, unit, cell in columns}
+    table = comparison_table(results, [row], "a", "fluid", verbose=True)
+    cells = {title: (unit, cell) for (title, unit), cell in zip(table.head, table.rows[0], strict=True)}
     assert cells["busy"] == ("%", "50.0") and cells["wasted"] == ("%", "25")
     assert cells["migrated"] == ("%", "50")
 

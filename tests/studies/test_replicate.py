@@ -12,7 +12,6 @@ import pytest
 import gridsim as gs
 from gridsim.results.metrics.estimates import Estimate, estimate, ratio_of_means
 from gridsim.studies.replicate import Replicates, _widest, replicate
-from gridsim.studies.verdicts import of_replications
 from gridsim.support.text import to_json
 
 SCHEDULERS = {"tree": gs.FairTree(), "central": gs.MinCent(), "fcfs": gs.Fcfs(mode="random")}
@@ -256,10 +255,10 @@ def test_conclusion_separates_significant_from_other_differences() -> None:
         "broken": some * np.nan,
     }
     found = Replicates(tuple(range(6)), {"max_stretch": values})
-    said = of_replications(found)
+    said = found.verdict()
     assert said.startswith("Over 6 replications, a and same have the lowest max stretch on average (far 2.5 ")
     assert "; the difference to near +" in said and "broken" not in said
     assert said.endswith("] is not significant.")
     few = Replicates((0, 1), {"max_stretch": {"a": some[:2], "b": 2 * some[:2]}})
-    assert of_replications(few) == "2 replications are too few for a conclusion."
-    assert of_replications(Replicates((0,), {"max_stretch": {"a": some[:1]}})) == ""
+    assert few.verdict() == "2 replications are too few for a conclusion."
+    assert Replicates((0,), {"max_stretch": {"a": some[:1]}}).verdict() == ""
