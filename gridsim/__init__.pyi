@@ -309,6 +309,7 @@ from .studies.ladder import ladder as ladder
 from .studies.replicate import Replicates as Replicates
 from .studies.replicate import replicate as replicate
 from .studies.replications import replication as replication
+from .studies.study import Study as Study
 from .studies.sweep import Sweep as Sweep
 from .studies.sweep import sweep as sweep
 from .studies.sweep_result import SweepResult as SweepResult

@@ -48,7 +48,7 @@ from gridsim.studies.overview import (
 )
 from gridsim.studies.replications import replication
 from gridsim.studies.study import Study
-from gridsim.studies.verdicts import abridged, by_cores, interval_text
+from gridsim.studies.verdicts import by_cores, interval_text, short_list
 from gridsim.support.arguments import SuggestingDict, integer, real, sequence, unknown_name_error
 from gridsim.support.arrays import Floats
 from gridsim.support.processes import Processes
@@ -234,7 +234,7 @@ class Replicates(Study):
     def verdict(self, metric: str | None = None) -> str:
         """Return who has the lowest mean of a metric, by how much, and what the replications leave undecided.
 
-        A difference counts as decided if the interval of the ratio, paired by replication, does not contain
+        A difference is significant if the interval of the ratio, paired by replication, does not contain
         1.  Empty for fewer than two schedulers with values.
 
         Parameters
@@ -251,19 +251,19 @@ class Replicates(Study):
         if count < MIN_SEEDS:
             return f"{count} replication{'s are' if count > 1 else ' is'} too few for a conclusion."
         best = [name for name in ranking if np.array_equal(columns[name], columns[ranking[0]])]
-        decided: list[str] = []
-        undecided: list[str] = []
+        significant: list[str] = []
+        insignificant: list[str] = []
         for name in ranking:
             if name not in best:
                 ratio = self.ratio(name, best[0], metric)
-                differences = decided if ratio.low > 1.0 else undecided
+                differences = significant if ratio.low > 1.0 else insignificant
                 differences.append(" ".join(filter(None, (name, interval_text(ratio)))))
         text = f"Over {count} replications, {' and '.join(best)} {'have' if len(best) > 1 else 'has'} "
         text += f"the lowest {display_name(metric)} on average"
-        if decided:
-            text += f" ({abridged(decided)})"
-        if undecided:
-            text += f"; the difference to {abridged(undecided)} is not significant"
+        if significant:
+            text += f" ({short_list(significant)})"
+        if insignificant:
+            text += f"; the difference to {short_list(insignificant)} is not significant"
         if metric == "mean_waiting" and (cores := self.values.get("mean_waiting_by_cores")):
             text += "." + by_cores(means, {name: mean(values) for name, values in cores.items()})
         return text.removesuffix(".") + "."

@@ -23,7 +23,7 @@ from gridsim.studies.execution.cell import Measured
 from gridsim.studies.overview import Overview, TextTable, enumeration, paired_with
 from gridsim.studies.replicate import Replicates, arranged
 from gridsim.studies.study import Study
-from gridsim.studies.verdicts import abridged, points_text
+from gridsim.studies.verdicts import points_text, short_list
 from gridsim.support import units
 from gridsim.support.extras import import_extra
 from gridsim.support.text import plain
@@ -119,19 +119,18 @@ class SweepResult(Study):
 
     def table(self) -> Table:
         """Return a table with one row per run: its point, the columns of `COLUMNS`, and the metrics."""
-        rows, width = len(self.measured), len(self.schedulers)
-        per_point = self.replicates * width
-        points = list(self.points())
-        columns: dict[str, Any] = {}
-        for axis in self.axes:
-            columns[column_of(axis)] = np.repeat([labels[axis] for labels in points], per_point)
-        columns["scheduler"] = np.tile(self.schedulers, rows // width)
-        columns["replicate"] = np.tile(np.repeat(np.arange(self.replicates), width), len(points))
-        columns["digest"] = [each.digest for each in self.measured]
-        columns["error"] = [each.error for each in self.measured]
-        columns["wall_seconds"] = [each.wall_seconds for each in self.measured]
+        tables = [replicates.runs() for replicates in self._replicates]
+        sizes = [len(table) for table in tables]
+        columns: dict[str, Any] = {
+            column_of(axis): np.repeat([labels[axis] for labels in self.points()], sizes)
+            for axis in self.axes
+        }
+        for name in ("scheduler", "replicate"):
+            columns[name] = np.concatenate([table[name] for table in tables])
+        for name in ("digest", "error", "wall_seconds"):
+            columns[name] = [getattr(each, name) for each in self.measured]
         for metric in self.metrics:
-            columns[metric] = [each.values.get(metric, np.nan) for each in self.measured]
+            columns[metric] = np.concatenate([table[metric] for table in tables])
         return Table(columns)
 
     def runs(self) -> Table:
@@ -234,7 +233,7 @@ class SweepResult(Study):
         """Return at how many points each scheduler has the lowest mean, and which points are undecided."""
         metric, wins, points = self.metrics[0], dict.fromkeys(self.schedulers, 0), 0
         mean_of = display_name(metric) if metric.startswith("mean_") else f"mean {display_name(metric)}"
-        undecided: dict[str, list[str]] = {}
+        open_pairs: dict[str, list[str]] = {}
         for labels, replicates in self.each():
             means = {name: mean(values) for name, values in replicates[metric].items()}
             ranking = sorted((name for name in means if math.isfinite(means[name])), key=means.__getitem__)
@@ -245,7 +244,7 @@ class SweepResult(Study):
                 wins[ranking[0]] += 1
             else:
                 point = ", ".join(f"{axis} = {label}" for axis, label in labels.items())
-                undecided.setdefault(" and ".join(sorted(ranking[:2])), []).append(point)
+                open_pairs.setdefault(" and ".join(sorted(ranking[:2])), []).append(point)
         if not points:
             return ""
         winners = sorted((name for name in wins if wins[name]), key=lambda name: -wins[name])
@@ -255,8 +254,10 @@ class SweepResult(Study):
         ]
         text = f"{', '.join(parts)} of {points} point{'s' * (points > 1)}; " if winners else ""
         by = "" if winners else f" by {mean_of}"
-        pairs = [f"{pair} cannot be separated{by}{points_text(at, points)}" for pair, at in undecided.items()]
-        text = (text + abridged(pairs, "; ")).removesuffix("; ")
+        pairs = [
+            f"{pair} cannot be separated{by}{points_text(at, points)}" for pair, at in open_pairs.items()
+        ]
+        text = (text + short_list(pairs, "; ")).removesuffix("; ")
         if missing := len(self._replicates) - points:
             text += f".  {missing} of {points + missing} points are missing: fewer than two schedulers have "
             text += "results"

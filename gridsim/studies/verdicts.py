@@ -85,7 +85,7 @@ def points_text(labels: list[str], points: int) -> str:
     return f" at all {points} points" if len(labels) == points else f" at {len(labels)} points"
 
 
-def abridged(texts: list[str], separator: str = ", ") -> str:
+def short_list(texts: list[str], separator: str = ", ") -> str:
     """Return a list as text; of a long one, what comes first, and the last, which is the worst."""
     shown = texts if len(texts) <= _MANY else [*texts[: _MANY - 2], "...", texts[-1]]
     return separator.join(shown)

@@ -88,6 +88,19 @@ def test_xarray_pandas_and_arrow_have_the_values_of_the_table(made: SweepResult)
     assert len(made.to_pandas()) == made.to_arrow().num_rows == 32
 
 
+def test_means_are_those_of_the_table() -> None:
+    """The schedulers of a point share the lowest bound, also in the table: WQR-FT may copy tasks."""
+    schedulers = {"central": gs.MinCent(), "copies": gs.WqrFt()}
+    found = sweep(small(), schedulers, {"platform.nodes": [6, 12]}, replicates=2, metrics=["gap"])
+    table = found.table()
+    for labels, at in found.each():
+        for name in schedulers:
+            rows = (table["platform_nodes"] == labels["platform.nodes"]) & (table["scheduler"] == name)
+            assert table["gap"][rows].tolist() == at["gap"][name].tolist()
+    alone = gs.simulate(replication(small().replaced({"platform.nodes": 6}), 0), gs.MinCent())
+    assert table["gap"][0] > alone.gap()
+
+
 def test_text_and_json_of_a_sweep_have_its_values(made: SweepResult) -> None:
     lines = made.format().splitlines()
     assert (
