@@ -114,6 +114,16 @@ def check_figure(file: str | None) -> None:
         import_extra("matplotlib.figure", "plot", "--figure")
 
 
+def check_study(flags: Flags, feature: str) -> None:
+    """Check, before the runs, that `feature` can compute intervals, and write the figure and the report."""
+    from gridsim.cli.commands.report import check_report
+    from gridsim.support.extras import import_extra
+
+    import_extra("scipy.stats", "stats", feature)  # used only after the runs
+    check_figure(flags["figure"])
+    check_report(flags["report"])
+
+
 def save_figure(file: str, figure: Any) -> None:
     """Write a figure to a file; if that fails, an existing file is unchanged."""
     from gridsim import plots

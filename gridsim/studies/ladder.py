@@ -367,16 +367,12 @@ def _run(
 ) -> Replicates:
     """Run all steps on all replications; return their values, and the lower bounds if they are a step."""
     runs = [step for step in steps if step.scheduler is not None]
-    cells = []
+    cells, metrics = [], dict.fromkeys(measures)
     for k in range(replicates):
-        made: list[tuple[Scenario, Scenario]] = []  # each variant and its replication, one object per variant
+        made = {id(step.scenario): replication(step.scenario, k) for step in runs}  # one object per variant
         for step in runs:
-            here = next((other for one, other in made if one == step.scenario), None)
-            if here is None:
-                here = replication(step.scenario, k)
-                made.append((step.scenario, here))
             assert step.scheduler is not None
-            cells.append(Cell(here, step.scheduler, dict.fromkeys(measures), time_limit))
+            cells.append(Cell(made[id(step.scenario)], step.scheduler, metrics, time_limit))
     found = collect(cells, fail_fast=True, **how)
     names = [step.name for step in runs]
     values = arranged(found, names, tuple(range(replicates)), measures)

@@ -8,7 +8,7 @@ the reason why there is no interval.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -271,12 +271,23 @@ class Replicates(Study):
     def _metric_table(self, metric: str) -> TextTable:
         base, columns = self.baseline, self.values[metric]
         names = [name for name in columns if self._has(name, metric)] or list(columns)
-        head, rows = [("scheduler", ""), ("mean", "")], [[n, self.mean(n, metric).format()] for n in names]
-        if base is not None and len(names) > 1 and (base in names or base not in columns):
-            head.append((f"relative to {base}", ""))
-            rows = [[*row, self.relative(row[0], base, metric)] for row in rows]
+        if len(names) == 1 or (base in columns and base not in names):
+            base = None
+        heads = ["scheduler", "mean", *([] if base is None else [f"relative to {base}"])]
         about = f"mean over {len(self.seeds)} replications [{LEVEL:.0%} interval]"
-        return TextTable(f"{heading(metric, self.units.get(metric, ''))}, {about}", head, rows)
+        caption = f"{heading(metric, self.units.get(metric, ''))}, {about}"
+        return TextTable(caption, [(head, "") for head in heads], self.text_rows(metric, names, base))
+
+    def text_rows(self, metric: str, names: Iterable[str], base: str | None) -> list[list[str]]:
+        """Return texts for each of the schedulers `names`: its name, its mean, and its ratio to `base`."""
+        return [
+            [
+                name,
+                self.mean(name, metric).format(),
+                *([] if base is None else [self.relative(name, base, metric)]),
+            ]
+            for name in names
+        ]
 
     def _failures(self) -> list[str]:
         """Return lines that say which runs failed and why, and whether intervals are wider than asked for."""

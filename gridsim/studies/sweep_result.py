@@ -267,13 +267,11 @@ class SweepResult(Study):
         """Return a table with a row per point and scheduler: the mean, and the ratio to the baseline."""
         base = self.baseline
         heads = [*map(str, self.axes), "scheduler", metric, *([] if base is None else [f"to {base}"])]
-        rows = []
-        for labels, found in self.each():
-            for name in self.schedulers:
-                row = [*map(str, labels.values()), name, found.mean(name, metric).format()]
-                if base is not None:
-                    row.append(found.relative(name, base, metric))
-                rows.append(row)
+        rows = [
+            [*map(str, labels.values()), *row]
+            for labels, replicates in self.each()
+            for row in replicates.text_rows(metric, self.schedulers, base)
+        ]
         caption = f"{heading(metric, UNITS.get(metric, ''))}, mean over {self.replicates} replications"
         return TextTable(caption, [(head, "") for head in heads], rows)
 

@@ -83,6 +83,6 @@ def test_axis_names_of_a_sweep_are_escaped(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(STUDY, encoding="utf-8")
     sweep = ["sweep", "s.toml", "--workers", "1", "--no-progress"]
     text = said("latin-1", *sweep, folder=tmp_path)
-    assert "\n\\u03bb  scheduler" in text and "\n\\u2192  fcfs" in text
+    assert "\n  \\u03bb  scheduler" in text and "\n  \\u2192  fcfs" in text
     (cell,) = json.loads(said("latin-1", *sweep, "--json", folder=tmp_path))["cells"]
     assert cell["_"] == "→"

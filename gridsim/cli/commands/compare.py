@@ -13,7 +13,7 @@ from gridsim.cli.commands.report import check_report
 from gridsim.cli.output import file_name, print_text, progress_of, terminal_width
 from gridsim.cli.scenario_flags import Flags, complete_schedulers, prepare, records, run_options, scenario_of
 from gridsim.cli.study_flags import (
-    check_figure,
+    check_study,
     execution_arguments,
     execution_options,
     headline_option,
@@ -189,7 +189,6 @@ def _compare_replications(
 ) -> None:
     from gridsim.studies import compare as experiment
     from gridsim.studies.replicate import AT_MOST, replicate
-    from gridsim.support.extras import import_extra
 
     for flag in ("out", "record", "decisions", "messages", "verbose"):
         if flags[flag]:
@@ -200,11 +199,7 @@ def _compare_replications(
         raise ScenarioError("--at-most requires --half-width")
     if flags["bound"] != "best":
         raise ScenarioError("--replicates does not support --bound: the metric gap uses the best bound")
-    import_extra(
-        "scipy.stats", "stats", "--replicates"
-    )  # used only after the runs, but a missing SciPy is reported now
-    check_figure(flags["figure"])
-    check_report(flags["report"])
+    check_study(flags, "--replicates")
     scenario, schedulers, save_scenario = prepare(names, flags, [])
     with execution_arguments(flags) as execution:
         result = replicate(

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.commands.report import check_report
 from gridsim.cli.output import check_distinct, progress_of, scenario_files
 from gridsim.cli.quantities import INT, SECONDS
 from gridsim.cli.scenario_flags import (
@@ -19,7 +18,7 @@ from gridsim.cli.scenario_flags import (
     scenario_options,
     settings_option,
 )
-from gridsim.cli.study_flags import check_figure, execution_arguments, execution_options, show_study
+from gridsim.cli.study_flags import check_study, execution_arguments, execution_options, show_study
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -71,13 +70,8 @@ def ladder_command(
     from gridsim.model.faults import Faults
     from gridsim.scheduling.registry import named_scheduler
     from gridsim.studies.ladder import DEFAULT_SCHEDULERS, ladder
-    from gridsim.support.extras import import_extra
 
-    import_extra(
-        "scipy.stats", "stats", "ladder"
-    )  # used only after the runs, but a missing SciPy is reported now
-    check_figure(flags["figure"])
-    check_report(flags["report"])
+    check_study(flags, "ladder")
     scenario = scenario_of(flags)
     check_distinct(
         [*input_files(flags).items(), *scenario_files(scenario.files)],

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.commands.report import check_report
 from gridsim.cli.output import check_distinct, check_output, progress_of, scenario_files
 from gridsim.cli.quantities import INT
 from gridsim.cli.scenario_flags import report_option
 from gridsim.cli.study_flags import (
-    check_figure,
+    check_study,
     execution_arguments,
     execution_options,
     headline_option,
@@ -68,13 +67,8 @@ def sweep(
     from gridsim.results.text import planned_lines
     from gridsim.studies.sweep import Sweep
     from gridsim.support.arguments import text
-    from gridsim.support.extras import import_extra
 
-    import_extra(
-        "scipy.stats", "stats", "sweep"
-    )  # used only after the runs, but a missing SciPy is reported now
-    check_figure(flags["figure"])
-    check_report(flags["report"])
+    check_study(flags, "sweep")
     _check_table(out)
     changes = {"schedulers": names_of(names) or None, "replicates": replicates, "baseline": baseline}
     changes["metrics"] = names_of(metrics) or None
