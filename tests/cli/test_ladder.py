@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import html
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -51,6 +54,21 @@ def test_flags_change_scenario_parameters_and_failures():
     assert gs.Scenario.from_toml(answer["scenario"]).seed == 5
 
 
+def test_the_command_in_a_report_repeats_the_ladder():
+    flags = ("--set", "fair-tree.bound=1.25", "--failures", 5000, "--replicates", 2)
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(12, 1), gs.Workload.bags(applications=4, tasks_per_node=2, seed=1), seed=2
+    )
+    scenario.save("scenario.toml")
+    done = invoke("scenario.toml", *flags, "--workers", 1, "--report", "r.html")
+    assert done.exit_code == 0 and done.stdout.endswith("saved r.html\n"), done.output
+    page = html.unescape(Path("r.html").read_text(encoding="utf-8"))
+    (command,) = re.findall(r"gridsim ladder scenario.toml .*?(?=</code>)", page)
+    again = invoke(*shlex.split(command)[2:], "--workers", 1)
+    assert done.stdout.removesuffix("saved r.html\n") == again.stdout
+    assert "B = 1.25" in again.stdout and "once in 5000 s" in again.stdout
+
+
 def test_rigid_jobs_get_the_ladder_of_dgs_asap():
     workload = gs.Workload.jobs(jobs=10, utilization=0.9, max_nodes=5, seed=1)
     gs.Scenario(gs.Platform.equal(nodes=15), workload, schedulers={"dgs-asap": {"degree": 4}}).save("j.toml")
@@ -68,6 +86,8 @@ def test_rigid_jobs_get_the_ladder_of_dgs_asap():
         (("--set", "fair-tree.bound=-1"), "fair-tree.bound must be a finite number >= 0, got -1"),
         (("--failures", 0), "--failures must be"),
         (("--figure", "none/x.png"), "no such folder"),
+        (("--report", "x.pdf"), "--report must end in .html, got 'x.pdf'"),
+        (("--figure", "x.png", "--report", "none/x.html"), "no such folder"),
         (("absent.toml",), "absent.toml: No such file"),
     ],
 )
