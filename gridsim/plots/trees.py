@@ -53,12 +53,10 @@ def traffic(result: Result, unit: Unit = "bytes", *, axes: Axes | None = None) -
         grid="y",
     )
     if "traffic" in result.tables:
-        kinds, levels = list(dict.fromkeys(table["kind"].tolist())), np.arange(int(table["level"].max()) + 1)
-        check_count(len(kinds))
+        heights, levels = series.traffic_by_level(result, unit), np.arange(int(table["level"].max()) + 1)
+        check_count(len(heights))
         stack_heights: Any = np.zeros(len(levels))
-        for number, kind in enumerate(kinds):
-            mask = table["kind"] == kind
-            height = np.bincount(table["level"][mask], table[unit][mask], len(levels))
+        for number, (kind, height) in enumerate(heights.items()):
             axes.bar(
                 levels, height, 0.8, bottom=stack_heights, label=kind, color=series_style(number)["color"]
             )

@@ -221,18 +221,13 @@ def traffic(results: Results) -> Iterator[PlotlyChart]:
         suffix = f", {names[0]}" if len(names) == 1 < len(results) else ""
         yield PlotlyChart(f"Messages by kind{suffix}", caption, plot, height)
     for name, result in results.items():
-        table = result.tables.get("traffic")
-        if table is None or not len(table):
+        if not len(result.tables.get("traffic", ())):
             continue
-        levels = np.unique(table["level"])
-        positions = np.searchsorted(levels, table["level"])
-        bars = []
-        for k, kind in enumerate(dict.fromkeys(table["kind"].tolist())):
-            mask = table["kind"] == kind
-            total = np.bincount(positions[mask], table["bytes"][mask] / 1e6, len(levels))
-            bars.append(_stack(k, kind, total.tolist()))
-        nodes = [f"level {level}" if level else "root" for level in levels.tolist()]
-        x_axis = amount_axis("sent (MB)", np.bincount(positions, table["bytes"] / 1e6))
+        amounts = {kind: sent / 1e6 for kind, sent in series.traffic_by_level(result, "bytes").items()}
+        totals = np.sum(list(amounts.values()), axis=0)
+        bars = [_stack(k, kind, column.tolist()) for k, (kind, column) in enumerate(amounts.items())]
+        nodes = [f"level {level}" if level else "root" for level in range(len(totals))]
+        x_axis = amount_axis("sent (MB)", totals)
         plot = figure(bars, x_axis, row_axis(nodes), barmode="stack")
         title = "Messages by level of the tree" + (f", {name}" if len(results) > 1 else "")
         yield PlotlyChart(title, "Amount sent by the nodes of each level.", plot, row_height(nodes))

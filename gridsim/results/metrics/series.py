@@ -173,6 +173,22 @@ def recorded_schedule(result: Result, subject: str) -> dict[str, NDArray[np.gene
     return dict(result.tables["schedule"].items())
 
 
+def traffic_by_level(result: Result, unit: str) -> dict[str, Floats]:
+    """Return what the nodes of each level of the tree sent: kind of message -> float[levels].
+
+    Parameters
+    ----------
+    unit
+        A column of the table ``traffic``: ``"bytes"`` or ``"messages"``.
+    """
+    table = result.tables["traffic"]
+    level, kind, levels = table["level"], table["kind"], int(table["level"].max(initial=-1)) + 1
+    return {
+        name: np.bincount(level[kind == name], table[unit][kind == name], levels).astype(np.float64)
+        for name in dict.fromkeys(kind.tolist())
+    }
+
+
 def distribution(values: ArrayLike, points: int = 1000) -> tuple[Floats, Floats]:
     """Return the empirical distribution: distinct values in order, and the share of values at most as large.
 
