@@ -25,7 +25,7 @@ import gridsim as gs
 from gridsim import plots
 from gridsim.cli.main import cli
 from gridsim.cli.scenario_flags import default_scenario
-from gridsim.reproduce.others.probes import LENGTHS, Jobs, completions, log_of, schedulers
+from gridsim.reproduce.others.probes import LENGTHS, LogJobs, completions, log_of, schedulers
 from gridsim.studies.ladder import ladder
 
 DOCS = Path(__file__).parent
@@ -107,7 +107,7 @@ def probes() -> None:
     log = log_of(path)
     made, panels = plots.figure(2, width=4.6)
     for number, (name, scheduler) in enumerate(schedulers(log).items()):
-        times = completions(gs.simulate(Jobs(path)(1), scheduler), log.cutoff)
+        times = completions(gs.simulate(LogJobs(path)(1), scheduler), log.cutoff)
         for axes, of_length, length in zip(panels, times, LENGTHS, strict=True):
             share = np.arange(1, len(of_length) + 1) / len(of_length)
             axes.step(np.sort(of_length), share, where="post", color=plots.COLOURS[number], label=name)

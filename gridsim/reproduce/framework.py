@@ -1,13 +1,16 @@
-"""What all reproductions share: scenarios, runs, and claims whose verdicts are computed from intervals."""
+"""Experiments as data: what varies, what is run, the claims with their rows, and the tables and the figure.
+
+A `Reproduction` states a reproduction; `Reproduction.run` measures it.  What cannot be stated as values is a
+function in one of its fields.
+"""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
@@ -16,7 +19,8 @@ from gridsim.model.network import Network
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
-from gridsim.results.metrics.estimates import MIN_SEEDS, Estimate, estimate
+from gridsim.reproduce.verdicts import ClaimedRange, Row, judge
+from gridsim.results.metrics.estimates import Estimate
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
@@ -26,7 +30,12 @@ from gridsim.studies.replicate import Replicates, replicate
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Verdict = Literal["reproduced", "not reproduced", "not robust", "undecided", "cannot be compared"]
+T = TypeVar("T")
+#: Files that replace what is drawn: a log of rigid jobs, or of bags; hosts and bags; hosts; logs of tasks.
+Files = Literal["job log", "bag log", "desktops", "availability", "task logs"]
+Metrics = Sequence[str] | Mapping[str, MetricFunction]
+
+# -- scenarios ------------------------------------------------------------------------------------------
 
 #: The calibrations, as the papers give neither the distribution of speeds nor the task size.
 CALIBRATIONS = {
@@ -36,31 +45,18 @@ CALIBRATIONS = {
     "U": "speeds 1000..3000 Mflop/s, uniform in steps of 200, tasks of 65536 Mflop",
     "V": "as U, tasks of 16384 Mflop",
 }
-#: The numbers next to 1 (for ratios) and next to 0 (for differences).  As ends of a range they exclude
-#: equality: an equal value is neither better nor worse.
-BELOW, ABOVE = math.nextafter(1.0, 0.0), math.nextafter(1.0, 2.0)
-NEGATIVE, POSITIVE = math.nextafter(0.0, -1.0), math.nextafter(0.0, 1.0)
 _TASK_SIZE: dict[str, Any] = {"K2": (65536.0, 131072.0), "V": 16384.0}
+#: Mean time between the failures of a machine in the paper, s: a Poisson process, once in four hours.
+FAILURES = 14_400.0
 
 
-def scenario(kind: str, nodes: int, seed: int, **further: Any) -> Scenario:
-    """Return the papers' experiment with the platform and the task size of calibration `kind`.
-
-    There are 100 applications, released 10 s apart on average, of 10 tasks per machine +- 20 %.  `further`
-    goes to `Scenario`.
-    """
-    platform = Platform.pareto(nodes, seed) if kind == "K1" else Platform.desktop_grid(nodes, seed)
-    workload = Workload.bags(100, 10.0, 10.0, 0.2, _TASK_SIZE.get(kind, 65536.0), seed=seed)
-    return Scenario(platform, workload, further.pop("network", Network()), seed, **further)
-
-
-class Maker(Protocol):
-    """Makes the scenario of a seed.
+class ScenarioFactory(Protocol):
+    """Returns the scenario of a seed; it can be sent to another process.
 
     Attributes
     ----------
     name
-        Name of its file, without the ending.
+        Name of the scenario's file, without the ending.
     """
 
     @property
@@ -70,244 +66,63 @@ class Maker(Protocol):
 
 
 @dataclass(frozen=True)
-class Make:
-    """Calls `scenario` for a seed, as in ``Make("K1", 1000)(seed)``; it can be sent to another process."""
+class CalibratedScenario:
+    """Makes the papers' scenario with the platform and task size of a calibration.
 
-    kind: str
+    There are 100 applications, released 10 s apart on average, of 10 tasks per machine +- 20 %.
+
+    Parameters
+    ----------
+    changes
+        Returns further arguments of `Scenario` for a seed.
+    """
+
+    calibration: str
     nodes: int
-    further: Callable[[int], dict[str, Any]] | None = None
+    changes: Callable[[int], dict[str, Any]] | None = None
 
     @property
     def name(self) -> str:
         """Name of the scenario's file, such as ``k1-1000-failing``."""
-        name = f"{self.kind.lower()}-{self.nodes}"
-        return name if self.further is None else f"{name}-{self.further.__name__}"
+        name = f"{self.calibration.lower()}-{self.nodes}"
+        return name if self.changes is None else f"{name}-{self.changes.__name__}"
 
     def __call__(self, seed: int) -> Scenario:
-        return scenario(self.kind, self.nodes, seed, **({} if self.further is None else self.further(seed)))
+        desktops = Platform.pareto if self.calibration == "K1" else Platform.desktop_grid
+        task_size = _TASK_SIZE.get(self.calibration, 65536.0)
+        workload = Workload.bags(100, 10.0, 10.0, 0.2, task_size, seed=seed)
+        changes = {"network": Network(), **({} if self.changes is None else self.changes(seed))}
+        return Scenario(desktops(self.nodes, seed), workload, seed=seed, **changes)
 
 
-# -- claims ---------------------------------------------------------------------------------------------
+def failing(seed: int) -> dict[str, Any]:
+    """Return the paper's failures, for `CalibratedScenario`."""
+    return {"faults": Faults.poisson(FAILURES, seed)}
 
 
-@dataclass(frozen=True)
-class Row:
-    """One quantity: what the paper says about it, what was measured, and the verdict.
-
-    Parameters
-    ----------
-    claim
-        The sentence that the row is about, one of the `CLAIMS` of its module; "" for none.
-    verdict, why
-        The verdict and its reason; empty where the paper says nothing about the quantity.
-    """
-
-    claim: str
-    quantity: str
-    paper: str
-    measured: Estimate | None
-    unit: str = ""
-    verdict: Verdict | Literal[""] = ""
-    why: str = ""
-
-
-def judge(
-    claim: str,
-    quantity: str,
-    paper: str,
-    measured: Estimate | None,
-    low: float,
-    high: float,
-    *,
-    unit: str = "",
-    why: str = "",
-) -> Row:
-    """Return a row whose verdict compares the interval of `measured` with the range low..high.
-
-    The verdict is "reproduced" if the whole interval lies within the range, and "not reproduced" if all of it
-    lies outside.  It is "undecided" if the interval straddles an end, is missing, or comes from fewer than
-    `MIN_SEEDS` seeds, and "cannot be compared" if nothing was measured.  `why` is added to the reason.
-    """
-    verdict: Verdict
-    wanted = f"wanted {_range(low, high)}"
-    if measured is None:
-        verdict, reason = "cannot be compared", "not recorded"
-    elif math.isnan(measured.low):
-        verdict, reason = "undecided", f"{wanted}; no interval: {measured.note}"
-    elif measured.seeds < MIN_SEEDS:
-        verdict, reason = "undecided", f"{wanted}; fewer than {MIN_SEEDS} seeds"
-    else:
-        digits = _digits(measured, low, high)
-        if low <= measured.low and measured.high <= high:
-            verdict, reason = "reproduced", f"{wanted}; the interval{digits} lies within"
-        elif measured.high < low or measured.low > high:
-            where = _where(measured, low, high)
-            verdict, reason = "not reproduced", f"{wanted}; the interval{digits} lies {where}"
-        else:
-            verdict, reason = "undecided", f"{wanted}; the interval{digits} straddles an end"
-    return Row(claim, quantity, paper, measured, unit, verdict, "; ".join(filter(None, (reason, why))))
-
-
-def near(
-    claim: str, quantity: str, paper: float, measured: Estimate | None, *, within: float = 0.25, **named: Any
-) -> Row:
-    """Call `judge` with the range around a printed number: `within` times the number on either side."""
-    low, high = paper * (1 - within), paper * (1 + within)
-    return judge(claim, quantity, f"{paper:g}", measured, low, high, **named)
-
-
-def sign(
-    claim: str,
-    quantity: str,
-    paper: str,
-    differences: Any,
-    *,
-    unit: str = "",
-    seeds: Sequence[int] | None = None,
-) -> Row:
-    """Return a row whose verdict depends on the signs of n differences, one per seed.
-
-    The verdict is "reproduced" if all differences are above 0, "not reproduced" if none is, and "not robust"
-    if some are.  It is "undecided" for fewer than `MIN_SEEDS` seeds.  The reason names those of the n
-    `seeds`, if they are given, whose difference is not above 0.
-    """
-    values = np.asarray(differences, dtype=np.float64)
-    above = int((values > 0).sum())
-    verdict: Verdict
-    count = f"{above} of {len(values)} seeds" if seeds is None else seeds_above(values, seeds)
-    reason = f"wanted above 0; it is in {count}"
-    if len(values) < MIN_SEEDS:
-        verdict, reason = "undecided", f"{reason}; fewer than {MIN_SEEDS} seeds"
-    elif above == len(values):
-        verdict = "reproduced"
-    else:
-        verdict = "not robust" if above else "not reproduced"
-    return Row(claim, quantity, paper, estimate(values), unit, verdict, reason)
-
-
-def seeds_above(differences: Any, seeds: Sequence[int]) -> str:
-    """Return in how many of n `seeds` the difference is above 0, and in which it is not."""
-    values = np.asarray(differences, dtype=np.float64)
-    not_above = [f"{seed}" for value, seed in zip(values, seeds, strict=True) if not value > 0]
-    count = f"{len(values) - len(not_above)} of {len(values)} seeds"
-    return f"{count}, not in {', '.join(not_above)}" if not_above else count
-
-
-def exact(claim: str, quantity: str, paper: str, holds: bool, why: str) -> Row:
-    """Return a row about a value that does not depend on a seed, and so has no interval."""
-    return Row(claim, quantity, paper, None, "", "reproduced" if holds else "not reproduced", why)
-
-
-def incomparable(
-    claim: str, quantity: str, paper: str, measured: Estimate, why: str, *, unit: str = ""
-) -> Row:
-    """Return a row for which the paper has a value that cannot be compared with the measured one."""
-    return Row(claim, quantity, paper, measured, unit, "cannot be compared", why)
-
-
-class Conclusion(NamedTuple):
-    """The verdict on a claim that follows from the rows about it."""
-
-    claim: str
-    verdict: Verdict | Literal["partly reproduced"]
-    why: str
-
-
-def conclude(claim: str, rows: Sequence[Row]) -> Conclusion:
-    """Return the conclusion on a claim: the verdict of its rows, if they all have the same one.
-
-    If verdicts differ, it is "partly reproduced" if any row is reproduced, and "not reproduced" if none is.
-    Rows without a verdict do not count.  Rows that cannot be compared count only if there are no others.
-    """
-    about = [(row.verdict, row.why) for row in rows if row.claim == claim and row.verdict]
-    judged = [each for each in about if each[0] != "cannot be compared"] or about
-    if not judged:
-        return Conclusion(claim, "cannot be compared", "not measured")
-    counts = Counter(verdict for verdict, _ in judged)
-    [(first, why), *others] = judged
-    if others:
-        each = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-        why = f"{len(judged)} rows: {each}"
-    if len(counts) == 1:
-        return Conclusion(claim, first, why)
-    return Conclusion(claim, "partly reproduced" if counts["reproduced"] else "not reproduced", why)
-
-
-def _range(low: float, high: float) -> str:
-    (least, above), (most, below) = _end(low, -math.inf), _end(high, math.inf)
-    if math.isfinite(low) and math.isfinite(high) and not (above or below):
-        return f"{low:.4g}..{high:.4g}"
-    lower = "" if math.isinf(low) else f"{'above' if above else 'at least'} {least:.4g}"
-    upper = "" if math.isinf(high) else f"{'below' if below else 'at most'} {most:.4g}"
-    return " and ".join(filter(None, (lower, upper)))
-
-
-def _end(end: float, towards: float) -> tuple[float, bool]:
-    """Return an end of a range as a reader would write it, and whether the range excludes that number.
-
-    The range excludes it where the next number outside has few digits: `BELOW` means "below 1".
-    """
-    beyond = math.nextafter(end, towards) + 0.0  # 0 without a sign
-    strict = float(f"{beyond:.4g}") == beyond and (beyond == 0 or float(f"{end:.4g}") != end)
-    return (beyond, True) if strict and math.isfinite(end) else (end, False)
-
-
-def _where(measured: Estimate, low: float, high: float) -> str:
-    """Return on which side of a range an interval lies that is entirely outside it."""
-    if measured.high < low:
-        end, _ = _end(low, -math.inf)
-        return "at that end" if measured.low == measured.high == end else "below"
-    end, _ = _end(high, math.inf)
-    return "at that end" if measured.low == measured.high == end else "above"
-
-
-def _digits(measured: Estimate, low: float, high: float) -> str:
-    """Return the interval with more digits if rounding, as in the table, moves it across an end; else ""."""
-    ends = [end for end, _ in (_end(low, -math.inf), _end(high, math.inf)) if math.isfinite(end)]
-    for value in (measured.low, measured.high):
-        told = float(f"{value:.4g}")
-        if any((value < end) != (told < end) or (value > end) != (told > end) for end in ends):
-            return f" ({measured.low:.10g} to {measured.high:.10g})"
-    return ""
-
-
-# -- reports --------------------------------------------------------------------------------------------
+# -- runs -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Grid:
-    """A table without verdicts, mostly of values that the paper does not print.
+class Case:
+    """Schedulers that run the scenarios of a factory; None stands for those of the experiment."""
 
-    Parameters
-    ----------
-    rows
-        Title -> cells.
-    """
+    scenario: ScenarioFactory
+    schedulers: Mapping[str, Scheduler] | None = None
+    metrics: Metrics | None = None
 
-    title: str
-    columns: Sequence[str]
-    rows: Mapping[str, Sequence[Estimate | str]]
+
+#: A case, or its parts, in which different schedulers run different scenarios.
+CaseParts = ScenarioFactory | Case | Sequence[ScenarioFactory | Case]
 
 
 @dataclass(frozen=True)
-class Report:
-    """The outcome: rows about claims, further tables, remarks, and the values that the figure shows."""
+class ExperimentRun:
+    """The scenario of each seed, the schedulers that ran it, and the values of each metric."""
 
-    seeds: Sequence[int]
-    quick: bool
-    rows: Sequence[Row]
-    grids: Sequence[Grid] = ()
-    remarks: Sequence[str] = ()
-    data: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What was run: the scenario of each seed, the schedulers, and the values of each metric."""
-
-    make: Maker
+    scenario: ScenarioFactory
     schedulers: Mapping[str, Scheduler]
-    made: Replicates
+    values: Replicates
 
 
 @dataclass(frozen=True)
@@ -329,20 +144,14 @@ class Desktops:
 
 @dataclass(frozen=True)
 class Run:
-    """How to measure: the seeds, whether in small, where runs go, and whether to show progress bars.
+    """How to measure: the seeds, whether in small, where runs are executed, and whether to show progress.
 
     Parameters
     ----------
-    log
-        Job log that replaces drawn jobs; for the experiments on rigid jobs.
-    desktops
-        Real desktops that replace drawn ones; for the experiments on WQR-FT.
-    availability
-        Trace that replaces drawn host availability only; for the experiment on wave schedulers.
-    traces
-        Logs with the duration of every task; for the experiments on probe-based schedulers.
-    ran
-        What has been run so far, which is written down beside the results.
+    log, desktops, availability, traces
+        The files of an experiment that reads a job log or a bag log, desktops, availability, or task logs.
+    record
+        The runs so far, which are written beside the results.
     """
 
     seeds: Sequence[int]
@@ -353,51 +162,325 @@ class Run:
     desktops: Desktops | None = None
     availability: str | None = None
     traces: Sequence[str] = ()
-    ran: list[Ran] = field(default_factory=list)
+    record: list[ExperimentRun] = field(default_factory=list)
+
+    def choose(self, full: T, small: T) -> T:
+        """Return the value of an experiment in full, or in small if it is quick."""
+        return small if self.quick else full
 
     def replicate(
         self,
-        make: Maker,
+        scenario: ScenarioFactory,
         schedulers: Mapping[str, Scheduler],
-        metrics: Sequence[str] | Mapping[str, MetricFunction] = ("max_stretch",),
+        metrics: Metrics = ("max_stretch",),
     ) -> Replicates:
-        """Run `gridsim.studies.replicate.replicate` on these seeds, and add the outcome to `ran`."""
-        made = replicate(
-            make, schedulers, self.seeds, executor=self.executor, metrics=metrics, progress=self.progress
+        """Run `gridsim.studies.replicate.replicate` on these seeds, and add the runs to `record`."""
+        values = replicate(
+            scenario, schedulers, self.seeds, executor=self.executor, metrics=metrics, progress=self.progress
         )
-        self.ran.append(Ran(make, schedulers, made))
-        return made
+        self.record.append(ExperimentRun(scenario, schedulers, values))
+        return values
+
+    def replicate_cases(
+        self,
+        cases: Mapping[Any, CaseParts],
+        schedulers: Mapping[str, Scheduler] | None = None,
+        metrics: Metrics = ("max_stretch",),
+    ) -> Measurements:
+        """Run all cases, with these schedulers and metrics where a case states none."""
+
+        def replicate_part(part: ScenarioFactory | Case) -> Replicates:
+            part = part if isinstance(part, Case) else Case(part)
+            chosen = schedulers if part.schedulers is None else part.schedulers
+            return self.replicate(part.scenario, chosen or {}, part.metrics or metrics)
+
+        measured = {}
+        for key, case in cases.items():
+            values, *further = map(replicate_part, case if isinstance(case, Sequence) else [case])
+            for each in further:
+                values = values.joined(each)
+            measured[key] = values
+        return Measurements(self, measured)
 
 
-class Reproduction(Protocol):
-    """The names that each experiment, a module of this package, defines.
+@dataclass(frozen=True)
+class Measurements(Mapping[Any, Replicates]):
+    """The replications of each case, under its name, or (group, name) if cases have groups.
 
-    NAME : name on the command line.  TITLE, CLAIMS : what is repeated, and what the paper says, in sentences;
-        each sentence is the `Row.claim` of the rows from which its verdict follows.
-    SEEDS : default number of seeds, in full and in small.
-    run(how) : measures.  figure(report) : draws.
+    Parameters
+    ----------
+    group
+        The group, if these are its cases.
     """
 
-    NAME: str
-    TITLE: str
-    CLAIMS: Sequence[str]
-    SEEDS: tuple[int, int]
+    run: Run
+    cases: Mapping[Any, Replicates]
+    group: str = ""
 
-    def run(self, how: Run) -> Report: ...
+    def __getitem__(self, case: Any) -> Replicates:
+        return self.cases[case]
 
-    def figure(self, report: Report) -> Figure: ...
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.cases)
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    @property
+    def groups(self) -> Mapping[Any, Measurements]:
+        """The cases of each group, under the second part of their names; all cases if there are no groups."""
+        groups: dict[Any, dict[Any, Replicates]] = {}
+        for key, values in self.cases.items():
+            group, case = key if isinstance(key, tuple) else (self.group, key)
+            groups.setdefault(group, {})[case] = values
+        return {group: Measurements(self.run, cases, group) for group, cases in groups.items()}
+
+    @property
+    def first(self) -> Replicates:
+        """The first case."""
+        return next(iter(self.cases.values()))
+
+    @property
+    def last(self) -> Replicates:
+        """The last case."""
+        return list(self.cases.values())[-1]
 
 
-# -- what several experiments need ----------------------------------------------------------------------
+# -- reports --------------------------------------------------------------------------------------------
 
 
-#: Mean time between the failures of a machine in the paper, s: a Poisson process, once in four hours.
-FAILURES = 14_400.0
+@dataclass(frozen=True)
+class ResultGrid:
+    """A table without verdicts, mostly of values that the paper does not print.
+
+    Parameters
+    ----------
+    rows
+        Title -> cells.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Mapping[str, Sequence[Estimate | str]]
 
 
-def failing(seed: int) -> dict[str, Any]:
-    """Return the paper's failures; for `Make`."""
-    return {"faults": Faults.poisson(FAILURES, seed)}
+@dataclass(frozen=True)
+class Report:
+    """The outcome: rows about claims, further tables, remarks, and the measured data for the figure."""
+
+    seeds: Sequence[int]
+    quick: bool
+    rows: Sequence[Row]
+    grids: Sequence[ResultGrid] = ()
+    remarks: Sequence[str] = ()
+    data: Any = None
+
+
+# -- rows and tables as data ----------------------------------------------------------------------------
+
+#: What is shown of a scheduler: a metric, for its mean, or a function of the replications and the scheduler.
+Cell = str | Callable[[Replicates, str], Estimate | str]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A row for each case: what is measured of it, and how it is compared with the paper.
+
+    Parameters
+    ----------
+    quantity
+        What is measured, in which ``{case}`` stands for the name of the case.
+    value
+        Returns the measured value.
+    test
+        The range that the paper states; None for a row without a verdict.
+    """
+
+    claim: str
+    quantity: str
+    value: Callable[[Replicates], Estimate]
+    test: ClaimedRange | None = None
+    unit: str = ""
+
+    def row(self, case: Any, values: Replicates) -> Row:
+        """Return the row of a case."""
+        name = ", ".join(map(str, case)) if isinstance(case, tuple) else str(case)
+        quantity = self.quantity.replace("{case}", name)
+        return judge(self.claim, quantity, self.value(values), self.test, unit=self.unit)
+
+
+def rows_of(checks: Sequence[Check | Sequence[Check]], cases: Mapping[Any, Replicates]) -> Iterator[Row]:
+    """Return the rows of each check for all cases; checks in a sequence of their own go case by case."""
+    for item in checks:
+        for case, values in cases.items():
+            for check in [item] if isinstance(item, Check) else item:
+                yield check.row(case, values)
+
+
+def ratio(a: str, b: str, metric: str) -> Callable[[Replicates], Estimate]:
+    """Return a function for the mean ratio of two schedulers, seed by seed."""
+    return lambda values: values.ratio(a, b, metric)
+
+
+def ratio_of_means(a: str, b: str, metric: str) -> Callable[[Replicates], Estimate]:
+    """Return a function for the ratio of the means of two schedulers."""
+    return lambda values: values.ratio_of_means(a, b, metric)
+
+
+def relative_to(base: str, metric: str) -> Cell:
+    """Return a cell with the ratio of a metric to that of the scheduler `base`, seed by seed."""
+    return lambda values, name: values.ratio(name, base, metric)
+
+
+def series(
+    cases: Mapping[Any, Replicates], cell: Cell, names: Iterable[str] | None = None
+) -> dict[str, list[Any]]:
+    """Return scheduler -> cells, one for each case: "-" for a case that it does not run.
+
+    By default these are the schedulers of the first case.
+    """
+    names = next(iter(cases.values())).schedulers if names is None else names
+
+    def cell_of(values: Replicates, name: str) -> Estimate | str:
+        if name not in values.schedulers:
+            return "-"
+        return values.mean(name, cell) if isinstance(cell, str) else cell(values, name)
+
+    return {name: [cell_of(values, name) for values in cases.values()] for name in names}
+
+
+@dataclass(frozen=True)
+class CaseTable:
+    """A table with a row for each scheduler, and a column for each case (of a group).
+
+    Parameters
+    ----------
+    title
+        The title, in which ``{group}`` stands for the group of cases.
+    names
+        The schedulers; None for those of the first case.
+    head
+        Heading of the column of schedulers.
+    """
+
+    title: str
+    cell: Cell
+    names: Iterable[str] | None = None
+    head: str = "scheduler"
+
+    def grid(self, cases: Measurements) -> ResultGrid:
+        """Return the table of these cases."""
+        title = self.title.replace("{group}", str(cases.group))
+        return ResultGrid(title, [self.head, *map(str, cases)], series(cases, self.cell, self.names))
+
+
+@dataclass(frozen=True)
+class MetricTable:
+    """A table with a row for each case and scheduler, and a column for each metric.
+
+    Parameters
+    ----------
+    columns
+        Metric -> heading.
+    names
+        The schedulers that have rows; None for all.
+    """
+
+    title: str
+    columns: Mapping[str, str]
+    names: Collection[str] | None = None
+
+    def grid(self, cases: Mapping[Any, Replicates]) -> ResultGrid:
+        """Return the table of these cases."""
+        rows = {
+            f"{case}: {name}": [finite_or_dash(values.mean(name, metric)) for metric in self.columns]
+            for case, values in cases.items()
+            for name in values.schedulers
+            if self.names is None or name in self.names
+        }
+        return ResultGrid(self.title, ["", *self.columns.values()], rows)
+
+
+def finite_or_dash(value: Estimate) -> Estimate | str:
+    """Return a cell of a table: the estimate, or "-" if the value was not measured for every seed."""
+    return value if math.isfinite(value.mean) else "-"
+
+
+# -- experiments ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """A published experiment: what it varies, what runs, and what its paper says of the outcome.
+
+    `rows`, `grids` and `remarks` are values, or functions of the `Measurements` of the cases, or of what
+    `measure` returns; so is `figure`.
+
+    Parameters
+    ----------
+    name, title
+        Name on the command line, and what is repeated.
+    paper
+        Where it was published.
+    claims
+        What the paper says, in sentences; each is the `Row.claim` of the rows from which its verdict follows.
+    seeds
+        Default number of seeds, in full and in small.
+    files
+        The files that can replace what is drawn, if any; see `Run`.
+    needs_files
+        Whether there is nothing to run without them.
+    cases
+        Returns what varies: name, or (group, name) -> scenario factory, or `Case` with schedulers of its own.
+    schedulers, metrics
+        What runs, and what is measured, in all cases.
+    measure
+        Measures in another way than case by case; None to run `cases`.
+    rows, grids
+        The rows about the claims, as in `rows_of`, and the tables, all of them for each group of cases.
+    remarks
+        Notes on choices that the paper leaves open.
+    figure
+        Draws the measurements.
+    """
+
+    name: str
+    title: str
+    paper: str
+    claims: Sequence[str]
+    seeds: tuple[int, int] = (10, 5)
+    files: Files | None = None
+    needs_files: bool = False
+    cases: Callable[[Run], Mapping[Any, CaseParts]] = lambda run: {}
+    schedulers: Mapping[str, Scheduler] | None = None
+    metrics: Metrics = ("max_stretch",)
+    measure: Callable[[Run], Any] | None = None
+    rows: Sequence[Check | Sequence[Check]] | Callable[[Any], Iterable[Row]] = ()
+    grids: Sequence[CaseTable | MetricTable] | Callable[[Any], Iterable[ResultGrid]] = ()
+    remarks: Sequence[str] | Callable[[Any], Sequence[str]] = ()
+    figure: Callable[[Any], Figure]
+
+    def run(self, run: Run) -> Report:
+        """Measure, and compare with the paper."""
+        if self.measure is not None:
+            data = self.measure(run)
+        else:
+            data = run.replicate_cases(self.cases(run), self.schedulers, self.metrics)
+        rows = self.rows(data) if callable(self.rows) else rows_of(self.rows, data)
+        remarks = self.remarks(data) if callable(self.remarks) else self.remarks
+        return Report(tuple(run.seeds), run.quick, list(rows), list(self._grids(data)), tuple(remarks), data)
+
+    def _grids(self, data: Any) -> Iterable[ResultGrid]:
+        if callable(self.grids):
+            return self.grids(data)
+        return (table.grid(cases) for cases in data.groups.values() for table in self.grids)
+
+    def draw(self, report: Report) -> Figure:
+        """Draw the figure of a report."""
+        return self.figure(report.data)
+
+
+# -- metrics --------------------------------------------------------------------------------------------
 
 
 def per_doubling(sizes: Sequence[int], values: Sequence[Any]) -> Any:
@@ -430,8 +513,11 @@ def panels(
     x: Sequence[float],
     properties: Mapping[str, Any],
     *,
-    named: str = "title",
+    name_as: str = "title",
     shared: bool = False,
+    level: float | None = None,
+    minor_ticks: bool = True,
+    columns: int | None = None,
 ) -> Figure:
     """Draw lines over `x`, a panel for each of `series`.
 
@@ -440,18 +526,83 @@ def panels(
     series
         Name of the panel -> its lines, for `plots.lines`.
     properties
-        Of the axes, such as ``xlabel``.
-    named
-        The property that is the name.
+        Properties of the axes, such as ``xlabel``.
+    name_as
+        The property that is the name of the panel.
     shared
         Whether panels share their legend.
+    level
+        Where to draw a dotted horizontal line.
+    minor_ticks
+        Whether axes have minor ticks.
+    columns
+        Largest number of panels in a row; None for all in one row.
     """
     from gridsim import plots
 
-    made, places = plots.figure(len(series))
+    width = min(columns or len(series), len(series))
+    figure, places = plots.figure(width, rows=math.ceil(len(series) / width))
     for axes, (name, lines) in zip(places, series.items(), strict=True):
         plots.lines(x, lines, axes=axes)
-        axes.set(**{**properties, named: name})
+        axes.set(**{**properties, name_as: name})
+        if not minor_ticks:
+            axes.minorticks_off()
+        if level is not None:
+            axes.axhline(level, color="black", linestyle=":", linewidth=1)
     if shared:
-        plots.shared_legend(made)
-    return made
+        plots.shared_legend(figure)
+    return figure
+
+
+def lines(
+    x: tuple[Sequence[float], Sequence[float]],
+    cell: Cell | Mapping[str, Cell],
+    properties: Mapping[str, Any],
+    names: Iterable[str] | None = None,
+    **options: Any,
+) -> Callable[[Measurements], Figure]:
+    """Return a figure of lines over the cases, a panel for each group of cases, or for each title.
+
+    Parameters
+    ----------
+    x
+        Positions of the cases, in full and in small.
+    cell
+        What is drawn, or title -> what is drawn.
+    properties, options
+        As in `panels`.
+    """
+
+    def draw(data: Measurements) -> Figure:
+        if isinstance(cell, Mapping):
+            lines = {title: series(data, metric, names) for title, metric in cell.items()}
+        else:
+            lines = {group: series(cases, cell, names) for group, cases in data.groups.items()}
+        return panels(lines, data.run.choose(*x), properties, **options)
+
+    return draw
+
+
+def bar_panels(
+    run: Run,
+    bars: Mapping[str, tuple[Sequence[str], Sequence[Any], Sequence[float]]],
+    properties: Mapping[str, Any],
+) -> Figure:
+    """Draw bars of measured values beside published ones, a panel for each title.
+
+    A quick run is smaller than the published experiment, so that its values stand alone.
+
+    Parameters
+    ----------
+    bars
+        Title -> labels, measured values, and published ones.
+    properties
+        Properties of the axes, such as ``xlabel``.
+    """
+    from gridsim import plots
+
+    figure, places = plots.figure(max(1, len(bars)))
+    for axes, (title, (labels, measured, published)) in zip(places, bars.items(), strict=False):
+        plots.bars(labels, measured, [None if run.quick else value for value in published], axes=axes)
+        axes.set(title=title, **properties)
+    return figure

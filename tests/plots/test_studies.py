@@ -14,7 +14,7 @@ from gridsim import plots
 from gridsim.errors import ScenarioError
 from gridsim.plots.scales import log_scale, short_number, time_unit
 from gridsim.plots.style import STYLE, legend_size, wrap_name
-from gridsim.reproduce.framework import Report
+from gridsim.reproduce.framework import Measurements, Run
 from gridsim.reproduce.others import waves
 from gridsim.results.metrics.estimates import Estimate
 from gridsim.schedulers import MODES
@@ -256,15 +256,19 @@ def test_names_at_the_x_axis_do_not_overlap(count, name, draw) -> None:
 
 
 def test_ratios_of_waves_are_drawn_as_points_around_1() -> None:
+    run = Run(range(5))
     places = [f"up {share} % of the day, {load}" for share in (10, 40) for load in ("light", "heavy")]
-    ratios = {mode: Estimate(1.0 + 0.1 * k, 0.9, 1.5, 5) for k, mode in enumerate(MODES)}
-    lines = {mode: [Estimate(1.0, NAN, NAN, 1)] * len(waves.LINGERS) for mode in waves.LINGERING}
-    data = {"made": dict.fromkeys(places, ratios), "lingers": {places[0]: lines}}
-    made = waves.figure(Report((1,), True, [], [], [], data))
-    left = made.axes[0]
+    means = {mode: np.full(5, 1.0 + 0.1 * k) for k, mode in enumerate(MODES)}
+    values = Replicates(tuple(range(5)), {"turnaround": means})
+    lingering = {f"{mode} {at:g}": np.ones(5) for mode in waves.LINGERING for at in waves.LINGERS}
+    lingers = {places[0]: Replicates(tuple(range(5)), {"turnaround": lingering})}
+    of_places, of_lingers = Measurements(run, dict.fromkeys(places, values)), Measurements(run, lingers)
+    figure = waves.WAVES.figure(waves.WaveRuns(of_places, Measurements(run, {}), of_lingers))
+    left = figure.axes[0]
     assert not left.patches
     drawn = {each.get_label(): each.lines[0].get_ydata().tolist() for each in left.containers}
-    assert drawn == {mode: [ratios[mode].mean] * 4 for mode in MODES if mode != waves.BASE}
+    expected = {mode: [means[mode][0] / means[waves.BASE][0]] * 4 for mode in MODES if mode != waves.BASE}
+    assert drawn == {mode: pytest.approx(ratios) for mode, ratios in expected.items()}
     assert left.lines[0].get_label() == waves.BASE and left.lines[0].get_ydata() == [1.0, 1.0]
 
 

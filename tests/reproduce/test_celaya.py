@@ -8,9 +8,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gridsim.reproduce.celaya import common, failures, fig4a, fig4b, loss, table1
+from gridsim.reproduce.celaya import common, failures, figure4
 from gridsim.reproduce.celaya.common import PAPER_TREE, READINGS, ROOT, TREE, paper_tree, with_failures
-from gridsim.reproduce.framework import Ran, Row, Run, conclude, seeds_above, sign
+from gridsim.reproduce.celaya.failures import FAILURES
+from gridsim.reproduce.celaya.figure4 import FIG4A, FIG4B, LOSS_STEPS
+from gridsim.reproduce.celaya.table1 import TABLE1
+from gridsim.reproduce.framework import ExperimentRun, Run
+from gridsim.reproduce.verdicts import Row, conclude
 from gridsim.schedulers import FairTree
 from gridsim.studies.replicate import Replicates
 
@@ -21,44 +25,46 @@ SEEDS = range(1, 7)
 
 
 class Unmeasured(Run):
-    """Experiment run with the values in `VALUES` for a metric and a scheduler, else 1."""
+    """Reproduction run with the values in `VALUES` for a metric and a scheduler, else 1."""
 
     VALUES: dict[tuple[str, str], float] = {}
 
-    def replicate(self, make, schedulers, metrics=("max_stretch",)):
+    def replicate(self, scenario, schedulers, metrics=("max_stretch",)):
         values = {
             metric: {
                 name: np.full(len(self.seeds), self.VALUES.get((metric, name), 1.0)) for name in schedulers
             }
             for metric in metrics
         }
-        made = Replicates(tuple(self.seeds), values)
-        self.ran.append(Ran(make, schedulers, made))
-        return made
+        replicates = Replicates(tuple(self.seeds), values)
+        self.record.append(ExperimentRun(scenario, schedulers, replicates))
+        return replicates
 
 
-def reported(module, values=None):
-    how = Unmeasured(SEEDS)
-    object.__setattr__(how, "VALUES", values or {})
-    return module.run(how), how.ran
+def report_of(experiment, values=None):
+    run = Unmeasured(SEEDS)
+    object.__setattr__(run, "VALUES", values or {})
+    return experiment.run(run), run.record
 
 
 # -- one tree ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", [fig4a, fig4b, table1, failures, loss])
-def test_every_experiment_runs_the_papers_tree(module):
+@pytest.mark.parametrize("experiment", [FIG4A, FIG4B, TABLE1, FAILURES, LOSS_STEPS], ids=lambda e: e.name)
+def test_every_experiment_runs_the_papers_tree(experiment):
     """Only parameters that an experiment varies on purpose may differ from those of the paper's tree."""
     varied = {"accept", "bound", "minimum_of", "update_rate"}
-    varied |= {"samples", "detection"} if module is loss else set()
-    report, ran = reported(module)
-    trees = {name: tree for one in ran for name, tree in one.schedulers.items() if isinstance(tree, FairTree)}
+    varied |= {"samples", "detection"} if experiment is LOSS_STEPS else set()
+    report, record = report_of(experiment)
+    trees = {
+        name: tree for run in record for name, tree in run.schedulers.items() if isinstance(tree, FairTree)
+    }
     assert trees
     for name, tree in trees.items():
         for parameter, (value, _) in PAPER_TREE.items():
             assert parameter in varied or getattr(tree, parameter) == value, (name, parameter)
     for name in (TREE, *(with_failures(TREE, reading) for reading in READINGS)):
-        if name in trees and module is not table1:  # which calls its trees by their rates
+        if name in trees and experiment is not TABLE1:  # which calls its trees by their rates
             reading = next((read for read in READINGS if name.endswith(read)), AS_THEY_WERE)
             assert trees[name] == paper_tree(resubmit=READINGS[reading])
     assert any(name.startswith(ROOT) or name.endswith(ROOT) for name in trees)
@@ -81,10 +87,10 @@ def test_shares_decided_at_the_root_are_facts_in_per_cent():
     [(75.0, 1.1, "reproduced"), (75.0, 1.3, "not reproduced"), (76.0, 1.1, "cannot be compared")],
 )
 def test_the_loss_is_judged_only_if_the_tree_decides_below_its_root(share, ratio, verdict):
-    report, _ = reported(fig4a, {("requests", TREE): share, ("max", TREE): ratio, ("max", ROOT): 5.0})
-    assert conclude(fig4a.LOSS, report.rows).verdict == verdict  # of the paper's tree alone
-    losses = [row for row in report.rows if row.claim == fig4a.LOSS]
-    assert len(losses) == len(fig4a.KINDS) * (len(fig4a.TREES) + 1)
+    report, _ = report_of(FIG4A, {("requests", TREE): share, ("max", TREE): ratio, ("max", ROOT): 5.0})
+    assert conclude(figure4.LOSS, report.rows).verdict == verdict  # of the paper's tree alone
+    losses = [row for row in report.rows if row.claim == figure4.LOSS]
+    assert len(losses) == len(figure4.KINDS) * (len(figure4.TREES) + 1)
     assert all("% of the requests are decided at the root" in row.why for row in losses)
 
 
@@ -97,8 +103,8 @@ def test_each_reading_is_judged_on_its_own_rows():
         ("max", name): 1.6 for name in common.FCFS
     }
     values = {**fcfs, ("max", low): 1.15, ("max", high): 1.9, ("completed", low): 100.0}
-    for module, sentences in ((failures, (failures.LARGER, common.WORSE)), (fig4a, (common.WORSE,))):
-        report, _ = reported(module, values)
+    for experiment, sentences in ((FAILURES, (failures.LARGER, common.WORSE)), (FIG4A, (common.WORSE,))):
+        report, _ = report_of(experiment, values)
         for sentence in sentences:
             verdicts = [
                 conclude(common.by_reading(sentence, reading), report.rows).verdict for reading in READINGS
@@ -119,11 +125,11 @@ def test_claims_hold_together_only_with_one_reading_and_one_calibration():
         ("K1", AS_NEW): rows(AS_NEW, bad, good),
         ("U", AS_THEY_WERE): rows(AS_THEY_WERE, bad, good),
     }
-    grid, remark = common.verdicts("ab", apart, quick=False)
+    grid, remark = common.verdict_grid("ab", apart, quick=False)
     assert grid.rows == {"a": [good, bad, bad], "b": [bad, good, good]}
     assert remark.startswith("No reading gives all claims")
     together = {**apart, ("U", AS_NEW): rows(AS_NEW, good, good)}
-    _, remark = common.verdicts("ab", together, quick=True)
+    _, remark = common.verdict_grid("ab", together, quick=True)
     assert f"reproduced together with: U, {AS_NEW} (quick)" in remark
 
 
@@ -142,9 +148,3 @@ def test_the_better_fcfs_is_chosen_for_each_seed():
     made = Replicates((3, 5, 7), {"max": {name: np.array(column) for name, column in columns.items()}})
     assert common.fcfs_margin(made, "t", failing=False).tolist() == [-0.5, 0.5, 0.5]
     assert common.fcfs_margin(made, "t", failing=True).tolist() == [0.5, 1.5, 0.0]
-
-
-def test_verdicts_on_signs_name_the_seeds_that_differ():
-    assert seeds_above([1.0, 0.0, 2.0, math.nan], (3, 5, 7, 9)) == "2 of 4 seeds, not in 5, 9"
-    row = sign("c", "q", "p", [1.0, 2.0, 3.0, -1.0, 4.0], seeds=(2, 4, 6, 8, 10))
-    assert (row.verdict, row.why) == ("not robust", "wanted above 0; it is in 4 of 5 seeds, not in 8")

@@ -2,21 +2,31 @@ from __future__ import annotations
 
 import pytest
 
-from gridsim.reproduce.framework import Run, conclude
+from gridsim.reproduce.framework import Run
 from gridsim.reproduce.others import emulation
-from gridsim.reproduce.others.emulation import MESSAGES, STRETCH, TIMES, TURNAROUND, WAITING, Size
+from gridsim.reproduce.others.emulation import (
+    EMULATION,
+    MESSAGES,
+    STRETCH,
+    TIMES,
+    TURNAROUND,
+    WAITING,
+    EmulationSize,
+)
+from gridsim.reproduce.verdicts import conclude
 
 
 @pytest.mark.slow
 def test_simulated_and_emulated_runs_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emulation, "QUICK", Size(8, 2, 2, 4, 200.0))
-    report = emulation.run(Run((1, 2), quick=True))
+    size = EmulationSize(8, 2, 2, 4, 200.0)
+    monkeypatch.setattr(emulation, "SIZE", (size, size))
+    report = EMULATION.run(Run((1, 2), quick=True))
     claims = {row.quantity.partition(",")[0]: row.claim for row in report.rows}
     for system in emulation.SYSTEMS:
         assert claims[f"{system}: {WAITING}"] == claims[f"{system}: {STRETCH}"] == TIMES
     assert claims["fair-tree: summary"] == claims["dgs-asap: commit"] == claims["rjss: probe"] == MESSAGES
     assert [grid.title.partition(":")[0] for grid in report.grids[:5]] == list(emulation.SYSTEMS)
-    assert emulation.figure(report).axes
+    assert EMULATION.draw(report).axes
 
 
 def test_large_differences_are_reported_as_not_reproduced() -> None:
@@ -25,7 +35,7 @@ def test_large_differences_are_reported_as_not_reproduced() -> None:
     emulated = {"request": 100.0, "cancel": 4.0, WAITING: 3.0, TURNAROUND: 10.0, STRETCH: 1.05}
     some = {**simulated, "cancel": 2.0}  # what the simulator sends with some seeds only
     pairs = [(some, emulated), (simulated, emulated)] * 4
-    rows = emulation.judged("dgs-asap", pairs)
+    rows = list(emulation.rows_of_system("dgs-asap", pairs))
     verdicts = {row.quantity.removeprefix("dgs-asap: ").partition(",")[0]: row.verdict for row in rows}
     assert verdicts == {
         "request": "reproduced",

@@ -7,12 +7,21 @@ import pytest
 
 from gridsim.reproduce.framework import Run
 from gridsim.reproduce.others import master_worker
-from gridsim.reproduce.others.master_worker import STAR, THIRDS, WORSE, Drawn, optimum
+from gridsim.reproduce.others.master_worker import (
+    IN_TURN,
+    MASTER_WORKER,
+    SORTED,
+    STAR,
+    THIRDS,
+    WORSE,
+    MasterBags,
+    optimum,
+)
 
 
 def test_at_a_load_of_1_a_mean_link_carries_the_data_of_all_machines() -> None:
     """The bytes per Mflop are the mean over applications."""
-    scenario = Drawn(1.0, 2)(seed=1)
+    scenario = MasterBags(1.0, 2)(seed=1)
     bags, links = scenario.workload.realize(scenario.platform), scenario.platform.bandwidth
     assert links is not None
     computing = scenario.platform.aggregate_speed
@@ -21,8 +30,8 @@ def test_at_a_load_of_1_a_mean_link_carries_the_data_of_all_machines() -> None:
 
 def test_processors_limit_low_loads_and_links_limit_high_loads() -> None:
     """At a high load, ten times the bytes give a tenth of the rate."""
-    levels = [optimum(Drawn(load, 2)(seed=1), None).level for load in (0.01, 3.0, 30.0)]
-    scenario = Drawn(0.01, 2)(seed=1)
+    levels = [optimum(MasterBags(load, 2)(seed=1), None).level for load in (0.01, 3.0, 30.0)]
+    scenario = MasterBags(0.01, 2)(seed=1)
     bags = scenario.workload.realize(scenario.platform)
     assert levels[0] == pytest.approx(scenario.platform.aggregate_speed / bags.task_size.sum())
     assert levels[0] > levels[1] > levels[2] == pytest.approx(levels[1] / 10, rel=0.5)
@@ -32,12 +41,11 @@ def test_processors_limit_low_loads_and_links_limit_high_loads() -> None:
 def test_a_quick_run_reproduces_the_effect_of_the_order_of_links(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(master_worker, "LOADS", (3.0,))
     monkeypatch.setattr(master_worker, "BRANCHING", (4,))
-    monkeypatch.setattr(master_worker, "MOVING_APPLICATIONS", 2)
-    report = master_worker.run(Run(range(1, 6), quick=True))
+    monkeypatch.setattr(master_worker, "DATA_APPLICATIONS", 2)
+    report = MASTER_WORKER.run(Run(range(1, 6), quick=True))
     verdicts = {row.claim: row.verdict for row in report.rows if row.verdict}
     # local rules and trees are not those of the paper: its shares are not judged
     assert verdicts == {STAR: "reproduced", THIRDS: "cannot be compared", WORSE: "cannot be compared"}
-    [lines] = report.data["series"].values()
-    sorted_, in_turn = (lines[name][0].mean for name in (master_worker.SORTED, master_worker.IN_TURN))
+    sorted_, in_turn = (report.grids[0].rows[name][0].mean for name in (SORTED, IN_TURN))
     assert np.isfinite(sorted_) and sorted_ > in_turn
-    assert master_worker.figure(report).axes
+    assert MASTER_WORKER.draw(report).axes

@@ -11,21 +11,13 @@ import pytest
 from gridsim.reproduce.celaya import common as celaya_common
 from gridsim.reproduce.celaya import failures as celaya_failures
 from gridsim.reproduce.celaya import table1 as celaya_table1
-from gridsim.reproduce.dgs import (
-    common as dgs_common,
-)
-from gridsim.reproduce.dgs import (
-    fig4 as dgs_fig4,
-)
-from gridsim.reproduce.dgs import (
-    fig5 as dgs_fig5,
-)
-from gridsim.reproduce.dgs import (
-    table2 as dgs_table2,
-)
+from gridsim.reproduce.dgs import common as dgs_common
+from gridsim.reproduce.dgs import figures as dgs_figures
+from gridsim.reproduce.dgs import tables as dgs_tables
+from gridsim.reproduce.dgs import utilization as dgs_utilization
 from gridsim.reproduce.framework import latest_update
 from gridsim.reproduce.others import waves
-from gridsim.reproduce.rjss import fig1 as rjss_fig1
+from gridsim.reproduce.rjss import prediction as rjss_prediction
 from gridsim.studies.replicate import Replicates
 
 pytestmark = pytest.mark.slow
@@ -91,7 +83,7 @@ def test_data_ratio_and_summaries_per_task_are_as_computed_by_hand():
 def test_stretches_and_resubmitted_shares_are_as_computed_by_hand():
     made = result(machines={"tasks": [3, 6]}, applications={"tasks": [6, 6], "resubmitted": [1, 2]})
     made.min_stretch, made.max_stretch = 2e-6, 1e-4
-    assert (celaya_failures.least(made), celaya_common.most(made)) == pytest.approx((200.0, 10_000.0))
+    assert (celaya_failures.smallest(made), celaya_common.largest(made)) == pytest.approx((200.0, 10_000.0))
     assert (celaya_failures.completed(made), celaya_failures.resubmitted(made)) == (75.0, 25.0)
 
 
@@ -113,9 +105,9 @@ def test_the_ratio_of_median_waits_is_as_computed_by_hand():
             "waiting": [60.0, 90.0, 120.0, 20.0, 30.0, 40.0, 999.0, 1.0, math.nan],
         }
     )
-    assert dgs_fig5.medians(made, "nodes", 64.0, 2.0) == 3.0
-    assert dgs_fig5.METRICS["nodes ends"](made) == 3.0
-    assert math.isnan(dgs_fig5.METRICS["duration ends"](made))
+    assert dgs_figures.medians(made, "nodes", 64.0, 2.0) == 3.0
+    assert dgs_figures.FIG5_METRICS["nodes ends"](made) == 3.0
+    assert math.isnan(dgs_figures.FIG5_METRICS["duration ends"](made))
 
 
 @pytest.mark.parametrize(
@@ -130,9 +122,9 @@ def test_ratios_and_correlations_show_whether_large_jobs_wait_longer(kind, tasks
     jobs = {"tasks": tasks, "run_time": run_time}
     longer = result(applications=jobs | {"waiting": [10.0, 20.0, 50.0, 40.0]})
     shorter = result(applications=jobs | {"waiting": [40.0, 50.0, 20.0, 10.0]})
-    assert dgs_fig5.METRICS[f"{kind} ends"](longer) == 3.0
-    assert dgs_fig5.METRICS[f"{kind} ends"](shorter) == pytest.approx(1 / 3)
-    assert dgs_fig5.METRICS[kind](longer) > 0.3 and dgs_fig5.METRICS[kind](shorter) < -0.3
+    assert dgs_figures.FIG5_METRICS[f"{kind} ends"](longer) == 3.0
+    assert dgs_figures.FIG5_METRICS[f"{kind} ends"](shorter) == pytest.approx(1 / 3)
+    assert dgs_figures.FIG5_METRICS[kind](longer) > 0.3 and dgs_figures.FIG5_METRICS[kind](shorter) < -0.3
 
 
 def test_the_share_of_large_jobs_without_delay_is_as_computed_by_hand():
@@ -140,22 +132,22 @@ def test_the_share_of_large_jobs_without_delay_is_as_computed_by_hand():
     waiting = [66.0, 67.0, *[30.0] * 9, *[300.0] * 9]
     tasks = [90, 90, *[1] * 18]
     made = result(applications={"tasks": tasks, "run_time": [3600.0] * 20, "waiting": waiting})
-    assert dgs_fig5.prompt(made) == 50.0 and dgs_fig5.prompt_all(made) == 50.0
+    assert dgs_figures.prompt(made) == 50.0 and dgs_figures.prompt_all(made) == 50.0
 
 
 def test_the_correlation_of_waits_with_the_load_is_as_computed_by_hand(monkeypatch):
     """Intervals without submissions are left out."""
     eu = np.array([0.1, 0.5, 0.9, 0.3])
     for waiting, told in (([1.0, math.nan, 3.0, 2.0], 1.0), ([3.0, math.nan, 1.0, 2.0], -1.0)):
-        monkeypatch.setattr(dgs_fig5, "over_time", lambda _, w=waiting: (None, eu, np.array(w)))
-        assert dgs_fig5.with_load(None) == pytest.approx(told)
+        monkeypatch.setattr(dgs_figures, "over_time", lambda _, w=waiting: (None, eu, np.array(w)))
+        assert dgs_figures.with_load(None) == pytest.approx(told)
 
 
 def test_metrics_of_utilization_are_as_computed_by_hand(monkeypatch):
     """Of five intervals, jobs are submitted in the first four."""
     eu, ideal = np.array([0.5, 0.4, 0.9, 0.8, 0.7]), np.array([0.52, 0.59, 1.0, 1.5, 0.1])
-    curves = dgs_fig4.Curves(np.arange(6.0), np.array([0.5, 0.6, 2.0, 1.0, 0.0]), eu, ideal, 4)
-    monkeypatch.setattr(dgs_fig4, "curves", lambda _: curves)
+    curves = dgs_utilization.Curves(np.arange(6.0), np.array([0.5, 0.6, 2.0, 1.0, 0.0]), eu, ideal, 4)
+    monkeypatch.setattr(dgs_utilization, "curves", lambda _: curves)
     told = {
         "distance": (2.0 + 19.0) / 2,
         "overbooked": 85.0,
@@ -164,13 +156,13 @@ def test_metrics_of_utilization_are_as_computed_by_hand(monkeypatch):
         "ideal": 150.0,
         "busiest": 200.0,
     }
-    assert {name: dgs_fig4.METRICS[name](None) for name in told} == pytest.approx(told)
+    assert {name: dgs_utilization.UTILIZATION[name](None) for name in told} == pytest.approx(told)
 
 
 def test_metrics_after_the_last_submission_are_as_computed_by_hand():
     made = result(applications={"release": [100.0, 1000.0], "first_start": [4600.0, math.nan]})
     made.makespan = 900.0 + 86_400.0
-    assert (dgs_fig4.after(made), dgs_fig4.postponed(made)) == (1.0, 1.0)
+    assert (dgs_utilization.days_after(made), dgs_utilization.hours_after(made)) == (1.0, 1.0)
 
 
 def test_the_share_of_jobs_that_fail_within_reach_is_as_computed_by_hand():
@@ -178,8 +170,8 @@ def test_the_share_of_jobs_that_fail_within_reach_is_as_computed_by_hand():
     made = result(
         applications={"failed": [1, 1, 1, 0, 0], "tasks": [5, 9, 9, 1, 9], "reached": [5, 10, 6, 8, 8]}
     )
-    assert dgs_table2.within_reach(made) == pytest.approx(40.0)
-    assert dgs_table2.reach(made) == pytest.approx(7.0)
+    assert dgs_tables.within_reach(made) == pytest.approx(40.0)
+    assert dgs_tables.reach(made) == pytest.approx(7.0)
 
 
 def test_the_predicted_ratio_of_pull_to_push_is_as_computed_by_hand():
@@ -191,7 +183,7 @@ def test_the_predicted_ratio_of_pull_to_push_is_as_computed_by_hand():
         "cancelled": {"pull": 50.0, "push": 3.0},
     }
     values = {metric: {name: np.array([each]) for name, each in of.items()} for metric, of in told.items()}
-    assert dgs_common.predicted(Replicates((1,), values), "pull", "push") == pytest.approx([4.0])
+    assert dgs_common.protocol_ratio(Replicates((1,), values), "pull", "push") == pytest.approx([4.0])
 
 
 def test_metrics_of_refusals_and_searches_are_as_computed_by_hand():
@@ -222,8 +214,8 @@ def test_the_numbers_of_exchanged_schedules_are_as_computed_by_hand():
         machines={"tasks": [0] * 8},
     )
     made.scheduler, made.makespan = {"parameters": {"policy": "poll"}}, 100.0
-    assert (dgs_common.exchanged(made), dgs_common.retrieved(made)) == (40.0, 10.0)
-    assert (dgs_common.polled(made), dgs_common.per_node(made)) == (20.0, 5.0)
+    assert (dgs_common.exchanged_schedules(made), dgs_common.retrieved_schedules(made)) == (40.0, 10.0)
+    assert (dgs_common.polled_schedules(made), dgs_common.per_node(made)) == (20.0, 5.0)
 
 
 # -- RJSS -------------------------------------------------------------------------------------------------
@@ -252,13 +244,13 @@ def test_arrivals_during_a_transfer_are_as_computed_by_hand(monkeypatch):
     )
     # jobs of 200 / 50 s: (0.2 + Q) t' of them
     second, last = (0.2 + 1 / 10) * 1.5 * 4.0, (0.2 + 2 / 20) * 2.0 * 4.0
-    assert rjss_fig1.arrivals(made)[[0, 1, 4]] == pytest.approx([0.2 * 1.0 * 4.0, second, last])
+    assert rjss_prediction.arrivals(made)[[0, 1, 4]] == pytest.approx([0.2 * 1.0 * 4.0, second, last])
     errors = [abs(3.0 + second - 4.0) / 4.0, abs(4.0 + last - 10.0) / 10.0]
-    assert rjss_fig1.mean_error(made) == pytest.approx(np.mean(errors))
-    assert rjss_fig1.deviation(made) == pytest.approx(np.std(errors))
-    assert rjss_fig1.share_of_small(made) == 1.0
+    assert rjss_prediction.mean_error(made) == pytest.approx(np.mean(errors))
+    assert rjss_prediction.deviation(made) == pytest.approx(np.std(errors))
+    assert rjss_prediction.share_of_small(made) == 1.0
     monkeypatch.setattr(
-        rjss_fig1, "SMALL", 0.3
+        rjss_prediction, "SMALL", 0.3
     )  # between the two errors; a third job moved and found no queue
-    assert rjss_fig1.share_of_small(made) == 1 / 2
-    assert rjss_fig1.share_of_moved(made) == 1 / 3
+    assert rjss_prediction.share_of_small(made) == 1 / 2
+    assert rjss_prediction.share_of_moved(made) == 1 / 3

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from gridsim.cli.commands.reproduce import PROBE_EXPERIMENTS
 from gridsim.cli.main import cli
 from gridsim.reproduce.others import probes
-from gridsim.reproduce.others.probes import LOGS, Log, allowed, log_of, names
+from gridsim.reproduce.others.probes import LOGS, SIMULATOR, ProbeLog, allowed_range, log_of, metric_names
 
 
 @pytest.fixture
@@ -24,34 +23,35 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         lines.append(" ".join(map(str, (job * 3, len(took), took.mean(), *took))))
     path = tmp_path / "small.tr"
     path.write_text("\n".join(lines) + "\n")
-    monkeypatch.setattr(probes, "LOGS", (Log("Google", 40, 160, 20, 60.0, 0.2, LOGS[1].theirs),))
+    monkeypatch.setattr(probes, "LOGS", (ProbeLog("Google", 40, 160, 20, 60.0, 0.2, LOGS[1].authors),))
     log_of.cache_clear()
     return str(path)
 
 
-@pytest.mark.parametrize("name", PROBE_EXPERIMENTS)
+@pytest.mark.parametrize("name", ["sparrow", "hawk", "eagle"])
 def test_a_small_log_does_not_reproduce_the_printed_values(name: str, small: str, tmp_path: Path) -> None:
     arguments = ("reproduce", name, "--quick", "--json", "--workers", "1", "--out", str(tmp_path))
     found = CliRunner().invoke(cli, [*arguments, "--trace", small])
     assert found.exit_code == 0, found.output
     (report,) = json.loads(found.stdout)["reproductions"]
-    same = [row for row in report["rows"] if row["claim"] == probes.SAME]
-    assert len(same) == len(names()) * len(report["grids"][0]["rows"])
+    same = [row for row in report["rows"] if row["claim"] == SIMULATOR]
+    assert len(same) == len(metric_names()) * len(report["grids"][0]["rows"])
     assert {row["verdict"] for row in same} == {"not reproduced"}  # other jobs than theirs
-    assert all(
-        row["verdict"] == "undecided" for row in report["rows"] if row["claim"] not in ("", probes.SAME)
-    )
+    assert all(row["verdict"] == "undecided" for row in report["rows"] if row["claim"] not in ("", SIMULATOR))
     assert (tmp_path / name / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_accepted_ranges_contain_the_authors_values() -> None:
-    hawk = LOGS[0].said("hawk")
-    assert allowed("hawk", "short p50", hawk["short p50"]) == pytest.approx((191 * 0.97, 191 * 1.03))
-    assert allowed("eagle", "short p90", "100") == pytest.approx((95.0, 105.0))
-    assert allowed("lwl", "long p99", "1000") == pytest.approx((995.0, 1005.0))
+    def ends(scheduler: str, metric: str, text: str) -> tuple[float, float]:
+        accepted = allowed_range(scheduler, metric, text)
+        return accepted.low, accepted.high
+
+    hawk, sparrow = (LOGS[0].values_of(name) for name in ("hawk", "sparrow"))
+    assert ends("hawk", "short p50", hawk["short p50"]) == pytest.approx((191 * 0.97, 191 * 1.03))
+    assert ends("eagle", "short p90", "100") == pytest.approx((95.0, 105.0))
+    assert ends("lwl", "long p99", "1000") == pytest.approx((995.0, 1005.0))
     # the range over their seeds where it is wider than 15 % on a side
-    sparrow = LOGS[0].said("sparrow")["long p99"]
-    assert allowed("sparrow", "long p99", sparrow) == pytest.approx((12946 * 0.85, 15672.0))
+    assert ends("sparrow", "long p99", sparrow["long p99"]) == pytest.approx((12946 * 0.85, 15672.0))
 
 
 @pytest.mark.parametrize(

@@ -1,37 +1,18 @@
 from __future__ import annotations
 
 import json
-import math
-import os
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from gridsim.cli.commands.reproduce import MODULES
 from gridsim.cli.main import cli
-from gridsim.reproduce.framework import Run
-from gridsim.reproduce.rjss.common import METRICS, Jobs, all_faster, grows_less, jobs, rises
+from gridsim.reproduce.framework import Measurements, Run, rows_of
+from gridsim.reproduce.rjss.common import METRICS, JobStreams, all_faster, grows_less, jobs, rises
+from gridsim.reproduce.verdicts import LARGER
 from gridsim.studies.replicate import Replicates
 
 pytestmark = pytest.mark.slow
-
-NAMES = [name for name in MODULES if name.startswith("rjss-")]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_quick_runs_have_undecided_verdicts(name, tmp_path):
-    out = ("--out", tmp_path) if name in ("rjss-fig1", "rjss-transit") else ()
-    found = CliRunner().invoke(
-        cli, ["reproduce", name, "--quick", "--seeds", "2", "--json", "--workers", "1", *map(str, out)]
-    )
-    assert found.exit_code == 0, found.output
-    (report,) = json.loads(found.stdout)["reproductions"]
-    assert report["rows"] and report["grids"] and len(report["remarks"]) >= 2
-    assert {row["verdict"] for row in report["rows"]} == {"undecided"} and report["quick"]
-    if out:
-        files = {"figure.png", "scenarios", "table.json", "table.md"}
-        assert set(os.listdir(tmp_path / name)) == files
 
 
 def test_conditions_have_no_effect_at_the_sizes_of_the_paper():
@@ -49,27 +30,30 @@ def made(**values):
     return Replicates(tuple(range(6)), {metric: values for metric in METRICS})
 
 
+def cases(first, last):
+    return Measurements(Run((1,)), {"first": first, "last": last})
+
+
 def test_claims_are_judged_by_measured_values():
     spread = np.array([1.0, 1.01, 0.99, 1.02, 0.98, 1.0])
     first, last = (
         made(RJSS=a * spread, RE=b * spread, NM=c * spread)
         for a, b, c in ((10.0, 20.0, 5.0), (11.0, 40.0, 50.0))
     )
-    rows = {row.quantity: row.verdict for row in all_faster("c", {"first": first, "last": last})}
+    rows = {row.quantity: row.verdict for row in rows_of(all_faster("c"), cases(first, last))}
     assert rows["last: turnaround of all jobs, RJSS / RE"] == rows["first: G^t, RJSS / RE"] == "reproduced"
     assert rows["first: turnaround of all jobs, RJSS / NM"] == "not reproduced" and len(rows) == 8
-    assert {row.verdict for row in grows_less("c", {"first": first, "last": last})} == {"reproduced"}
-    assert {row.verdict for row in grows_less("c", {"first": last, "last": first})} == {"not reproduced"}
-    pair = {"first": first, "last": last}
-    assert rises("c", pair, "NM", "turnaround", 1.0, math.inf, "> 1").measured.mean == pytest.approx(10.0)
+    assert {row.verdict for row in grows_less("c", cases(first, last))} == {"reproduced"}
+    assert {row.verdict for row in grows_less("c", cases(last, first))} == {"not reproduced"}
+    assert rises("c", cases(first, last), "NM", "turnaround", LARGER).measured.mean == pytest.approx(10.0)
     # to be equal is not to be better
     same = made(RJSS=spread, RE=spread, NM=spread)
-    assert {row.verdict for row in all_faster("c", {"same": same})} == {"not reproduced"}
+    assert {row.verdict for row in rows_of(all_faster("c"), {"same": same})} == {"not reproduced"}
 
 
 def test_scenarios_have_the_stated_parameters():
     make = jobs(Run((1,)), interarrival=25.0, congestion=2.0)
-    assert make == Jobs(interarrival=25.0, congestion=2.0) and make.name == "jobs-100-25-30-200-2"
+    assert make == JobStreams(interarrival=25.0, congestion=2.0) and make.name == "jobs-100-25-30-200-2"
     scenario = make(3)
     assert scenario.network.latency == 2.0005 and scenario.network.interfaces == "equal"
     assert (scenario.platform.nodes, scenario.workload.recipe.horizon, scenario.seed) == (100, 2000.0, 3)

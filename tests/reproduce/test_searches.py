@@ -1,51 +1,31 @@
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
-from click.testing import CliRunner
 
 import gridsim as gs
-from gridsim.cli.main import cli
+from gridsim.reproduce.framework import Run
 from gridsim.reproduce.others import searches
-from gridsim.reproduce.others.searches import LOADS, METHODS, METRICS, OTHERS, Bags
+from gridsim.reproduce.others.searches import COMPARED_METHODS, LOADS, METHODS, METRICS, BagsAtLoad
 
 pytestmark = pytest.mark.slow
 
 
-def test_a_quick_run_compares_all_methods_under_each_load(tmp_path, monkeypatch):
-    monkeypatch.setattr(searches, "SMALL", 20)
-    monkeypatch.setattr(searches, "FEW_APPLICATIONS", 6)
-    found = CliRunner().invoke(
-        cli,
-        [
-            "reproduce",
-            "searches",
-            "--quick",
-            "--seeds",
-            "1",
-            "--json",
-            "--workers",
-            "1",
-            "--out",
-            str(tmp_path),
-        ],
-    )
-    assert found.exit_code == 0, found.output
-    (report,) = json.loads(found.stdout)["reproductions"]
-    judged = [row for row in report["rows"] if row["verdict"]]
-    assert len(report["rows"]) == len(LOADS) * (4 + 1) * len(OTHERS)
-    assert {row["verdict"] for row in judged} == {"undecided"}
-    assert len(judged) == len(report["rows"]) * 2 / 3
-    assert not any(row["quantity"].startswith("medium: ") for row in judged)
-    assert [list(grid["rows"]) for grid in report["grids"]] == [list(METHODS)] * len(METRICS)
-    assert (tmp_path / "searches" / "figure.png").read_bytes().startswith(b"\x89PNG")
+def test_medium_load_is_not_judged(monkeypatch):
+    monkeypatch.setattr(searches, "NODES", (300, 20))
+    monkeypatch.setattr(searches, "APPLICATIONS", (300, 6))
+    report = searches.SEARCHES.run(Run([1], quick=True))
+    judged = [row for row in report.rows if row.verdict]
+    assert len(report.rows) == len(LOADS) * (4 + 1) * len(COMPARED_METHODS)
+    assert len(judged) == len(report.rows) * 2 / 3
+    assert not any(row.quantity.startswith("medium: ") for row in judged)
+    assert [list(grid.rows) for grid in report.grids] == [list(METHODS)] * len(METRICS)
 
 
 @pytest.mark.parametrize("load", LOADS)
 def test_bags_have_the_stated_load(load):
-    made = Bags(load, 50, 2000)(3)
+    made = BagsAtLoad(load, 50, 2000)(3)
     workload = made.workload.realize(made.platform)
     assert gs.offered_load(workload, made.platform) == pytest.approx(LOADS[load], rel=0.1)
 

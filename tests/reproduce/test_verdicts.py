@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gridsim.reproduce.framework import MIN_SEEDS, judge, near
-from gridsim.results.metrics.estimates import Estimate
+from gridsim.reproduce.verdicts import ClaimedRange, Row, conclude, judge, near, seeds_above, sign
+from gridsim.results.metrics.estimates import MIN_SEEDS, Estimate, estimate
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +51,7 @@ INF = math.inf
 def test_the_reason_states_the_range_and_the_place_of_the_interval(
     low: float, high: float, interval: tuple[float, float], verdict: str, why: str
 ) -> None:
-    row = judge("c", "q", "paper", Estimate(sum(interval) / 2, *interval, 10), low, high)
+    row = judge("c", "q", Estimate(sum(interval) / 2, *interval, 10), ClaimedRange("paper", low, high))
     assert (row.verdict, row.why) == (verdict, why)
 
 
@@ -62,24 +63,67 @@ def test_the_verdict_follows_from_the_interval_and_the_number_of_seeds(
     interval: list[float], wanted: list[float], seeds: int
 ) -> None:
     (least, most), (low, high) = interval, wanted
-    row = judge("c", "q", "paper", Estimate((least + most) / 2, least, most, seeds), low, high)
+    row = judge("c", "q", Estimate((least + most) / 2, least, most, seeds), ClaimedRange("paper", low, high))
     inside = [low <= end <= high for end in interval]
     apart = most < low or least > high
     expected = "reproduced" if all(inside) else "not reproduced" if apart else "undecided"
     assert row.verdict == (expected if seeds >= MIN_SEEDS else "undecided")
     # the mirror image of a claim has the same verdict
-    mirrored = judge("c", "q", "paper", Estimate(-(least + most) / 2, -most, -least, seeds), -high, -low)
+    mirrored = judge(
+        "c", "q", Estimate(-(least + most) / 2, -most, -least, seeds), ClaimedRange("p", -high, -low)
+    )
     assert mirrored.verdict == row.verdict
 
 
 @given(st.floats(1e-3, 1e6), st.floats(0.5, 1.5))
 def test_near_a_printed_number_is_within_a_quarter(paper: float, factor: float) -> None:
     value = paper * factor
-    row = near("c", "q", paper, Estimate(value, value, value, MIN_SEEDS))
+    row = judge("c", "q", Estimate(value, value, value, MIN_SEEDS), near(paper))
     assert row.verdict == ("reproduced" if paper * 0.75 <= value <= paper * 1.25 else "not reproduced")
 
 
-def test_claims_without_an_interval_are_not_decided() -> None:
-    assert judge("c", "q", "paper", None, 0.0, 1.0).verdict == "cannot be compared"
-    one = Estimate(0.5, math.nan, math.nan, 1)
-    assert judge("c", "q", "paper", one, 0.0, 1.0).verdict == "undecided"
+def test_rows_without_an_interval_are_not_decided() -> None:
+    test = ClaimedRange("paper", 0.0, 1.0)
+    assert judge("c", "q", None, test).verdict == "cannot be compared"
+    row = judge("c", "q", estimate([0.5]), test)
+    assert row.verdict == "undecided" and "no interval: n = 1" in row.why
+    assert judge("c", "q", estimate([0.5]), why="so").why == "so"  # the paper says nothing about it
+    assert judge("c", "q", estimate([0.5])).verdict == ""
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict", "why"),
+    [
+        ([1.0, 2.0, 3.0, 1.0, 0.1], "reproduced", "wanted above 0; it is in 5 of 5 seeds"),
+        ([1.0, 2.0, -3.0, 1.0, 0.1], "not robust", "wanted above 0; it is in 4 of 5 seeds, not in 6"),
+        ([-1.0, -2.0, -3.0, -1.0, 0.0], "not reproduced", "wanted above 0; it is in 0 of 5 seeds"),
+        ([1.0, 2.0, 3.0, 1.0], "undecided", "wanted above 0; it is in 4 of 4 seeds; fewer than 5 seeds"),
+    ],
+)
+def test_verdicts_on_signs_count_the_seeds(values: list[float], verdict: str, why: str) -> None:
+    row = sign("c", "q", "p", values, seeds=(2, 4, 6, 8, 10)[: len(values)])
+    assert row.verdict == verdict and row.why.startswith(why)
+    assert seeds_above([1.0, 0.0, 2.0, math.nan], (3, 5, 7, 9)) == "2 of 4 seeds, not in 5, 9"
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "verdict", "why"),
+    [
+        (["reproduced"], "reproduced", "because"),
+        (["reproduced", "", "cannot be compared"], "reproduced", "because"),
+        (["reproduced", "reproduced"], "reproduced", "2 rows: 2 reproduced"),
+        (["undecided", "undecided"], "undecided", "2 rows: 2 undecided"),
+        (
+            ["undecided", "reproduced", "undecided"],
+            "partly reproduced",
+            "3 rows: 2 undecided, 1 reproduced",
+        ),
+        (["not robust", "undecided"], "not reproduced", "2 rows: 1 not robust, 1 undecided"),
+        (["cannot be compared"] * 2, "cannot be compared", "2 rows: 2 cannot be compared"),
+        ([""], "cannot be compared", "not measured"),
+    ],
+)
+def test_the_verdict_of_a_claim_follows_from_its_rows(verdicts: list[Any], verdict: str, why: str) -> None:
+    rows = [Row("claim", "q", "p", None, "", each, "because") for each in verdicts]
+    rows.append(Row("another", "q", "p", None, "", "not reproduced", "of another claim"))
+    assert conclude("claim", rows) == ("claim", verdict, why)

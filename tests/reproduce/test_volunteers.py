@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 def test_quick_runs_use_drawn_owners_or_those_of_a_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(volunteers, "SMALL", 24)
+    monkeypatch.setattr(volunteers, "NODES", (60, 24))
     hosts = tmp_path / "hosts.avt"
     nights = " ".join(f"{86_400 * day} {86_400 * day + 50_000}" for day in range(3))
     hosts.write_text("\n".join([f"h{u} 3 {nights}" for u in range(30)] + ["always 1 0 262800"]) + "\n")
@@ -27,11 +27,11 @@ def test_quick_runs_use_drawn_owners_or_those_of_a_trace(
         assert found.exit_code == 0, found.output
         (report,) = json.loads(found.stdout)["reproductions"]
         assert {row["verdict"] for row in report["rows"]} == {"undecided"}
-        assert {row["claim"] for row in report["rows"]} == set(volunteers.CLAIMS)
+        assert {row["claim"] for row in report["rows"]} == set(volunteers.VOLUNTEERS.claims)
         assert ("trace" in report["rows"][0]["quantity"]) == bool(extra)
 
 
 def test_all_schedulers_are_run_on_machines_that_stay_reachable() -> None:
-    scenario = volunteers.Owned(24, "light", 0.5)(1)
+    scenario = volunteers.OwnedNodes(24, "light", 0.5)(1)
     assert scenario.faults is not None and scenario.faults.reachable
     assert set(MODES) < set(volunteers.schedulers())

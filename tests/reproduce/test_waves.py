@@ -51,7 +51,7 @@ def test_the_night_contains_an_hour_in_which_hosts_are_up(tmp_path):
 def test_a_quick_run_uses_the_hosts_of_a_trace(hosts, tmp_path, monkeypatch):
     monkeypatch.setattr(waves, "COSTS", (0.0, 300.0))
     monkeypatch.setattr(waves, "LINGERS", (0.0, 3600.0))
-    monkeypatch.setattr(waves, "SMALL", 24)
+    monkeypatch.setattr(waves, "NODES", (600, 24))
     found = invoke(
         "waves", "--quick", "--seeds", 1, "--workers", 1, "--json", "--availability", hosts, "--out", tmp_path
     )
@@ -69,8 +69,8 @@ def test_a_quick_run_uses_the_hosts_of_a_trace(hosts, tmp_path, monkeypatch):
 def test_a_quick_run_on_drawn_hosts_shows_the_effect_of_waves(monkeypatch):
     monkeypatch.setattr(waves, "COSTS", (300.0,))
     monkeypatch.setattr(waves, "LINGERS", (0.0, 28_800.0))
-    monkeypatch.setattr(waves, "SMALL", 48)
-    report = waves.run(Run([1], quick=True))
+    monkeypatch.setattr(waves, "NODES", (600, 48))
+    report = waves.WAVES.run(Run([1], quick=True))
     assert len(report.rows) == 12 and len(report.grids) == 8
     influence = [row.measured.mean for row in report.rows if "worst wait" in row.quantity]
     assert min(influence) > 1.2
@@ -79,7 +79,7 @@ def test_a_quick_run_on_drawn_hosts_shows_the_effect_of_waves(monkeypatch):
 
 
 def test_scenarios_depend_only_on_the_seed():
-    make = waves.Around(48, "light", 0.4)
+    make = waves.WorldHosts(48, "light", 0.4)
     assert make(3) == make(3) != make(4)
     assert make(3).faults == Faults.zones(3, day_up=0.4) and make.name == "light-48-day40"
 
@@ -95,7 +95,7 @@ def test_scenarios_depend_only_on_the_seed():
 )
 @pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning")
 def test_traces_without_a_night_are_rejected_before_the_runs(tmp_path, monkeypatch, text, said):
-    monkeypatch.setattr(waves, "run", None)
+    monkeypatch.setattr(waves, "_measure", None)
     path = tmp_path / "a.avt"
     path.write_text(f"{text}\n")
     found = invoke("waves", "--quick", "--workers", 1, "--availability", path)

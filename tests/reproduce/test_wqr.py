@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from gridsim.cli.commands import reproduce as command
 from gridsim.cli.main import cli
 from gridsim.reproduce.framework import Desktops, Run
-from gridsim.reproduce.wqr import information as wqr_information
-from gridsim.reproduce.wqr import multi_bag
-from gridsim.reproduce.wqr.common import ORDERINGS, Bag, judged
+from gridsim.reproduce.wqr.common import ORDERINGS, OneBag, ordering_rows
+from gridsim.reproduce.wqr.information import INFORMATION
+from gridsim.reproduce.wqr.multi_bag import MULTI_BAG, RealBags
 from gridsim.schedulers.wqr.policies import POLICIES
 from gridsim.studies.replicate import Replicates
 
@@ -83,35 +83,35 @@ def test_a_quick_run_compares_all_policies_on_real_desktops(desktops, tmp_path):
 
 
 def test_orders_of_bags_are_compared_on_drawn_and_real_machines(desktops):
-    drawn = multi_bag.run(Run([1], quick=True))
+    drawn = MULTI_BAG.run(Run([1], quick=True))
     assert [len(grid.rows) for grid in drawn.grids] == [6] * 6
-    assert {row.claim for row in drawn.rows} == set(multi_bag.CLAIMS)
-    real = multi_bag.run(Run([1], quick=True, desktops=desktops))
+    assert {row.claim for row in drawn.rows} == set(MULTI_BAG.claims)
+    real = MULTI_BAG.run(Run([1], quick=True, desktops=desktops))
     assert [len(grid.rows) for grid in real.grids] == [5] * 3
-    nodes = [multi_bag.RealBags(desktops, load)(1).platform.nodes for load in (0.9, 0.01)]
+    nodes = [RealBags(desktops, load)(1).platform.nodes for load in (0.9, 0.01)]
     assert nodes == [1, 8]  # of eight that are ever up
     for report in (drawn, real):
-        assert multi_bag.figure(report).axes
+        assert MULTI_BAG.draw(report).axes
 
 
 def test_equal_results_do_not_count_as_better():
     values = {name: np.full(6, 2.0) for name in POLICIES}
     made = Replicates(tuple(range(6)), dict.fromkeys(("mean_completion", "wasted", "undisturbed"), values))
-    verdicts = {row.quantity: row.verdict for row in judged("here", made)}
+    verdicts = {row.quantity: row.verdict for row in ordering_rows("here", made)}
     alike = {name for name in verdicts if "alike" in name}
     assert {verdicts[name] for name in alike} == {"reproduced"}
     assert {verdict for name, verdict in verdicts.items() if name not in alike} == {"not reproduced"}
 
 
 def test_bags_of_a_log_are_scaled_to_the_desktops(desktops):
-    made = Bag(6, 4.0, "real", desktops)(3)
+    made = OneBag(6, 4.0, "real", desktops)(3)
     applications = made.workload.realize(made.platform)
     assert applications.tasks.tolist() == [24]  # the bag that is large enough
-    assert made == Bag(6, 4.0, "real", desktops)(3) != Bag(6, 4.0, "real", desktops)(4)
+    assert made == OneBag(6, 4.0, "real", desktops)(3) != OneBag(6, 4.0, "real", desktops)(4)
 
 
 def test_a_quick_run_on_information_has_positive_values(tmp_path):
-    report = wqr_information.run(Run([1], quick=True))
+    report = INFORMATION.run(Run([1], quick=True))
     assert len(report.grids) == 4 and all(len(grid.rows) == 4 for grid in report.grids)
     for rows in (grid.rows.values() for grid in report.grids):
         assert all(cell.mean > 0 for row in rows for cell in row)
@@ -157,7 +157,8 @@ def test_other_experiments_reject_the_flags_of_real_desktops(desktops):
 
 
 def test_the_name_all_reports_the_experiments_that_it_leaves_out(monkeypatch):
-    monkeypatch.setattr(command, "MODULES", {"wqr-tables": "wqr.tables", "wqr-real": "wqr.real"})
+    chosen = {name: command.EXPERIMENTS[name] for name in ("wqr-tables", "wqr-real")}
+    monkeypatch.setattr(command, "EXPERIMENTS", chosen)
     found = invoke("all", "--seeds", 1, "--workers", 1, "--no-progress")
     assert found.exit_code == 0 and "# wqr-tables: " in found.stdout
     assert "not run: wqr-real, which requires --availability FILE, --speeds FILE and" in found.stdout

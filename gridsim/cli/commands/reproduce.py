@@ -13,72 +13,62 @@ from gridsim.errors import ScenarioError
 from gridsim.support.extras import import_extra
 
 if TYPE_CHECKING:
-    from gridsim.reproduce.framework import Desktops, Log, Reproduction
+    from gridsim.reproduce.framework import Desktops, Files, Log, Reproduction
 
-#: Name of an experiment -> its module in `gridsim.reproduce`.
-MODULES = {
-    "celaya-fig4a": "celaya.fig4a",
-    "celaya-table1": "celaya.table1",
-    "celaya-fig4b": "celaya.fig4b",
-    "celaya-failures": "celaya.failures",
-    "celaya-loss": "celaya.loss",
-    "dgs-table1": "dgs.table1",
-    "dgs-table2": "dgs.table2",
-    "dgs-table3": "dgs.table3",
-    "dgs-fig4": "dgs.fig4",
-    "dgs-fig5": "dgs.fig5",
-    "dgs-fig6": "dgs.fig6",
-    "dgs-whole": "dgs.whole",
-    "dgs-criteria": "dgs.criteria",
-    "dgs-times": "dgs.times",
-    "coallocation": "dgs.coallocation",
-    "wqr-tables": "wqr.tables",
-    "wqr-fig5": "wqr.fig5",
-    "wqr-information": "wqr.information",
-    "wqr-real": "wqr.real",
-    "multi-bag": "wqr.multi_bag",
-    "rjss-fig1": "rjss.fig1",
-    "rjss-fig2": "rjss.fig2",
-    "rjss-fig4": "rjss.fig4",
-    "rjss-fig5": "rjss.fig5",
-    "rjss-fig6": "rjss.fig6",
-    "rjss-fig7": "rjss.fig7",
-    "rjss-load": "rjss.load",
-    "rjss-transit": "rjss.transit",
-    "braun": "others.braun",
-    "data-tree": "others.data_tree",
-    "need-tree": "others.need_tree",
-    "master-worker": "others.master_worker",
-    "lpas": "others.lpas",
-    "probes-on-bags": "others.probes_on_bags",
-    "searches": "others.searches",
-    "stale-views": "others.stale_views",
-    "tree-repair": "others.tree_repair",
-    "waves": "others.waves",
-    "volunteers": "others.volunteers",
-    "sparrow": "others.sparrow",
-    "hawk": "others.hawk",
-    "eagle": "others.eagle",
-    "emulation": "others.emulation",
+#: Name of an experiment -> its module in `gridsim.reproduce`, and its name there.
+EXPERIMENTS = {
+    "celaya-fig4a": "celaya.figure4.FIG4A",
+    "celaya-table1": "celaya.table1.TABLE1",
+    "celaya-fig4b": "celaya.figure4.FIG4B",
+    "celaya-failures": "celaya.failures.FAILURES",
+    "celaya-loss": "celaya.figure4.LOSS_STEPS",
+    "dgs-table1": "dgs.tables.TABLE1",
+    "dgs-table2": "dgs.tables.TABLE2",
+    "dgs-table3": "dgs.tables.TABLE3",
+    "dgs-fig4": "dgs.utilization.FIG4",
+    "dgs-fig5": "dgs.figures.FIG5",
+    "dgs-fig6": "dgs.figures.FIG6",
+    "dgs-whole": "dgs.utilization.WHOLE_LOG",
+    "dgs-criteria": "dgs.criteria.CRITERIA",
+    "dgs-times": "dgs.times.TIMES",
+    "coallocation": "dgs.rivals.COALLOCATION",
+    "wqr-tables": "wqr.tables.RUNNING_EXAMPLE",
+    "wqr-fig5": "wqr.fig5.FIG5",
+    "wqr-information": "wqr.information.INFORMATION",
+    "wqr-real": "wqr.real.REAL_DESKTOPS",
+    "multi-bag": "wqr.multi_bag.MULTI_BAG",
+    "rjss-fig1": "rjss.prediction.FIG1",
+    "rjss-fig2": "rjss.figures.FIG2",
+    "rjss-fig4": "rjss.figures.FIG4",
+    "rjss-fig5": "rjss.figures.FIG5",
+    "rjss-fig6": "rjss.figures.FIG6",
+    "rjss-fig7": "rjss.figures.FIG7",
+    "rjss-load": "rjss.figures.LOAD",
+    "rjss-transit": "rjss.figures.TRANSIT",
+    "braun": "others.mapping.BRAUN",
+    "data-tree": "others.tree_extensions.DATA_TREE",
+    "need-tree": "others.tree_extensions.NEED_TREE",
+    "master-worker": "others.master_worker.MASTER_WORKER",
+    "lpas": "others.mapping.AFFINITY",
+    "probes-on-bags": "others.probes_on_bags.PROBES_ON_BAGS",
+    "searches": "others.searches.SEARCHES",
+    "stale-views": "others.stale_views.STALE_VIEWS",
+    "tree-repair": "others.tree_repair.TREE_REPAIR",
+    "waves": "others.waves.WAVES",
+    "volunteers": "others.volunteers.VOLUNTEERS",
+    "sparrow": "others.probes.SPARROW",
+    "hawk": "others.probes.HAWK",
+    "eagle": "others.probes.EAGLE",
+    "emulation": "others.emulation.EMULATION",
 }
-#: Experiments on rigid jobs; they support a job log.
-RIGID_EXPERIMENTS = (*(name for name in MODULES if name.startswith("dgs-")), "coallocation")
-#: The experiment on bags that supports a job log without traces of desktops.
-BAG_EXPERIMENT = "probes-on-bags"
-#: Experiments on desktop grids, which support traces of real desktops; the last one requires such traces.
-DESKTOP_EXPERIMENTS, REAL_DESKTOPS = ("wqr-fig5", "wqr-information", "wqr-real", "multi-bag"), "wqr-real"
-#: Experiments that require logs with the duration of every task.
-PROBE_EXPERIMENTS = ("sparrow", "hawk", "eagle")
-#: Experiment -> end of an error message with the flags that it requires.
-REQUIREMENTS = {
-    REAL_DESKTOPS: "requires --availability FILE, --speeds FILE and --log FILE",
-    **dict.fromkeys(PROBE_EXPERIMENTS, "requires --trace FILE, a .tr log"),
+#: Files of an experiment -> the flags with which they are given.
+FLAGS: dict[str | None, str] = {
+    "desktops": "--availability FILE, --speeds FILE and --log FILE",
+    "task logs": "--trace FILE, a .tr log",
 }
-#: Experiments that support an availability trace without speeds.
-HOST_EXPERIMENTS = ("waves", "volunteers")
 
 
-def reproduction(name: str) -> Reproduction:
+def experiment_of(name: str) -> Reproduction:
     """Return the experiment called `name`.
 
     Raises
@@ -90,10 +80,16 @@ def reproduction(name: str) -> Reproduction:
 
     from gridsim.support.arguments import listed
 
-    if name not in MODULES:
-        raise ScenarioError(f"unknown experiment {name!r}; {listed([*MODULES, 'all'], name)}")
-    module: Any = import_module(f"gridsim.reproduce.{MODULES[name]}")
-    return module  # type: ignore[no-any-return]
+    if name not in EXPERIMENTS:
+        raise ScenarioError(f"unknown experiment {name!r}; {listed([*EXPERIMENTS, 'all'], name)}")
+    module, _, attribute = EXPERIMENTS[name].rpartition(".")
+    experiment: Reproduction = getattr(import_module(f"gridsim.reproduce.{module}"), attribute)
+    return experiment
+
+
+def experiments_with(files: Files) -> list[str]:
+    """Return the names of the experiments in which such files can replace what is drawn."""
+    return [name for name in EXPERIMENTS if experiment_of(name).files == files]
 
 
 @click.command()
@@ -158,16 +154,20 @@ def reproduce(
         _list(as_json)
         return
     if name is None:
-        raise ScenarioError(f"NAME must be one of {', '.join(MODULES)}, or all, got none")
-    host_trace = _hosts(name, availability, speeds, log) if name in HOST_EXPERIMENTS else None
-    if host_trace is None and name != "all" and (availability is not None or speeds is not None):
-        _check_desktops([name])
-    desktops = _desktops(availability, speeds, log) if host_trace is None else None
+        raise ScenarioError(f"NAME must be one of {', '.join(EXPERIMENTS)}, or all, got none")
     exclusions = {}
     if name == "all":
-        exclusions = {key: reason for key, reason in REQUIREMENTS.items() if key in MODULES}
-    names = [key for key in MODULES if key not in exclusions] if name == "all" else [name]
-    experiments = list(map(reproduction, names))
+        experiments = list(map(experiment_of, EXPERIMENTS))
+        exclusions = {each.name: f"requires {FLAGS[each.files]}" for each in experiments if each.needs_files}
+        experiments = [each for each in experiments if not each.needs_files]
+    else:
+        experiments = [experiment_of(name)]
+    reads_hosts = name != "all" and experiments[0].files == "availability"
+    host_trace = _hosts(name, availability, speeds, log) if reads_hosts else None
+    desktops = None
+    if not reads_hosts and (availability is not None or speeds is not None):
+        _check_support(experiments, "desktops", "--availability and --speeds")
+        desktops = _desktops(availability, speeds, log)
     if seeds is not None:
         integer("--seeds", seeds, low=1, high=1_000_000)
     worker_count = integer(
@@ -176,13 +176,11 @@ def reproduce(
     if out is not None and (not out or (os.path.lexists(out) and not os.path.isdir(out))):
         raise ScenarioError(f"--out must name a folder, got {out!r}")
     _check_extras(out is not None)
-    if desktops is not None:
-        _check_desktops(names)
-    _check_traces(traces, names)
-    _check_requirements(
-        names, {REAL_DESKTOPS} if desktops is not None else set(PROBE_EXPERIMENTS if traces else ())
-    )
-    jobs = None if desktops else _log(log, procs_per_node, names)
+    _check_traces(traces, experiments)
+    for experiment in experiments:
+        if experiment.needs_files and not (desktops if experiment.files == "desktops" else traces):
+            raise ScenarioError(f"{experiment.name} requires {FLAGS[experiment.files]}")
+    jobs = None if desktops else _log(log, procs_per_node, experiments)
     if out is not None:
         try:
             os.makedirs(out, exist_ok=True)  # before the runs, so that errors are reported early
@@ -192,21 +190,21 @@ def reproduce(
             ) from None
 
     from gridsim.reproduce.framework import Run
-    from gridsim.reproduce.written import markdown, to_dict, write
+    from gridsim.reproduce.output import markdown, to_dict, write
     from gridsim.support.processes import executor_of
 
     answers = []
     with executor_of(worker_count) as executor:
         for experiment in experiments:
-            seed_count = experiment.SEEDS[quick] if seeds is None else seeds
+            seed_count = experiment.seeds[quick] if seeds is None else seeds
             shown_progress = progress_of(progress, as_json)
             options = Run(
                 range(1, seed_count + 1), quick, executor, shown_progress, jobs, desktops, host_trace, traces
             )
             report = experiment.run(options)
-            files = [] if out is None else write(experiment, report, options.ran, out)
+            files = [] if out is None else write(experiment, report, options.record, out)
             if as_json:
-                answers.append({**to_dict(experiment, report, options.ran), "files": files})
+                answers.append({**to_dict(experiment, report, options.record), "files": files})
                 continue
             click.echo(markdown(experiment, report))
             for file in files:
@@ -218,7 +216,7 @@ def reproduce(
         click.echo(f"not run: {key}, which {reason}")
 
 
-def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log | None:
+def _log(path: str | None, procs_per_node: int | None, experiments: list[Reproduction]) -> Log | None:
     """Return the log of ``--log``, after a check that all experiments support it and that it can be read."""
     from gridsim.reproduce.framework import Log
     from gridsim.support.arguments import integer
@@ -229,29 +227,28 @@ def _log(path: str | None, procs_per_node: int | None, names: list[str]) -> Log 
         if procs_per_node is not None:
             raise ScenarioError("--procs-per-node requires --log FILE")
         return None
-    for name in names:
-        if name not in (*RIGID_EXPERIMENTS, BAG_EXPERIMENT):
+    for experiment in experiments:
+        if experiment.files not in ("job log", "bag log"):
+            supported = ", ".join(experiments_with("job log") + experiments_with("bag log"))
             raise ScenarioError(
-                f"{name} does not support --log; it is supported by {', '.join(RIGID_EXPERIMENTS)}, "
-                f"{BAG_EXPERIMENT}, and with --availability and --speeds by {', '.join(DESKTOP_EXPERIMENTS)}"
+                f"{experiment.name} does not support --log; it is supported by {supported}, and with "
+                f"--availability and --speeds by {', '.join(experiments_with('desktops'))}"
             )
     log = Log(path, 1 if procs_per_node is None else integer("--procs-per-node", procs_per_node, low=1))
     # read the log before the runs, so that its errors are reported early
-    if names == [BAG_EXPERIMENT] and detect_format(path) == "tr":
+    if experiments[0].files == "bag log" and detect_format(path) == "tr":
         load_tr(path)
     else:
         load_jobs(path)
     return log
 
 
-def _desktops(availability: str | None, speeds: str | None, log: str | None) -> Desktops | None:
-    """Return the files of real desktops, after a check that they can be read; None without the flags."""
+def _desktops(availability: str | None, speeds: str | None, log: str | None) -> Desktops:
+    """Return the files of real desktops, after a check that they can be read."""
     from gridsim.reproduce.framework import Desktops
     from gridsim.traces import read_availability, read_host_speeds
     from gridsim.traces.info import load_jobs
 
-    if availability is None and speeds is None:
-        return None
     if availability is None or speeds is None or log is None:
         raise ScenarioError("--availability and --speeds require each other and --log FILE")
     read_availability(availability)  # read before the runs, so that errors of the files are reported early
@@ -271,36 +268,26 @@ def _hosts(name: str, availability: str | None, speeds: str | None, log: str | N
     return availability
 
 
-def _check_desktops(names: list[str]) -> None:
-    """Check that all experiments support traces of desktops."""
-    for name in names:
-        if name not in DESKTOP_EXPERIMENTS:
+def _check_support(experiments: list[Reproduction], files: Files, flags: str) -> None:
+    """Check that all experiments can read such files."""
+    for experiment in experiments:
+        if experiment.files != files:
             raise ScenarioError(
-                f"{name} does not support --availability and --speeds; these experiments do: "
-                f"{', '.join(DESKTOP_EXPERIMENTS)}"
+                f"{experiment.name} does not support {flags}; these experiments do: "
+                f"{', '.join(experiments_with(files))}"
             )
 
 
-def _check_traces(traces: tuple[str, ...], names: list[str]) -> None:
+def _check_traces(traces: tuple[str, ...], experiments: list[Reproduction]) -> None:
     """Check that all experiments support ``--trace``, and that the logs are known and distinct."""
     from gridsim.reproduce.others.probes import log_of
 
-    for path in traces:
-        for name in names:
-            if name not in PROBE_EXPERIMENTS:
-                raise ScenarioError(
-                    f"{name} does not support --trace; these experiments do: {', '.join(PROBE_EXPERIMENTS)}"
-                )
-        log_of(path)  # before the runs, so that errors of the log are reported early
-    if len(set(map(log_of, traces))) < len(traces):
+    if not traces:
+        return
+    _check_support(experiments, "task logs", "--trace")
+    logs = [log_of(path) for path in traces]  # before the runs, so that errors of a log are reported early
+    if len(set(logs)) < len(logs):
         raise ScenarioError(f"--trace must name different logs, got {', '.join(traces)}")
-
-
-def _check_requirements(names: list[str], available: set[str]) -> None:
-    """Check that the experiments which require flags are in `available`."""
-    for name in names:
-        if name in REQUIREMENTS and name not in available:
-            raise ScenarioError(f"{name} {REQUIREMENTS[name]}")
 
 
 def _list(as_json: bool) -> None:
@@ -308,18 +295,19 @@ def _list(as_json: bool) -> None:
 
     entries: list[dict[str, Any]] = [
         {
-            "name": experiment.NAME,
-            "title": experiment.TITLE,
-            "claims": list(experiment.CLAIMS),
-            "seeds": experiment.SEEDS[0],
+            "name": experiment.name,
+            "title": experiment.title,
+            "paper": experiment.paper,
+            "claims": list(experiment.claims),
+            "seeds": experiment.seeds[0],
         }
-        for experiment in map(reproduction, MODULES)
+        for experiment in map(experiment_of, EXPERIMENTS)
     ]
     if as_json:
         click.echo(to_json({"reproductions": entries}))
         return
     for entry in entries:
-        click.echo(f"{entry['name']}: {entry['title']} ({entry['seeds']} seeds)")
+        click.echo(f"{entry['name']}: {entry['title']} ({entry['paper']}; {entry['seeds']} seeds)")
         for claim in entry["claims"]:
             click.echo(f"  - {claim}")
 

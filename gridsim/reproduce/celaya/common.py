@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gridsim.reproduce.framework import POSITIVE, Grid, Row, conclude, judge, sign
+import gridsim as gs
+from gridsim.reproduce.framework import ResultGrid
+from gridsim.reproduce.verdicts import POSITIVE, Row, conclude, judge, sign
 from gridsim.results.metrics.estimates import estimate
 from gridsim.results.metrics.registry import MetricFunction
-from gridsim.results.result import Result
-from gridsim.schedulers import FairTree, Fcfs, MinCent
-from gridsim.scheduling.contract import Scheduler
 from gridsim.studies.replicate import Replicates
 from gridsim.support.arrays import Floats
 
@@ -49,9 +48,9 @@ TREE_REMARK = (
 )
 
 
-def paper_tree(**changes: Any) -> FairTree:
+def paper_tree(**changes: Any) -> gs.FairTree:
     """Return the paper's tree with the parameters `changes`."""
-    return FairTree(**{**{name: value for name, (value, _) in PAPER_TREE.items()}, **changes})
+    return gs.FairTree(**{**{name: value for name, (value, _) in PAPER_TREE.items()}, **changes})
 
 
 TREE, ROOT = "tree", "all at the root"
@@ -61,36 +60,36 @@ AT_ROOT: Mapping[str, Any] = {"accept": "minimum", "bound": 0.0}
 EARLY: Mapping[str, Any] = {"accept": "minimum", "bound": 2.0, "minimum_of": "busy"}
 
 BASE, ECT, RANDOM = "MinCent", "FCFS ect", "FCFS random"
-MINCENT = MinCent()
-FCFS: Mapping[str, Scheduler] = {ECT: Fcfs(), RANDOM: Fcfs(mode="random")}
+MINCENT = gs.MinCent()
+FCFS: Mapping[str, gs.Scheduler] = {ECT: gs.Fcfs(), RANDOM: gs.Fcfs(mode="random")}
 
 
 # -- metrics ----------------------------------------------------------------------------------------------
 
 
-def most(result: Result) -> float:
+def largest(result: gs.Result) -> float:
     """Largest stretch, 1e-8 s/Mflop."""
     return result.max_stretch * 1e8
 
 
-def requests_at_root(result: Result) -> float:
+def requests_at_root(result: gs.Result) -> float:
     """Share of requests, those for lost tasks included, that the root decided, %; NaN without a tree."""
     return _percent(result, "requests_at_root")
 
 
-def applications_at_root(result: Result) -> float:
+def applications_at_root(result: gs.Result) -> float:
     """Share of applications whose first request the root decided, %; NaN without a tree."""
     return _percent(result, "applications_at_root")
 
 
-def _percent(result: Result, fact: str) -> float:
+def _percent(result: gs.Result, fact: str) -> float:
     share = result.facts.get(fact)
     return math.nan if share is None else 100.0 * float(share)
 
 
 #: The metrics of experiments on stretches: the first is what schedulers are compared by.
 METRICS: Mapping[str, MetricFunction] = {
-    "max": most,
+    "max": largest,
     "requests": requests_at_root,
     "applications": applications_at_root,
 }
@@ -102,11 +101,12 @@ METRICS: Mapping[str, MetricFunction] = {
 #: and size of their application, or are an application of their own.
 READINGS: Mapping[str, str] = {"lost tasks as they were": "as-is", "lost tasks as new requests": "new"}
 #: The calibration that has both readings, since runs with new requests take minutes each.
-BOTH = "K1"
+WITH_BOTH = "K1"
 READINGS_REMARK = (
     '"We just resubmit tasks" (section 4) has two readings.  As they were: lost tasks keep the release and '
     "the size of their application.  As new requests: they are released when they are submitted again, and "
-    f"have a size of their own.  Claims on failures have a verdict for each; the second is run with {BOTH}."
+    "have a size of their own.  Claims on failures have a verdict for each; the second is run with "
+    f"{WITH_BOTH}."
 )
 FAILURES_REMARK = (
     "Failures: each machine is reset once in 14,400 s on average; lost tasks are noticed at the next "
@@ -115,9 +115,9 @@ FAILURES_REMARK = (
 )
 
 
-def readings(kind: str) -> tuple[str, ...]:
+def readings(calibration: str) -> tuple[str, ...]:
     """Return the readings with which a calibration is run."""
-    return tuple(READINGS) if kind == BOTH else tuple(READINGS)[:1]
+    return tuple(READINGS) if calibration == WITH_BOTH else tuple(READINGS)[:1]
 
 
 def with_failures(name: str, reading: str = "") -> str:
@@ -125,9 +125,12 @@ def with_failures(name: str, reading: str = "") -> str:
     return ", ".join(filter(None, (name, "failures", reading)))
 
 
-def hit(name: str, reading: str, **changes: Any) -> dict[str, Scheduler]:
-    """Return the paper's tree with `changes` under its label for failures, with lost tasks read so."""
-    return {with_failures(name, reading): paper_tree(resubmit=READINGS[reading], **changes)}
+def failing_trees(calibration: str) -> dict[str, gs.Scheduler]:
+    """Return the paper's tree with each reading under its label for failures."""
+    return {
+        with_failures(TREE, reading): paper_tree(resubmit=READINGS[reading])
+        for reading in readings(calibration)
+    }
 
 
 def by_reading(sentence: str, reading: str) -> str:
@@ -140,9 +143,9 @@ def claims_by_reading(*sentences: str) -> tuple[str, ...]:
     return tuple(by_reading(sentence, reading) for reading in READINGS for sentence in sentences)
 
 
-def verdicts(
+def verdict_grid(
     sentences: Sequence[str], rows: Mapping[tuple[str, str], Sequence[Row]], *, quick: bool
-) -> tuple[Grid, str]:
+) -> tuple[ResultGrid, str]:
     """Return a grid of verdicts, and a remark on whether all sentences hold together.
 
     Parameters
@@ -152,24 +155,20 @@ def verdicts(
     quick
         Whether verdicts are marked as quick.
     """
-    concluded = {
-        where: [conclude(by_reading(sentence, where[1]), part).verdict for sentence in sentences]
-        for where, part in rows.items()
+    columns = {
+        ", ".join(key): [conclude(by_reading(sentence, key[1]), part).verdict for sentence in sentences]
+        for key, part in rows.items()
     }
     mark = " (quick)" if quick else ""
-    grid = Grid(
+    grid = ResultGrid(
         f"Verdicts by calibration and reading{mark}",
-        ["claim", *(f"{kind}, {reading}" for kind, reading in rows)],
-        {sentence: [column[k] for column in concluded.values()] for k, sentence in enumerate(sentences)},
+        ["claim", *columns],
+        dict(zip(sentences, map(list, zip(*columns.values(), strict=True)), strict=True)),
     )
-    holding = [f"{kind}, {reading}" for (kind, reading), column in concluded.items() if _all_hold(column)]
+    holding = [key for key, verdicts in columns.items() if set(verdicts) <= {"reproduced"}]
     if holding:
         return grid, f"All claims on failures here are reproduced together with: {'; '.join(holding)}{mark}."
     return grid, f"No reading gives all claims on failures here, with any of the calibrations{mark}."
-
-
-def _all_hold(column: Sequence[str]) -> bool:
-    return all(verdict == "reproduced" for verdict in column)
 
 
 # -- against FCFS -----------------------------------------------------------------------------------------
@@ -177,29 +176,35 @@ def _all_hold(column: Sequence[str]) -> bool:
 WORSE = "with failures the fair tree is worse than without, but better than FCFS"
 
 
-def fcfs_margin(made: Replicates, tree: str, *, failing: bool) -> Floats:
+def fcfs_margin(values: Replicates, tree: str, *, failing: bool) -> Floats:
     """Return by how much the better FCFS of each seed exceeds `tree`, in units of MinCent without failures.
 
-    made : replicates of `METRICS` with MinCent and with both kinds of FCFS.  failing : whether FCFS meets
-    failures as well.
+    Parameters
+    ----------
+    values
+        Replicates of `METRICS` with MinCent and with both kinds of FCFS.
+    failing
+        Whether FCFS meets failures as well.
     """
-    values = made["max"]
-    names = [with_failures(name) if failing else name for name in FCFS]
-    margin: Floats = (np.minimum(*(values[name] for name in names)) - values[tree]) / values[BASE]
+    stretch = values["max"]
+    fcfs = [stretch[with_failures(name) if failing else name] for name in FCFS]
+    margin: Floats = (np.minimum(*fcfs) - stretch[tree]) / stretch[BASE]
     return margin
 
 
-def against_fcfs(at: str, reading: str, made: Replicates) -> list[Row]:
+def against_fcfs(at: str, reading: str, values: Replicates) -> Iterator[Row]:
     """Return the rows of `WORSE` with one reading.
 
-    at : calibration and size.  made : as in `fcfs_margin`, and with the paper's tree, without and with
-    failures.
+    Parameters
+    ----------
+    at
+        Calibration and size.
+    values
+        As in `fcfs_margin`, and with the paper's tree, without and with failures.
     """
-    claim, tree, values = by_reading(WORSE, reading), with_failures(TREE, reading), made["max"]
-    worse = estimate((values[tree] - values[TREE]) / values[BASE])
-    rows = [judge(claim, f"{at}: {tree} - without failures", "> 0", worse, POSITIVE, math.inf)]
+    claim, tree, stretch = by_reading(WORSE, reading), with_failures(TREE, reading), values["max"]
+    worse = estimate((stretch[tree] - stretch[TREE]) / stretch[BASE])
+    yield judge(claim, f"{at}: {tree} - without failures", worse, POSITIVE)
     for failing in (True, False):
-        what = f"{at}: better FCFS{', failures' if failing else ''} - {tree}"
-        margin = fcfs_margin(made, tree, failing=failing)
-        rows.append(sign(claim, what, "> 0", margin, seeds=made.seeds))
-    return rows
+        quantity = f"{at}: better FCFS{', failures' if failing else ''} - {tree}"
+        yield sign(claim, quantity, "> 0", fcfs_margin(values, tree, failing=failing), seeds=values.seeds)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gridsim.model.network import Network
+import gridsim as gs
 from gridsim.reproduce.celaya.common import (
     AT_ROOT,
     PAPER_TREE,
@@ -19,27 +20,24 @@ from gridsim.reproduce.celaya.common import (
 )
 from gridsim.reproduce.framework import (
     CALIBRATIONS,
-    Grid,
-    Make,
-    Report,
-    Row,
+    CalibratedScenario,
+    Case,
+    Measurements,
+    Reproduction,
+    ResultGrid,
     Run,
-    judge,
+    bar_panels,
     latest_update,
-    near,
 )
+from gridsim.reproduce.verdicts import ClaimedRange, Row, judge, near
 from gridsim.results.metrics.estimates import Estimate, estimate
 from gridsim.results.metrics.registry import MetricFunction
-from gridsim.results.result import Result
-from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.overlays import tree_level
 from gridsim.studies.replicate import Replicates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NAME = "celaya-table1"
-TITLE = "update time and link use for limits of the update rate"
 UPDATES = (
     "with 1000 machines the maximum update time is 12.3, 6.61, 3.68, 2.33 and 1.81 s at 2500 to 40,000 B/s"
 )
@@ -47,24 +45,22 @@ MEAN_USE = "mean link use is 2.41, 3.78, 4.28, 5 and 5.84 %"
 PEAK_USE = "peak link use is 11.41, 16.43, 24.88, 40.45 and 72.63 %"
 SHARE = "summaries are more than 95 % of the traffic"
 DATA = "on each node the data of tasks, 512 kB each, are 10 times the traffic of the protocol"
-CLAIMS = (UPDATES, MEAN_USE, PEAK_USE, SHARE, DATA)
-SEEDS = (10, 5)
 
 KINDS = ("U", "V")
+NODES, SMALL = 1000, 100
 RATES = (2500, 5000, 10_000, 20_000, 40_000)
 TIME = (12.3, 6.61, 3.68, 2.33, 1.81)
 MEAN = (2.41, 3.78, 4.28, 5.0, 5.84)
 PEAK = (11.41, 16.43, 24.88, 40.45, 72.63)
-NODES, SMALL = 1000, 100
-SCHEDULERS: dict[str, Scheduler] = {f"{rate} B/s": paper_tree(update_rate=float(rate)) for rate in RATES}
+TREES: dict[str, gs.Scheduler] = {f"{rate} B/s": paper_tree(update_rate=float(rate)) for rate in RATES}
 #: The paper's own rate, bytes/s, at which its tree is compared with one that decides all at its root.
-OWN_RATE = 10_000
-OWN, OWN_ROOT = f"{OWN_RATE} B/s", f"{OWN_RATE} B/s, {ROOT}"
+PAPER_RATE = 10_000
+PAPER_NAME, ROOT_NAME = f"{PAPER_RATE} B/s", f"{PAPER_RATE} B/s, {ROOT}"
 
 
 def recording(seed: int = 0) -> dict[str, Any]:
-    """Return a network that records the use of links; for `Make`."""
-    return {"network": Network(record_use=True)}
+    """Return a network that records the use of links; for `CalibratedScenario`."""
+    return {"network": gs.Network(record_use=True)}
 
 
 #: Bytes of data of a task.
@@ -76,36 +72,36 @@ SUMMARIES = TASK_DATA / 10.0 / SUMMARY / 2.0
 
 
 def fetching(seed: int = 0) -> dict[str, Any]:
-    """Return a network on which tasks fetch data; for `Make`."""
-    return {"network": Network(task_data=TASK_DATA)}
+    """Return a network on which tasks fetch data; for `CalibratedScenario`."""
+    return {"network": gs.Network(task_data=TASK_DATA)}
 
 
-def summary_share(result: Result) -> float:
+def summary_share(result: gs.Result) -> float:
     """Share of the bytes sent that summaries make up, %."""
     messages = result.messages
     return 100.0 * float(messages["bytes"][messages["kind"] == "summary"].sum() / messages["bytes"].sum())
 
 
-def mean_use(result: Result) -> float:
+def mean_use(result: gs.Result) -> float:
     """Mean over machines of the mean use of their links, %; NaN if it was not recorded."""
     return 100.0 * float(result.machines["use_mean"].mean()) if "use_mean" in result.machines else math.nan
 
 
-def peak_1s(result: Result) -> float:
+def peak_1s(result: gs.Result) -> float:
     """Largest use of a machine's links in 1 s, %; NaN if it was not recorded."""
     return _peak(result, "use_peak_1s")
 
 
-def peak_10s(result: Result) -> float:
+def peak_10s(result: gs.Result) -> float:
     """Largest use of a machine's links in 10 s, %; NaN if it was not recorded."""
     return _peak(result, "use_peak_10s")
 
 
-def _peak(result: Result, column: str) -> float:
+def _peak(result: gs.Result, column: str) -> float:
     return 100.0 * float(result.machines[column].max()) if column in result.machines else math.nan
 
 
-def level_peak(result: Result, level: int) -> float:
+def level_peak(result: gs.Result, level: int) -> float:
     """Largest use in 10 s of the links of a machine whose router is on `level`, %; NaN if not recorded."""
     if "use_peak_10s" not in result.machines:
         return math.nan
@@ -114,7 +110,7 @@ def level_peak(result: Result, level: int) -> float:
     return 100.0 * float(use.max()) if len(use) else math.nan
 
 
-def data_ratio(result: Result) -> float:
+def data_ratio(result: gs.Result) -> float:
     """Bytes of task data over bytes of messages, both counted at the interfaces of machines.
 
     A message crosses two interfaces, its sender's and its receiver's.  Task data come from a repository and
@@ -124,7 +120,7 @@ def data_ratio(result: Result) -> float:
     return float(machines["data_in"].sum() / (machines["bytes_in"].sum() + machines["bytes_out"].sum()))
 
 
-def summaries_per_task(result: Result) -> float:
+def summaries_per_task(result: gs.Result) -> float:
     """Number of summaries sent per task."""
     messages = result.messages
     sent = messages["sent"][messages["kind"] == "summary"].sum()
@@ -140,98 +136,102 @@ METRICS: dict[str, MetricFunction] = {
     "requests": requests_at_root,
 }
 
-
-def run(how: Run) -> Report:
-    """Run the fair tree at each rate; a number within 25 % of the printed one counts as reproduced.
-
-    Update times are compared for U only.  Link use depends on the task size, so it is compared for U and V.
-    """
-    nodes = SMALL if how.quick else NODES
-    levels = range(int(math.log2(nodes - 1)) + 1)  # of the routers 0..nodes - 2
-    metrics = METRICS | {f"level {level}": partial(level_peak, level=level) for level in levels}
-    schedulers = {**SCHEDULERS, OWN_ROOT: paper_tree(update_rate=float(OWN_RATE), **AT_ROOT)}
-    made = {kind: how.replicate(Make(kind, nodes, recording), schedulers, metrics) for kind in KINDS}
-    rows: list[Row] = []
-    for claim, kind, metric, what, unit, printed in (
-        (UPDATES, "U", "time", "maximum update time", "s", TIME),
-        *(
-            (claim, kind, metric, f"{kind}: {what}", "%", printed)
-            for kind in KINDS
-            for claim, metric, what, printed in (
-                (MEAN_USE, "mean", "mean link use", MEAN),
-                (PEAK_USE, "peak_1s", "peak link use in 1 s", PEAK),
-                (PEAK_USE, "peak_10s", "peak link use in 10 s", PEAK),
-            )
-        ),
-    ):
-        for name, paper in zip(SCHEDULERS, printed, strict=True):
-            found, why = _recorded(made[kind], name, metric), WHY[kind, metric]
-            rows.append(near(claim, f"{what}, {name}", paper, found, unit=unit, why=why))
-    for name in SCHEDULERS:
-        share = _recorded(made["U"], name, "share")
-        rows.append(judge(SHARE, f"summaries' share of bytes, {name}", "> 95", share, 95.0, 100.0, unit="%"))
-    rows += _task_data(nodes, how)
-    grids = [
-        Grid(
-            f"{kind}: peak link use in 10 s of the machines with a router of each level, %",
-            ["limit of the update rate", *(f"level {level}" for level in levels)],
-            {
-                name: [_recorded(made[kind], name, f"level {level}") or "-" for level in levels]
-                for name in SCHEDULERS
-            },
-        )
-        for kind in KINDS
-    ]
-    grids += [_compared(kind, made[kind]) for kind in KINDS]
-    data = {metric: [_recorded(made["U"], name, metric) for name in SCHEDULERS] for metric in METRICS}
-    data |= {f"V {metric}": [_recorded(made["V"], name, metric) for name in SCHEDULERS] for metric in METRICS}
-    return Report(tuple(how.seeds), how.quick, rows, grids, _REMARKS, data)
-
-
-def _compared(kind: str, made: Replicates) -> Grid:
-    """Return the grid of the paper's tree beside one that decides all at its root, at the paper's rate."""
-    columns = {
-        "requests": "requests decided at the root, %",
-        "time": "maximum update time (s)",
-        "mean": "mean link use, %",
-        "peak_10s": "peak in 10 s, %",
-        "share": "summaries' share of bytes, %",
-    }
-    rows = {name: [_recorded(made, name, metric) or "-" for metric in columns] for name in (OWN, OWN_ROOT)}
-    return Grid(f"{kind}: where requests are decided", ["tree", *columns.values()], rows)
-
-
-def _task_data(nodes: int, how: Run) -> list[Row]:
-    tree = paper_tree(update_rate=float(OWN_RATE), run_on=True)
-    metrics: dict[str, MetricFunction] = {"ratio": data_ratio, "summaries": summaries_per_task}
-    rows = []
-    for kind in KINDS:
-        made = how.replicate(Make(kind, nodes, fetching), {"tree": tree}, metrics)
-        what = f"{kind}: task data / messages, {OWN_RATE} B/s"
-        rows.append(near(DATA, what, 10.0, made.mean("tree", "ratio"), why=_FEWER))
-        what = f"{kind}: summaries a task, {OWN_RATE} B/s"
-        rows.append(Row(DATA, what, f"{SUMMARIES:.1f} for a ratio of 10", made.mean("tree", "summaries")))
-    return rows
-
-
 #: Explanations of measured numbers, where they are known.
-_FEW = "link use grows with the tasks that end while applications arrive, so it depends on the task size"
+_TASK_SIZE = (
+    "link use grows with the tasks that end while applications arrive, so it depends on the task size"
+)
 _FIT = "the task size at which mean use is near the paper's"
 _BURST = (
     "the answers of up to N leaves reach one submitter within a second, and cross two interfaces a message"
 )
-_FEWER = f"a ratio of 10 needs {SUMMARIES:.1f} summaries of {SUMMARY:g} bytes a task"
-WHY = {
-    ("U", "time"): "",
-    ("U", "mean"): _FEW,
-    ("U", "peak_1s"): _BURST,
-    ("U", "peak_10s"): _FEW,
-    ("V", "mean"): f"{_FIT}; above 10,000 B/s there are fewer changes than the limit lets through",
-    ("V", "peak_1s"): _BURST,
-    ("V", "peak_10s"): f"{_FIT}; at 2500 B/s it is that of answers to a submitter, on any level",
+_SUMMARIES = f"a ratio of 10 needs {SUMMARIES:.1f} summaries of {SUMMARY:g} bytes a task"
+#: Claim, calibration, metric, quantity, printed values, and an explanation.  Update times are compared for U
+#: only.  Link use depends on the task size, so it is compared for U and V.
+COMPARISONS = (
+    (UPDATES, "U", "time", "maximum update time", TIME, ""),
+    (MEAN_USE, "U", "mean", "U: mean link use", MEAN, _TASK_SIZE),
+    (PEAK_USE, "U", "peak_1s", "U: peak link use in 1 s", PEAK, _BURST),
+    (PEAK_USE, "U", "peak_10s", "U: peak link use in 10 s", PEAK, _TASK_SIZE),
+    (
+        *(MEAN_USE, "V", "mean", "V: mean link use", MEAN),
+        f"{_FIT}; above 10,000 B/s there are fewer changes than the limit lets through",
+    ),
+    (PEAK_USE, "V", "peak_1s", "V: peak link use in 1 s", PEAK, _BURST),
+    (
+        *(PEAK_USE, "V", "peak_10s", "V: peak link use in 10 s", PEAK),
+        f"{_FIT}; at 2500 B/s it is that of answers to a submitter, on any level",
+    ),
+)
+
+
+def _levels(run: Run) -> range:
+    """Return the levels of the routers 0..nodes - 2."""
+    return range(int(math.log2(run.choose(NODES, SMALL) - 1)) + 1)
+
+
+def _cases(run: Run) -> dict[tuple[str, str], Case]:
+    nodes = run.choose(NODES, SMALL)
+    metrics = METRICS | {f"level {level}": partial(level_peak, level=level) for level in _levels(run)}
+    trees = {**TREES, ROOT_NAME: paper_tree(update_rate=float(PAPER_RATE), **AT_ROOT)}
+    tree = paper_tree(update_rate=float(PAPER_RATE), run_on=True)
+    data: dict[str, MetricFunction] = {"ratio": data_ratio, "summaries": summaries_per_task}
+    return {
+        **{("use", kind): Case(CalibratedScenario(kind, nodes, recording), trees, metrics) for kind in KINDS},
+        **{
+            ("data", kind): Case(CalibratedScenario(kind, nodes, fetching), {"tree": tree}, data)
+            for kind in KINDS
+        },
+    }
+
+
+def _rows(data: Measurements) -> Iterator[Row]:
+    use, task_data = data.groups.values()
+    for claim, kind, metric, label, printed, why in COMPARISONS:
+        for name, paper in zip(TREES, printed, strict=True):
+            value, unit = _recorded(use[kind], name, metric), "s" if metric == "time" else "%"
+            yield judge(claim, f"{label}, {name}", value, near(paper), unit=unit, why=why)
+    for name in TREES:
+        quantity, share = f"summaries' share of bytes, {name}", _recorded(use["U"], name, "share")
+        yield judge(SHARE, quantity, share, ClaimedRange("> 95", 95.0, 100.0), unit="%")
+    for kind, values in task_data.items():
+        quantity = f"{kind}: task data / messages, {PAPER_RATE} B/s"
+        yield judge(DATA, quantity, values.mean("tree", "ratio"), near(10.0), why=_SUMMARIES)
+        quantity = f"{kind}: summaries a task, {PAPER_RATE} B/s"
+        yield Row(DATA, quantity, f"{SUMMARIES:.1f} for a ratio of 10", values.mean("tree", "summaries"))
+
+
+#: Metric -> heading in the table of where requests are decided.
+COLUMNS = {
+    "requests": "requests decided at the root, %",
+    "time": "maximum update time (s)",
+    "mean": "mean link use, %",
+    "peak_10s": "peak in 10 s, %",
+    "share": "summaries' share of bytes, %",
 }
 
-_REMARKS = (
+
+def _grids(data: Measurements) -> Iterator[ResultGrid]:
+    use = data.groups["use"]
+    for title, trees, metrics, columns in (
+        (
+            "peak link use in 10 s of the machines with a router of each level, %",
+            list(TREES),
+            [f"level {level}" for level in _levels(data.run)],
+            ["limit of the update rate", *(f"level {level}" for level in _levels(data.run))],
+        ),
+        ("where requests are decided", [PAPER_NAME, ROOT_NAME], list(COLUMNS), ["tree", *COLUMNS.values()]),
+    ):
+        for kind, values in use.items():
+            rows = {tree: [_recorded(values, tree, metric) or "-" for metric in metrics] for tree in trees}
+            yield ResultGrid(f"{kind}: {title}", columns, rows)
+
+
+def _recorded(values: Replicates, name: str, metric: str) -> Estimate | None:
+    column = values[metric][name]
+    return None if all(map(math.isnan, column)) else estimate(column)
+
+
+REMARKS = (
     TREE_REMARK,
     *(f"{kind}: {CALIBRATIONS[kind]}." for kind in KINDS),
     "The paper gives no task size.  Update times hardly depend on it, and neither do stretches times "
@@ -246,28 +246,28 @@ _REMARKS = (
 )
 
 
-def _recorded(made: Replicates, name: str, metric: str) -> Estimate | None:
-    values = made[metric][name]
-    return None if all(map(math.isnan, values)) else estimate(values)
-
-
-def figure(report: Report) -> Figure:
+def _draw(data: Measurements) -> Figure:
     """Draw update time, and link use where recorded, with the printed values if N is the paper's."""
-    from gridsim import plots
+    use, bars = data.groups["use"], {}
+    for title, kind, metric, printed in (
+        ("maximum update time (s)", "U", "time", TIME),
+        ("V: mean link use (%)", "V", "mean", MEAN),
+        ("V: peak link use in 10 s (%)", "V", "peak_10s", PEAK),
+    ):
+        measured = [_recorded(use[kind], name, metric) for name in TREES]
+        if all(value is not None for value in measured):
+            bars[title] = [str(rate) for rate in RATES], measured, printed
+    return bar_panels(data.run, bars, {"xlabel": "limit of the update rate (bytes/s)"})
 
-    panels = [
-        (title, report.data[metric], printed)
-        for title, metric, printed in (
-            ("maximum update time (s)", "time", TIME),
-            ("V: mean link use (%)", "V mean", MEAN),
-            ("V: peak link use in 10 s (%)", "V peak_10s", PEAK),
-        )
-        if all(value is not None for value in report.data[metric])
-    ]
-    made, places = plots.figure(max(1, len(panels)))
-    for axes, (title, measured, printed) in zip(places, panels, strict=False):
-        beside = [None if report.quick else paper for paper in printed]
-        plots.bars([f"{rate}" for rate in RATES], measured, beside, axes=axes)
-        axes.set_title(title)
-        axes.set_xlabel("limit of the update rate (bytes/s)")
-    return made
+
+TABLE1 = Reproduction(
+    name="celaya-table1",
+    title="update time and link use for limits of the update rate",
+    paper="Celaya and Marchal, research report, Table 1",
+    claims=(UPDATES, MEAN_USE, PEAK_USE, SHARE, DATA),
+    cases=_cases,
+    rows=_rows,
+    grids=_grids,
+    remarks=REMARKS,
+    figure=_draw,
+)

@@ -6,67 +6,61 @@ The paper leaves "more criteria than ASAP" to the future; see also `gridsim.repr
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from gridsim.model.scenario import Scenario
-from gridsim.model.workload import Workload
-from gridsim.reproduce.dgs.common import HIGH, LOW, PROMPT, Jobs, about_jobs, means, waiting
-from gridsim.reproduce.framework import NEGATIVE, POSITIVE, Grid, Report, Row, Run, exact, judge, panels
+import gridsim as gs
+from gridsim.reproduce.dgs.common import HIGH, LOW, PROMPT, GridJobs, about_jobs, jobs_at_loads, waiting
+from gridsim.reproduce.framework import (
+    Case,
+    Measurements,
+    MetricTable,
+    Reproduction,
+    ResultGrid,
+    Run,
+    panels,
+    series,
+)
+from gridsim.reproduce.verdicts import NEGATIVE, POSITIVE, Row, exact, judge
 from gridsim.results.metrics.estimates import estimate
 from gridsim.results.metrics.registry import MetricFunction
-from gridsim.results.result import Result
-from gridsim.schedulers import Asap, DgsAsap
-from gridsim.scheduling.contract import Scheduler
 from gridsim.simulation.simulate import execute as simulate
-from gridsim.studies.replicate import Replicates
 from gridsim.support.arrays import Bools, Floats
 from gridsim.support.clock import NS
 from gridsim.support.random_streams import Streams
 from gridsim.validation.results import validate_result
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-NAME = "dgs-times"
-TITLE = "DGS_ASAP with times that jobs state: starts in the future, deadlines, users who cancel"
-KEPT = "no job starts before its time or ends after its deadline, and none runs on once it is cancelled"
-RESERVED = "jobs that are submitted ahead wait less than those submitted when they are to start"
+TIMES_HOLD = "no job starts before its time or ends after its deadline, and none runs on once it is cancelled"
+SOONER = "jobs that are submitted ahead wait less than those submitted when they are to start"
 PATIENT = "the later the deadlines, the more of the work is accepted"
 REUSED = "the more is asked of the grid, the more of what cancelled jobs give back is used by others"
-CLAIMS = (KEPT, RESERVED, PATIENT, REUSED)
-SEEDS = (10, 5)
 
-#: Nodes and jobs, in full and in small, and the largest share of nodes that a job wants, as of dgs-criteria.
-NODES, SMALL = 200, 100
-JOBS, FEW_JOBS = 300, 60
-PROFILE, WIDEST = "wagap2013", 0.1
 #: Share of the jobs that start in the future, and the longest time that they are submitted ahead, s.
-AHEAD, NOTICE = 0.25, 86_400.0
+AHEAD_SHARE, NOTICE = 0.25, 86_400.0
 #: Times of patience: a deadline is a run time and so many more after the release, plus `GRACE` s.
 PATIENCE, GRACE = (0.1, 1.0, 10.0), 300.0
 #: Share of the jobs that their users cancel, within so many run times after the release.
-CALLED_OFF, WITHIN = 0.25, 2.0
+CANCEL_SHARE, CANCEL_TIMES = 0.25, 2.0
 
-DGS, POLL, WHOLE = "DGS_ASAP", "DGS_ASAP, poll", "Asap"
-SCHEDULERS: dict[str, Scheduler] = {DGS: DgsAsap(estimate="run"), WHOLE: Asap(estimate="run")}
-REUSING: dict[str, Scheduler] = {
-    DGS: DgsAsap(estimate="run"),
-    POLL: DgsAsap(estimate="run", policy="poll"),
-    WHOLE: Asap(estimate="run"),
+DGS, POLL, ASAP = "DGS_ASAP", "DGS_ASAP, poll", "Asap"
+SCHEDULERS: dict[str, gs.Scheduler] = {DGS: gs.DgsAsap(estimate="run"), ASAP: gs.Asap(estimate="run")}
+REUSING: dict[str, gs.Scheduler] = {
+    DGS: gs.DgsAsap(estimate="run"),
+    POLL: gs.DgsAsap(estimate="run", policy="poll"),
+    ASAP: gs.Asap(estimate="run"),
 }
 
 
 @dataclass(frozen=True)
-class Stating:
-    """Makes a scenario of rigid jobs that state times; see `Jobs`.
+class TimedJobs:
+    """Makes a scenario of rigid jobs that state times; see `GridJobs`.
 
     Parameters
     ----------
-    what
+    times
         ``"ahead"``, some of the jobs are submitted ahead of their start; ``"later"``, the same jobs are
         submitted when they are to start; ``"deadline"``, all jobs have deadlines; ``"cancel"``, users cancel
         some of the jobs; ``"none"``, no job states anything.
@@ -74,72 +68,72 @@ class Stating:
         Of the deadlines, see `PATIENCE`.
     """
 
-    jobs: Jobs
-    what: str
+    jobs: GridJobs
+    times: str
     patience: float = math.inf
 
     @property
     def name(self) -> str:
         """Name of the scenario's file."""
-        patience = f"-{self.patience:g}" if self.what == "deadline" else ""
-        return f"{self.jobs.name}-{self.what}{patience}"
+        patience = f"-{self.patience:g}" if self.times == "deadline" else ""
+        return f"{self.jobs.name}-{self.times}{patience}"
 
-    def __call__(self, seed: int) -> Scenario:
-        made = self.jobs(seed)
-        given = made.workload.realize(made.platform)
-        run_time = given.task_size / float(made.platform.speeds[0])
+    def __call__(self, seed: int) -> gs.Scenario:
+        scenario = self.jobs(seed)
+        bags = scenario.workload.realize(scenario.platform)
+        run_time = bags.task_size / float(scenario.platform.speeds[0])
         draw = Streams(seed)("reproduce.times")
-        share, part = draw.random(len(given)), draw.random(len(given))
-        release, times = given.release, dict[str, Floats]()
-        wanted = np.where(share < AHEAD, release + NOTICE * part, 0.0)
-        if self.what == "ahead":
-            times["not_before"] = wanted
-        elif self.what == "later":
-            release = np.maximum(release, wanted)
-        elif self.what == "deadline":
-            times["deadline"] = release + (1.0 + self.patience) * run_time + GRACE
-        elif self.what == "cancel":
-            at = release + np.maximum(1.0, WITHIN * part * run_time)
-            times["cancel_at"] = np.where(share < CALLED_OFF, at, np.inf)
-        columns = release, given.tasks, run_time, given.requested, given.submitter
-        return replace(made, workload=Workload.jobs_of(*columns, **times, origin=0.0))
+        share, part = draw.random(len(bags)), draw.random(len(bags))
+        release, columns = bags.release, dict[str, Floats]()
+        start = np.where(share < AHEAD_SHARE, release + NOTICE * part, 0.0)
+        if self.times == "ahead":
+            columns["not_before"] = start
+        elif self.times == "later":
+            release = np.maximum(release, start)
+        elif self.times == "deadline":
+            columns["deadline"] = release + (1.0 + self.patience) * run_time + GRACE
+        elif self.times == "cancel":
+            at = release + np.maximum(1.0, CANCEL_TIMES * part * run_time)
+            columns["cancel_at"] = np.where(share < CANCEL_SHARE, at, np.inf)
+        jobs = release, bags.tasks, run_time, bags.requested, bags.submitter
+        return replace(scenario, workload=gs.Workload.jobs_of(*jobs, **columns, origin=0.0))
 
 
-def chosen(scenario: Scenario, seed: int) -> Bools:
-    """Return which jobs of a scenario of `Stating` are submitted ahead, or would be: bool[jobs]."""
+def chosen(scenario: gs.Scenario, seed: int) -> Bools:
+    """Return which jobs of a scenario of `TimedJobs` are submitted ahead, or would be: bool[jobs]."""
     recipe: Any = scenario.workload.recipe
-    of: Bools = Streams(seed)("reproduce.times").random(len(recipe.release)) < AHEAD
+    of: Bools = Streams(seed)("reproduce.times").random(len(recipe.release)) < AHEAD_SHARE
     return of[np.argsort(np.rint(np.array(recipe.release) * NS), kind="stable")]
 
 
 # -- what is measured -----------------------------------------------------------------------------------
 
 
-def accepted(result: Result) -> float:
+def accepted(result: gs.Result) -> float:
     """Jobs that were not rejected, %."""
     return 100.0 * float((result.applications["failed"] == 0).mean())
 
 
-def worked(result: Result) -> float:
+def accepted_work(result: gs.Result) -> float:
     """Node time of the jobs that were completed, of that of all jobs, %."""
     table = result.applications
     time = table["tasks"] * table["run_time"]
     return 100.0 * float(time[~np.isnan(table["finish"])].sum() / time.sum())
 
 
-def cancelled(result: Result) -> float:
+def cancelled_share(result: gs.Result) -> float:
     """Jobs that were cancelled before they had ended, %."""
     return 100.0 * float(result.applications["cancelled"].mean())
 
 
-def begun(result: Result) -> float:
+def begun_share(result: gs.Result) -> float:
     """Of the jobs that were cancelled, those that had begun, %; NaN if none was cancelled."""
     table = result.applications
     of = table["cancelled"] == 1
     return 100.0 * float((~np.isnan(table["first_start"][of])).mean()) if of.any() else math.nan
 
 
-def reused(result: Result) -> float:
+def reused_share(result: gs.Result) -> float:
     """Node time that cancelled jobs gave back and others used, of all that they gave back, %."""
     freed, ran = result.tables["freed"], result.tables["schedule"]
     used = whole = 0.0
@@ -154,142 +148,163 @@ def reused(result: Result) -> float:
     return 100.0 * used / whole if whole else math.nan
 
 
-MEASURED: dict[str, MetricFunction] = {
+METRICS: dict[str, MetricFunction] = {"waiting": waiting, "accepted": accepted, "worked": accepted_work}
+CANCEL_METRICS: dict[str, MetricFunction] = {
     "waiting": waiting,
-    "accepted": accepted,
-    "worked": worked,
+    "cancelled": cancelled_share,
+    "begun": begun_share,
 }
-_CANCELLED: dict[str, MetricFunction] = {"waiting": waiting, "cancelled": cancelled, "begun": begun}
 
 
-def _waits(result: Result, ahead: Bools) -> tuple[float, float, float]:
+def _waits(result: gs.Result, ahead: Bools) -> tuple[float, float, float]:
     """Return the mean waiting of the jobs `ahead`, s, which share starts at once, %, and that of others."""
     waits = result.applications["waiting"]
     mine = waits[ahead]
     return float(np.nanmean(mine)), 100.0 * float((mine <= PROMPT).mean()), float(np.nanmean(waits[~ahead]))
 
 
-def run(how: Run) -> Report:
-    """Run the three comparisons at both loads, and check recorded schedules."""
-    jobs = Jobs(NODES, JOBS, LOW, PROFILE, how.log, round(WIDEST * NODES))
-    if how.quick:
-        jobs = replace(jobs, nodes=SMALL, jobs=FEW_JOBS, widest=round(WIDEST * SMALL))
-    loads = {f"RU {load:g}": replace(jobs, load=load) for load in (LOW, HIGH)}
-    rows, ahead, shares = list[Row](), dict[str, Any](), dict[str, dict[str, list[float]]]()
-    deadlines, cancels = dict[str, Replicates](), dict[str, Replicates]()
-    for case, each in loads.items():
-        free = how.replicate(Stating(each, "none"), SCHEDULERS, MEASURED)
-        deadlines[f"{case}, no deadlines"] = free
-        for patience in PATIENCE:
-            made = how.replicate(Stating(each, "deadline", patience), SCHEDULERS, MEASURED)
-            deadlines[f"{case}, {patience:g} run times"] = made
-        less, more = (deadlines[f"{case}, {patience:g} run times"] for patience in PATIENCE[1:])
-        gained = estimate(more["worked"][DGS] - less["worked"][DGS])
-        quantity = f"{case}: accepted work, {PATIENCE[2]:g} - {PATIENCE[1]:g} run times, {DGS}"
-        rows.append(judge(PATIENT, quantity, "> 0", gained, POSITIVE, math.inf, unit="%"))
-        cancels[case] = how.replicate(Stating(each, "cancel"), REUSING, _CANCELLED)
-        recorded = _Recorded(each, how.seeds)
-        quantity = f"{case}: violations found by validate"
-        rows.append(exact(KEPT, quantity, "none", recorded.found == 0, recorded.said))
-        rows += recorded.rows(case)
-        ahead |= recorded.ahead(case)
-        shares[case] = recorded.shares
-    for name in REUSING:
-        low, high = (np.array(shares[case][name]) for case in loads)
-        quantity = f"used again of what is given back, RU {HIGH:g} - RU {LOW:g}, {name}"
-        rows.append(judge(REUSED, quantity, "> 0", estimate(high - low), POSITIVE, math.inf, unit="%"))
-    reuse = {
-        f"{case}: {name}": [estimate(np.array(each))]
-        for case, made in shares.items()
-        for name, each in made.items()
-    }
-    grids = [
-        Grid(
-            "A quarter of the jobs is submitted ahead, or when they are to start",
-            ["", "mean waiting of these (s)", "started at once (%)", "mean waiting of the others (s)"],
-            ahead,
-        ),
-        means(
-            "Deadlines: so many run times after the release",
-            deadlines,
-            list(SCHEDULERS),
-            {"accepted": "accepted (%)", "worked": "accepted work (%)", "waiting": "mean waiting (s)"},
-        ),
-        means(
-            "A quarter of the users cancel",
-            cancels,
-            list(REUSING),
-            {"cancelled": "cancelled (%)", "begun": "of these, begun (%)", "waiting": "mean waiting (s)"},
-        ),
-        Grid("What cancelled jobs give back", ["", "used by other jobs (%)"], reuse),
-    ]
-    data = {
-        "patience": list(PATIENCE),
-        "series": {
-            f"accepted work (%), {case}": {
-                name: [deadlines[f"{case}, {p:g} run times"].mean(name, "worked") for p in PATIENCE]
-                for name in SCHEDULERS
-            }
-            for case in loads
-        },
-    }
-    return Report(tuple(how.seeds), how.quick, rows, grids, (*about_jobs(how, PROFILE), *_REMARKS), data)
+# -- recorded schedules ---------------------------------------------------------------------------------
 
 
-class _Recorded:
-    """Recorded runs of the scenarios whose schedules are looked at, and what is found in them."""
+@dataclass
+class Schedules:
+    """What is measured on the recorded runs of a load.
 
-    def __init__(self, jobs: Jobs, seeds: Sequence[int]) -> None:
-        self.found = machines = 0
-        #: (what, scheduler) -> a tuple of `_waits` for each seed, and a share that was reused.
-        self.waits: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
-        self.shares: dict[str, list[float]] = {}
-        for seed in seeds:
-            for what in ("ahead", "later", "deadline", "cancel"):
-                scenario = Stating(jobs, what, PATIENCE[1])(seed)
-                for name, scheduler in (REUSING if what == "cancel" else SCHEDULERS).items():
+    Parameters
+    ----------
+    violations, machines
+        Number of violations found, in how many allocated machines.
+    waits
+        (times, scheduler) -> a tuple of `_waits` for each seed.
+    shares
+        Scheduler -> the share that was reused, for each seed.
+    """
+
+    violations: int = 0
+    machines: int = 0
+    waits: dict[tuple[str, str], list[tuple[float, float, float]]] = field(default_factory=dict)
+    shares: dict[str, list[float]] = field(default_factory=dict)
+
+
+def _recorded_schedules(run: Run) -> dict[str, Schedules]:
+    schedules = {}
+    for case, jobs in jobs_at_loads(run).items():
+        schedules[case] = of_case = Schedules()
+        for seed in run.seeds:
+            for times in ("ahead", "later", "deadline", "cancel"):
+                scenario = TimedJobs(jobs, times, PATIENCE[1])(seed)
+                for name, scheduler in (REUSING if times == "cancel" else SCHEDULERS).items():
                     result = simulate(scenario, scheduler, record=True)
-                    self.found += sum(each.count for each in validate_result(result))
-                    machines += len(result.tables["schedule"])
-                    if what == "cancel":
-                        self.shares.setdefault(name, []).append(reused(result))
-                    elif what != "deadline":
-                        self.waits.setdefault((what, name), []).append(_waits(result, chosen(scenario, seed)))
-        self.said = f"{self.found} violations in {machines} allocated machines"
+                    of_case.violations += sum(violation.count for violation in validate_result(result))
+                    of_case.machines += len(result.tables["schedule"])
+                    if times == "cancel":
+                        of_case.shares.setdefault(name, []).append(reused_share(result))
+                    elif times != "deadline":
+                        waits = of_case.waits.setdefault((times, name), [])
+                        waits.append(_waits(result, chosen(scenario, seed)))
+    return schedules
 
-    def rows(self, case: str) -> list[Row]:
-        """Return what follows for the claims."""
-        rows = []
+
+# -- the experiment -------------------------------------------------------------------------------------
+
+
+def _cases(run: Run) -> dict[tuple[str, str], Case]:
+    cases: dict[tuple[str, str], Case] = {}
+    for case, jobs in jobs_at_loads(run).items():
+        cases["deadlines", f"{case}, no deadlines"] = Case(TimedJobs(jobs, "none"), SCHEDULERS, METRICS)
+        for patience in PATIENCE:
+            timed = TimedJobs(jobs, "deadline", patience)
+            cases["deadlines", f"{case}, {patience:g} run times"] = Case(timed, SCHEDULERS, METRICS)
+        cases["cancels", case] = Case(TimedJobs(jobs, "cancel"), REUSING, CANCEL_METRICS)
+    return cases
+
+
+def _measure(run: Run) -> tuple[Measurements, dict[str, Schedules]]:
+    """Run the comparisons at both loads, and check recorded schedules."""
+    return run.replicate_cases(_cases(run)), _recorded_schedules(run)
+
+
+def _rows(data: tuple[Measurements, dict[str, Schedules]]) -> Iterator[Row]:
+    measurements, schedules = data
+    for case, of_case in schedules.items():
+        low, high = (
+            measurements["deadlines", f"{case}, {p:g} run times"]["worked"][DGS] for p in PATIENCE[1:]
+        )
+        quantity = f"{case}: accepted work, {PATIENCE[2]:g} - {PATIENCE[1]:g} run times, {DGS}"
+        yield judge(PATIENT, quantity, estimate(high - low), POSITIVE, unit="%")
+        why = f"{of_case.violations} violations in {of_case.machines} allocated machines"
+        quantity = f"{case}: violations found by validate"
+        yield exact(TIMES_HOLD, quantity, "none", of_case.violations == 0, why)
         for name in SCHEDULERS:
-            one, other = (np.array(self.waits[what, name])[:, 0] for what in ("ahead", "later"))
+            ahead, later = (np.array(of_case.waits[times, name])[:, 0] for times in ("ahead", "later"))
             quantity = f"{case}: mean waiting, submitted ahead - when they are to start, {name}"
-            less = estimate(one - other)
-            rows.append(judge(RESERVED, quantity, "< 0", less, -math.inf, NEGATIVE, unit="s"))
-        return rows
-
-    def ahead(self, case: str) -> dict[str, Any]:
-        """Return the rows of the table on jobs that are submitted ahead."""
-        said = {"ahead": "submitted ahead", "later": "when they are to start"}
-        found = {}
-        for (what, name), waits in self.waits.items():
-            found[f"{case}, {said[what]}: {name}"] = [estimate(each) for each in np.array(waits).T]
-        return found
+            yield judge(SOONER, quantity, estimate(ahead - later), NEGATIVE, unit="s")
+    for name in REUSING:
+        low, high = (np.array(of_case.shares[name]) for of_case in schedules.values())
+        quantity = f"used again of what is given back, RU {HIGH:g} - RU {LOW:g}, {name}"
+        yield judge(REUSED, quantity, estimate(high - low), POSITIVE, unit="%")
 
 
-_REMARKS = (
+def _grids(data: tuple[Measurements, dict[str, Schedules]]) -> Iterator[ResultGrid]:
+    measurements, schedules = data
+    labels = {"ahead": "submitted ahead", "later": "when they are to start"}
+    yield ResultGrid(
+        "A quarter of the jobs is submitted ahead, or when they are to start",
+        ["", "mean waiting of these (s)", "started at once (%)", "mean waiting of the others (s)"],
+        {
+            f"{case}, {labels[times]}: {name}": list(map(estimate, np.array(waits).T))
+            for case, of_case in schedules.items()
+            for (times, name), waits in of_case.waits.items()
+        },
+    )
+    yield MetricTable(
+        "Deadlines: so many run times after the release",
+        {"accepted": "accepted (%)", "worked": "accepted work (%)", "waiting": "mean waiting (s)"},
+    ).grid(measurements.groups["deadlines"])
+    yield MetricTable(
+        "A quarter of the users cancel",
+        {"cancelled": "cancelled (%)", "begun": "of these, begun (%)", "waiting": "mean waiting (s)"},
+    ).grid(measurements.groups["cancels"])
+    rows = {
+        f"{case}: {name}": [estimate(np.array(shares))]
+        for case, of_case in schedules.items()
+        for name, shares in of_case.shares.items()
+    }
+    yield ResultGrid("What cancelled jobs give back", ["", "used by other jobs (%)"], rows)
+
+
+REMARKS = (
     "Of what the paper leaves to the future: it measured none of this.",
     f"Submitted ahead: a quarter of the jobs, by up to {NOTICE / 3600:g} h, uniformly; the same jobs are "
     "submitted when they are to start, for comparison.  They wait from then on.",
     f"Deadlines: a run time, so many run times more, and {GRACE / 60:g} min after the release.  Mean waiting "
     "is that of the accepted jobs.",
-    f"A quarter of the users cancel, at an instant uniform within {WITHIN:g} run times after the release; "
-    "those whose jobs have ended by then do not.",
+    f"A quarter of the users cancel, at an instant uniform within {CANCEL_TIMES:g} run times after the "
+    "release; those whose jobs have ended by then do not.",
     "What is given back is what a cancelled job had reserved from then on, on each of its machines; of that, "
     "others use what the recorded schedule says.",
 )
 
 
-def figure(report: Report) -> Figure:
+def _draw(data: tuple[Measurements, dict[str, Schedules]]) -> Any:
     """Draw the accepted work over the patience, a panel for each load."""
-    data = report.data
-    return panels(data["series"], data["patience"], {"xlabel": "run times of patience", "xscale": "log"})
+    deadlines, schedules = data[0].groups["deadlines"], data[1]
+    accepted = {}
+    for case in schedules:
+        cases = {p: deadlines[f"{case}, {p:g} run times"] for p in PATIENCE}
+        accepted[f"accepted work (%), {case}"] = series(cases, "worked")
+    return panels(accepted, PATIENCE, {"xlabel": "run times of patience", "xscale": "log"})
+
+
+TIMES = Reproduction(
+    name="dgs-times",
+    title="DGS_ASAP with times that jobs state: starts in the future, deadlines, users who cancel",
+    paper="Vasilakos, Sacha and Pierre, on future work",
+    claims=(TIMES_HOLD, SOONER, PATIENT, REUSED),
+    files="job log",
+    measure=_measure,
+    rows=_rows,
+    grids=_grids,
+    remarks=lambda data: (*about_jobs(data[0].run, "wagap2013"), *REMARKS),
+    figure=_draw,
+)

@@ -1,46 +1,45 @@
-"""Shared by the experiments on probe-based schedulers: two logs, and what the authors' simulator gives."""
+"""Sparrow, Hawk and Eagle on two logs, compared with the authors' simulator of Hawk and Eagle.
+
+- K. Ousterhout et al., "Sparrow: distributed, low latency scheduling" (SOSP 2013).
+- P. Delgado et al., "Hawk: hybrid datacenter scheduling" (USENIX ATC 2015).
+- P. Delgado et al., "Job-aware scheduling in Eagle: divide and stick to your probes" (SoCC 2016).
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import gridsim as gs
 from gridsim.errors import ScenarioError
-from gridsim.model.network import Network
-from gridsim.model.platform import Platform
-from gridsim.model.scenario import Scenario
-from gridsim.model.workload import Workload
-from gridsim.reproduce.framework import Grid, Report, Row, Run, panels
-from gridsim.results.metrics.estimates import Estimate, estimate
-from gridsim.results.result import Result
-from gridsim.schedulers import Dlwl, Eagle, Hawk, Lwl, Sparrow
-from gridsim.scheduling.contract import Scheduler
+from gridsim.reproduce.framework import Case, Measurements, Reproduction, ResultGrid, Run, panels
+from gridsim.reproduce.verdicts import POSITIVE, ClaimedRange, Row, judge, near
+from gridsim.results.metrics.estimates import estimate
 from gridsim.studies.replicate import Replicates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SAME = "(not in the paper) completion times are those of the authors' simulator"
-SEEDS = (5, 1)
+SIMULATOR = "(not in the paper) completion times are those of the authors' simulator"
 
 #: Speed of a worker, Mflop/s.
 SPEED = 1000.0
 LENGTHS, PERCENTILES = ("short", "long"), (50, 90, 99)
 #: Largest relative difference to the mean of the authors' simulator for p50 and p90, and for p99.
-NEAR, NEAR_TAIL = 0.03, 0.15
+CLOSE, CLOSE_TAIL = 0.03, 0.15
 #: The same for p50 and p90 of schedulers that are compared less closely, and for all percentiles of LWL,
 #: which draws nothing.
-FURTHER, EXACT = {"eagle": 0.05, "dlwl": 0.05}, {"lwl": 0.005}
+LESS_CLOSE, EXACT = {"eagle": 0.05, "dlwl": 0.05}, {"lwl": 0.005}
 
 
 @dataclass(frozen=True, eq=False)
-class Log:
+class ProbeLog:
     """A `.tr` log on which the schedulers were compared, known by its numbers of jobs and tasks.
 
     Parameters
@@ -51,7 +50,7 @@ class Log:
         Mean duration above which a job is long, s.
     reserved
         Share of the workers that runs no long tasks.
-    theirs
+    authors
         Scheduler -> p50, p90 and p99 of the completion times of short jobs, then of long jobs, s: mean
         (smallest..largest over seeds) of the authors' simulator.
     """
@@ -62,16 +61,18 @@ class Log:
     workers: int
     cutoff: float
     reserved: float
-    theirs: Mapping[str, str]
+    authors: Mapping[str, str]
 
-    def said(self, scheduler: str) -> dict[str, str]:
+    def values_of(self, scheduler: str) -> dict[str, str]:
         """Return what the authors' simulator gives: name of the metric -> mean, with the range if known."""
-        return dict(zip(names(), re.findall(r"[\d.]+(?: \([\d.]+\))?", self.theirs[scheduler]), strict=True))
+        return dict(
+            zip(metric_names(), re.findall(r"[\d.]+(?: \([\d.]+\))?", self.authors[scheduler]), strict=True)
+        )
 
 
 YAHOO, GOOGLE = "Yahoo", "Google"
 LOGS = (
-    Log(
+    ProbeLog(
         YAHOO,
         2_910,
         122_878,
@@ -90,7 +91,7 @@ LOGS = (
             "1185 3726 (3720..3732) 6886 (6884..6888)",
         },
     ),
-    Log(
+    ProbeLog(
         GOOGLE,
         10_000,
         312_558,
@@ -111,18 +112,18 @@ LOGS = (
 )
 
 
-def names() -> list[str]:
+def metric_names() -> list[str]:
     """Return the names of the metrics: p50, p90 and p99 of short jobs, then of long jobs."""
     return [f"{length} p{percent}" for length in LENGTHS for percent in PERCENTILES]
 
 
 @lru_cache(maxsize=4)
-def log_of(path: str) -> Log:
+def log_of(path: str) -> ProbeLog:
     """Return which log a file has.  Raises TraceFormatError, and ScenarioError for an unknown log."""
     from gridsim.traces.tr import read_tr
 
-    found = read_tr(path)
-    jobs, tasks = len(found), len(found.duration)
+    jobs_of_log = read_tr(path)
+    jobs, tasks = len(jobs_of_log), len(jobs_of_log.duration)
     for log in LOGS:
         if (log.jobs, log.tasks) == (jobs, tasks):
             return log
@@ -134,8 +135,8 @@ def log_of(path: str) -> Log:
 
 
 @dataclass(frozen=True)
-class Jobs:
-    """Makes the scenario of a log, as ``Jobs("YH1_sub.tr.gz")(seed)``; it can be sent to another process.
+class LogJobs:
+    """Makes the scenario of a log, as ``LogJobs("YH1_sub.tr.gz")(seed)``; it can be sent to another process.
 
     Parameters
     ----------
@@ -152,11 +153,11 @@ class Jobs:
         log = log_of(self.path)
         return f"{log.title.lower()}-{self.workers or log.workers}"
 
-    def __call__(self, seed: int) -> Scenario:
-        return Scenario(
-            Platform.equal(self.workers or log_of(self.path).workers, SPEED),
-            Workload.from_log(self.path, reference_speed=SPEED, seed=seed),
-            Network(latency=0.0005, bandwidth=math.inf, interfaces="equal"),
+    def __call__(self, seed: int) -> gs.Scenario:
+        return gs.Scenario(
+            gs.Platform.equal(self.workers or log_of(self.path).workers, SPEED),
+            gs.Workload.from_log(self.path, reference_speed=SPEED, seed=seed),
+            gs.Network(latency=0.0005, bandwidth=math.inf, interfaces="equal"),
             seed,
         )
 
@@ -168,7 +169,7 @@ class Percentile:
     Parameters
     ----------
     metric
-        One of `names`.
+        One of `metric_names`.
     cutoff
         s.
     """
@@ -176,13 +177,13 @@ class Percentile:
     metric: str
     cutoff: float
 
-    def __call__(self, result: Result) -> float:
+    def __call__(self, result: gs.Result) -> float:
         length, percent = self.metric.split(" p")
         of_length = completions(result, self.cutoff)[LENGTHS.index(length)]
         return float(np.percentile(of_length, int(percent)))
 
 
-def completions(result: Result, cutoff: float) -> tuple[Any, Any]:
+def completions(result: gs.Result, cutoff: float) -> tuple[Any, Any]:
     """Return the completion times of short and of long jobs, s.
 
     Parameters
@@ -191,90 +192,109 @@ def completions(result: Result, cutoff: float) -> tuple[Any, Any]:
         s.
     """
     table = result.applications
-    took, long = table["finish"] - table["release"], table["estimate"] > cutoff * SPEED
-    return took[~long], took[long]
+    times, long = table["finish"] - table["release"], table["estimate"] > cutoff * SPEED
+    return times[~long], times[long]
 
 
-def schedulers(log: Log) -> dict[str, Scheduler]:
+def schedulers(log: ProbeLog) -> dict[str, gs.Scheduler]:
     """Return all of them, with the cutoff and the reserved share of a log."""
     parts: dict[str, Any] = {"cutoff": log.cutoff * SPEED, "reserved": log.reserved}
     return {
-        "sparrow": Sparrow(),
-        "hawk": Hawk(**parts),
-        "eagle": Eagle(**parts),
-        "lwl": Lwl(**parts),
-        "dlwl": Dlwl(**parts),
+        "sparrow": gs.Sparrow(),
+        "hawk": gs.Hawk(**parts),
+        "eagle": gs.Eagle(**parts),
+        "lwl": gs.Lwl(**parts),
+        "dlwl": gs.Dlwl(**parts),
     }
 
 
-def measure(how: Run, wanted: Sequence[str]) -> Iterator[tuple[Log, Replicates]]:
-    """Run the wanted schedulers on the logs that were given."""
-    for path in how.traces:
-        log = log_of(path)
-        metrics = {name: Percentile(name, log.cutoff) for name in names()}
-        chosen = {name: each for name, each in schedulers(log).items() if name in wanted}
-        yield log, how.replicate(Jobs(path), chosen, metrics)
+def _cases(*names: str) -> Callable[[Run], dict[str, Case]]:
+    """Return the logs that were given, under their titles, with the schedulers called so."""
+
+    def cases(run: Run) -> dict[str, Case]:
+        measured = {}
+        for path in run.traces:
+            log = log_of(path)
+            chosen = {name: scheduler for name, scheduler in schedulers(log).items() if name in names}
+            metrics = {name: Percentile(name, log.cutoff) for name in metric_names()}
+            measured[log.title] = Case(LogJobs(path), chosen, metrics)
+        return measured
+
+    return cases
 
 
-def ends(said: str) -> tuple[float, float]:
-    """Return the smallest and the largest value over the seeds of the authors' simulator; see `Log.said`."""
-    values = [float(value) for value in re.findall(r"\d+(?:\.\d+)?", said)]
+def _mean(text: str) -> float:
+    """Return the mean of a value of the authors' simulator; see `ProbeLog.values_of`."""
+    return float(text.split()[0])
+
+
+def ends(text: str) -> tuple[float, float]:
+    """Return the smallest and the largest value of the authors' simulator; see `ProbeLog.values_of`."""
+    values = [float(value) for value in re.findall(r"\d+(?:\.\d+)?", text)]
     return min(values), max(values)
 
 
-def allowed(scheduler: str, metric: str, said: str) -> tuple[float, float]:
+def allowed_range(scheduler: str, metric: str, text: str) -> ClaimedRange:
     """Return the range in which a mean counts as that of the authors' simulator, s.
 
     Parameters
     ----------
-    said
-        The mean there, with the range over seeds; see `Log.said`.
+    text
+        The mean there, with the range over seeds; see `ProbeLog.values_of`.
     """
     tail = metric.endswith("p99")
-    share = EXACT.get(scheduler, NEAR_TAIL if tail else FURTHER.get(scheduler, NEAR))
-    low, high = _mean(said) * (1 - share), _mean(said) * (1 + share)
+    share = EXACT.get(scheduler, CLOSE_TAIL if tail else LESS_CLOSE.get(scheduler, CLOSE))
+    low, high = _mean(text) * (1 - share), _mean(text) * (1 + share)
     if tail:
-        least, most = ends(said)
-        return min(low, least), max(high, most)
-    return low, high
+        smallest, largest = ends(text)
+        low, high = min(low, smallest), max(high, largest)
+    return ClaimedRange(text, low, high)
 
 
-def compared(log: Log, made: Replicates) -> Iterator[Row]:
+def _against_simulator(title: str, values: Replicates) -> Iterator[Row]:
     """Return a row for each scheduler and percentile: whether the mean is that of the authors' simulator."""
-    for scheduler in made.schedulers:
-        for metric, said in log.said(scheduler).items():
-            low, high = allowed(scheduler, metric, said)
-            found = made.mean(scheduler, metric)
-            off = found.mean / _mean(said) - 1
+    log = _log_called(title)
+    for scheduler in values.schedulers:
+        for metric, text in log.values_of(scheduler).items():
+            test, measured = allowed_range(scheduler, metric, text), values.mean(scheduler, metric)
+            holds = test.low <= measured.mean <= test.high
+            error = 100 * (measured.mean / _mean(text) - 1)
             yield Row(
-                SAME,
-                f"{log.title}, {scheduler}: {metric}",
-                said,
-                found,
+                SIMULATOR,
+                f"{title}, {scheduler}: {metric}",
+                text,
+                measured,
                 "s",
-                "reproduced" if low <= found.mean <= high else "not reproduced",
-                f"the mean is {100 * off:+.1f} % off; wanted {low:.4g}..{high:.4g}",
+                "reproduced" if holds else "not reproduced",
+                f"the mean is {error:+.1f} % off; wanted {test.low:.4g}..{test.high:.4g}",
             )
 
 
-def report(
-    how: Run, made: Mapping[Log, Replicates], rows: Sequence[Row], remarks: Sequence[str] = ()
-) -> Report:
-    """Return the report of an experiment.
+def _log_called(title: str) -> ProbeLog:
+    return next(log for log in LOGS if log.title == title)
 
-    Parameters
-    ----------
-    made
-        What was measured on each log.
-    """
-    data = {
-        log.title: {name: [each.mean(name, metric) for metric in names()] for name in each.schedulers}
-        for log, each in made.items()
-    }
-    grids = [
-        Grid(f"{title}: completion times, s", ["scheduler", *names()], each) for title, each in data.items()
-    ]
-    return Report(tuple(how.seeds), how.quick, rows, grids, (*REMARKS, *remarks), data)
+
+def _gain(
+    title: str,
+    values: Replicates,
+    a: str,
+    b: str,
+    metric: str,
+    claim: str = "",
+    test: ClaimedRange | None = None,
+) -> Row:
+    """Return a row on how much faster `a` is than `b`, %, with that in the authors' simulator."""
+    log, times = _log_called(title), values[metric]
+    ours, theirs = (_mean(log.values_of(name)[metric]) for name in (a, b))
+    quantity = f"{title}: {metric}, {a.capitalize()} faster than {b.capitalize()} by"
+    why = f"in the authors' simulator {100 * (1 - ours / theirs):.3g}"
+    return judge(claim, quantity, estimate(100 * (1 - times[a] / times[b])), test, unit="%", why=why)
+
+
+def _grids(data: Measurements) -> Iterator[ResultGrid]:
+    for title, values in data.items():
+        rows = {name: [values.mean(name, metric) for metric in metric_names()] for name in values.schedulers}
+        yield ResultGrid(f"{title}: completion times, s", ["scheduler", *metric_names()], rows)
 
 
 REMARKS = (
@@ -287,25 +307,96 @@ REMARKS = (
 )
 
 
-def figure(report: Report) -> Figure:
+def _draw(data: Measurements) -> Figure:
     """Draw p50 and p90 of short and of long jobs of each scheduler, a panel per log."""
-    places = range(len(names()))
-    labels = {"xticks": places, "xticklabels": names(), "xlabel": "", "ylabel": "completion time, s"}
-    made = panels(report.data, places, {"yscale": "log", **labels})
-    for axes in made.axes:
+    places = range(len(metric_names()))
+    labels = {"xticks": places, "xticklabels": metric_names(), "xlabel": "", "ylabel": "completion time, s"}
+    lines = {title: grid.rows for title, grid in zip(data, _grids(data), strict=True)}
+    figure = panels(lines, places, {"yscale": "log", **labels})
+    for axes in figure.axes:
         axes.tick_params("x", labelrotation=30, labelsize=8)
-    return made
+    return figure
 
 
-def gain(log: Log, made: Replicates, one: str, other: str, metric: str) -> tuple[str, Estimate, str]:
-    """Return by how much `one` is faster than `other`: words, %, and words on the authors' simulator."""
-    times, said = made[metric], [_mean(log.said(name)[metric]) for name in (one, other)]
-    return (
-        f"{log.title}: {metric}, {one.capitalize()} faster than {other.capitalize()} by",
-        estimate(100 * (1 - times[one] / times[other])),
-        f"in the authors' simulator {100 * (1 - said[0] / said[1]):.3g}",
-    )
+#: What the three experiments share.
+SHARED: dict[str, Any] = {
+    "seeds": (5, 1),
+    "files": "task logs",
+    "needs_files": True,
+    "grids": _grids,
+    "figure": _draw,
+}
+
+SPARROW = Reproduction(
+    name="sparrow",
+    title="Sparrow and least work left on a .tr log",
+    paper="Ousterhout et al., SOSP 2013",
+    claims=(SIMULATOR,),
+    cases=_cases("sparrow", "lwl"),
+    rows=lambda data: (row for case in data.items() for row in _against_simulator(*case)),
+    remarks=REMARKS,
+    **SHARED,
+)
+
+# -- Hawk -----------------------------------------------------------------------------------------------
+
+SHORT = "on the Google trace at high load Hawk runs short jobs 80 % (p50) and 90 % (p90) faster than Sparrow"
+LONG = "there it runs long jobs 35 % (p50) and 10 % (p90) faster than Sparrow"
+#: Percentile -> the claim, and by how much Hawk is faster, %.
+HAWK_GAINS = {
+    "short p50": (SHORT, 80.0),
+    "short p90": (SHORT, 90.0),
+    "long p50": (LONG, 35.0),
+    "long p90": (LONG, 10.0),
+}
 
 
-def _mean(said: str) -> float:
-    return float(said.split()[0])
+def _hawk_rows(data: Measurements) -> Iterator[Row]:
+    """Return by how much Hawk is faster; the claims are judged on the Google log."""
+    for title, values in data.items():
+        for metric in metric_names():
+            claim, test = "", None
+            if title == GOOGLE and metric in HAWK_GAINS:
+                claim, percent = HAWK_GAINS[metric]
+                test = near(percent)
+            yield _gain(title, values, "hawk", "sparrow", metric, claim, test)
+        yield from _against_simulator(title, values)
+
+
+HAWK = Reproduction(
+    name="hawk",
+    title="Hawk, Sparrow and least work left on a .tr log",
+    paper="Delgado et al., USENIX ATC 2015",
+    claims=(SHORT, LONG, SIMULATOR),
+    cases=_cases("hawk", "sparrow", "lwl"),
+    rows=_hawk_rows,
+    remarks=(
+        *REMARKS,
+        "Negative: Hawk is slower.  The log is a part of the paper's trace, and is run on fewer workers.",
+    ),
+    **SHARED,
+)
+
+# -- Eagle ----------------------------------------------------------------------------------------------
+
+EAGLE_BETTER = "short jobs complete earlier under Eagle than under Hawk"
+
+
+def _eagle_rows(data: Measurements) -> Iterator[Row]:
+    for title, values in data.items():
+        for metric in metric_names():
+            if metric.startswith("short"):
+                yield _gain(title, values, "eagle", "hawk", metric, EAGLE_BETTER, POSITIVE)
+        yield from _against_simulator(title, values)
+
+
+EAGLE = Reproduction(
+    name="eagle",
+    title="Eagle, Hawk and DLWL on a .tr log",
+    paper="Delgado et al., SoCC 2016",
+    claims=(EAGLE_BETTER, SIMULATOR),
+    cases=_cases("eagle", "hawk", "dlwl"),
+    rows=_eagle_rows,
+    remarks=REMARKS,
+    **SHARED,
+)

@@ -4,60 +4,54 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from gridsim.model.platform import Platform
-from gridsim.model.scenario import Scenario
-from gridsim.model.workload import Workload
-from gridsim.reproduce.framework import ABOVE, BELOW, Grid, Report, Row, Run, judge, panels
+import gridsim as gs
+from gridsim.reproduce.framework import (
+    CaseTable,
+    Check,
+    Measurements,
+    Reproduction,
+    Run,
+    lines,
+    ratio,
+    rows_of,
+)
+from gridsim.reproduce.verdicts import LARGER, SMALLER, Row
 from gridsim.results.metrics.registry import MetricFunction
-from gridsim.results.result import Result
-from gridsim.schedulers import Advertisement, ExpandingRing, RandomWalkSearch, Rendezvous
-from gridsim.scheduling.contract import Scheduler
-from gridsim.studies.replicate import Replicates
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-NAME = "searches"
-TITLE = "four methods to search for idle hosts, over the load"
 LIGHT = "the rendezvous point search performs best under light workloads"
 HEAVY = "under heavy workloads its performance falls below the other techniques"
-CLAIMS = (LIGHT, HEAVY)
-SEEDS = (10, 5)
 
-NODES, SMALL = 300, 40
-APPLICATIONS, FEW_APPLICATIONS = 300, 30
+#: Numbers of nodes and of applications, in full and in small.
+NODES, APPLICATIONS = (300, 40), (300, 30)
 #: Offered load: the share of the machines' time that the work takes.
 LOADS = {"light": 0.1, "medium": 0.5, "heavy": 0.9}
 #: Mean number of tasks of a bag, and the size of each task, Mflop: 600 s at the mean speed.
 TASKS, SIZE = 20.0, 1.2e6
 
 RENDEZVOUS = "rendezvous"
-METHODS: dict[str, Scheduler] = {
-    "expanding ring": ExpandingRing(max_hops=4),
-    "random walk": RandomWalkSearch(),
-    "advertisement": Advertisement(),
-    RENDEZVOUS: Rendezvous(),
-    "rendezvous, never refreshed": Rendezvous(refresh=math.inf),
-    "rendezvous, any host": Rendezvous(pick="random"),
+METHODS: dict[str, gs.Scheduler] = {
+    "expanding ring": gs.ExpandingRing(max_hops=4),
+    "random walk": gs.RandomWalkSearch(),
+    "advertisement": gs.Advertisement(),
+    RENDEZVOUS: gs.Rendezvous(),
+    "rendezvous, never refreshed": gs.Rendezvous(refresh=math.inf),
+    "rendezvous, any host": gs.Rendezvous(pick="random"),
 }
 #: The rendezvous that, like the other methods, does not choose hosts by how long they have been free.
 ANY_HOST = "rendezvous, any host"
-OTHERS = tuple(METHODS)[:3]
+COMPARED_METHODS = tuple(METHODS)[:3]
 #: Kinds of messages that are sent even if no machine searches.
 UPKEEP = ("hello", "profile", "beacon", "where", "known", "advert", "noted")
-#: Load -> the paper's claim, and the range in which it puts the ratio of rendezvous to another method.
-WANTED = {"light": (LIGHT, "< 1", -math.inf, BELOW), "heavy": (HEAVY, "> 1", ABOVE, math.inf)}
 
 
 @dataclass(frozen=True)
-class Bags:
-    """Makes a scenario of bags, as ``Bags("light", 300, 300)(seed)``; it can be sent to another process."""
+class BagsAtLoad:
+    """Makes a scenario of bags, as ``BagsAtLoad("light", 300, 300)(seed)``."""
 
     load: str
     nodes: int
@@ -68,51 +62,51 @@ class Bags:
         """Name of the scenario's file, such as ``light-300``."""
         return f"{self.load}-{self.nodes}"
 
-    def __call__(self, seed: int) -> Scenario:
-        platform = Platform.desktop_grid(self.nodes, seed)
+    def __call__(self, seed: int) -> gs.Scenario:
+        platform = gs.Platform.desktop_grid(self.nodes, seed)
         gap = TASKS * SIZE / (LOADS[self.load] * platform.aggregate_speed)
-        workload = Workload.bags(
+        workload = gs.Workload.bags(
             self.applications, gap, variation=0.5, task_size=SIZE, seed=seed, tasks=TASKS
         )
-        return Scenario(platform, workload, seed=seed)
+        return gs.Scenario(platform, workload, seed=seed)
 
 
 # -- metrics ----------------------------------------------------------------------------------------------
 
 
-def _found(result: Result) -> Any:
+def _is_remote(result: gs.Result) -> Any:
     """bool[rows], which rows are hosts that were found, other than the client's own machine."""
     hosts = result.tables["hosts"]
     return hosts["client"] != hosts["host"]
 
 
-def messages_per_host(result: Result) -> float:
+def messages_per_host(result: gs.Result) -> float:
     """Number of all messages per host that was found."""
-    return _over(result.messages["sent"].sum(), result)
+    return _per_host(result.messages["sent"].sum(), result)
 
 
-def search_messages_per_host(result: Result) -> float:
+def search_messages_per_host(result: gs.Result) -> float:
     """Number of messages per host that was found, without those that are sent even if no machine searches."""
-    return _over(result.messages["sent"][~np.isin(result.messages["kind"], UPKEEP)].sum(), result)
+    return _per_host(result.messages["sent"][~np.isin(result.messages["kind"], UPKEEP)].sum(), result)
 
 
-def _over(messages: Any, result: Result) -> float:
-    found = int(_found(result).sum())
-    return float(messages) / found if found else math.nan
+def _per_host(messages: Any, result: gs.Result) -> float:
+    hosts = int(_is_remote(result).sum())
+    return float(messages) / hosts if hosts else math.nan
 
 
-def time_to_find(result: Result) -> float:
+def time_to_find(result: gs.Result) -> float:
     """Mean time from the instant a task needs a host until the client has found one, s."""
-    hosts, found = result.tables["hosts"], _found(result)
-    return float((hosts["found"] - hosts["needed"])[found].mean()) if found.any() else math.nan
+    hosts, remote = result.tables["hosts"], _is_remote(result)
+    return float((hosts["found"] - hosts["needed"])[remote].mean()) if remote.any() else math.nan
 
 
-def turnaround(result: Result) -> float:
+def turnaround(result: gs.Result) -> float:
     """Mean time from the release of a bag until its last task ends, s."""
     return float(result.mean_completion)
 
 
-def short_searches(result: Result) -> float:
+def short_searches(result: gs.Result) -> float:
     """Share of searches that found fewer hosts than wanted, %."""
     searches = result.tables["searches"]
     return 100 * float((searches["found"] < searches["wanted"]).mean()) if len(searches) else math.nan
@@ -125,69 +119,76 @@ METRICS: dict[str, MetricFunction] = {
     "turnaround": turnaround,
     "short": short_searches,
 }
-SAID = {
+#: Metric -> heading.
+LABELS = {
     "messages": "messages per found host",
     "search messages": "messages per found host, upkeep left out",
     "time": "time to find a host, s",
     "turnaround": "turnaround of a bag, s",
     "short": "searches that found fewer hosts than wanted, %",
 }
-#: Method -> the metrics that are judged for it.
-JUDGED = {RENDEZVOUS: ("messages", "search messages", "time", "turnaround"), ANY_HOST: ("turnaround",)}
 
 
-def run(how: Run) -> Report:
-    """Run all methods under each load."""
-    nodes, count = (SMALL, FEW_APPLICATIONS) if how.quick else (NODES, APPLICATIONS)
-    made = {load: how.replicate(Bags(load, nodes, count), METHODS, METRICS) for load in LOADS}
-    rows = [row for load, each in made.items() for row in _claims(load, each)]
-    grids = [_table(f"{said}; {nodes} machines", made, metric) for metric, said in SAID.items()]
-    data = {
-        "loads": list(LOADS.values()),
-        "series": {
-            SAID[metric]: {name: [each.mean(name, metric) for each in made.values()] for name in METHODS}
-            for metric in ("messages", "time", "turnaround")
-        },
-    }
-    return Report(tuple(how.seeds), how.quick, rows, grids, _REMARKS, data)
+def _cases(run: Run) -> dict[str, BagsAtLoad]:
+    nodes, applications = run.choose(*NODES), run.choose(*APPLICATIONS)
+    return {f"{load} ({use:g})": BagsAtLoad(load, nodes, applications) for load, use in LOADS.items()}
 
 
-def _claims(load: str, made: Replicates) -> list[Row]:
-    """Return the rows that compare rendezvous with each other method; the paper omits medium load."""
-    rows = []
-    for one, metric, other in (
-        (one, metric, other) for one, metrics in JUDGED.items() for metric in metrics for other in OTHERS
-    ):
-        quantity = f"{load}: {SAID[metric]}, {one} / {other}"
-        ratio = made.ratio(one, other, metric)
-        if load in WANTED:
-            claim, said, low, high = WANTED[load]
-            rows.append(judge(claim, quantity, said, ratio, low, high))
-        else:
-            rows.append(Row("", quantity, "", ratio))
+def _rows(data: Measurements) -> list[Row]:
+    """Compare rendezvous with each other method; the paper omits medium load."""
+    rows: list[Row] = []
+    for load, values in zip(LOADS, data.values(), strict=True):
+        claim, test = TESTS.get(load, ("", None))
+        rows += rows_of(
+            [
+                Check(
+                    claim, f"{{case}}: {LABELS[metric]}, {name} / {rival}", ratio(name, rival, metric), test
+                )
+                for name, metrics in JUDGED_METRICS.items()
+                for metric in metrics
+                for rival in COMPARED_METHODS
+            ],
+            {load: values},
+        )
     return rows
 
 
-def _table(title: str, made: Mapping[str, Replicates], metric: str) -> Grid:
-    columns = ["method", *(f"{load} ({LOADS[load]:g})" for load in made)]
-    return Grid(
-        title, columns, {name: [each.mean(name, metric) for each in made.values()] for name in METHODS}
-    )
+#: Load -> the paper's claim, and the range in which it puts the ratio of rendezvous to another method.
+TESTS = {"light": (LIGHT, SMALLER), "heavy": (HEAVY, LARGER)}
+#: Method -> the metrics that are judged for it.
+JUDGED_METRICS = {
+    RENDEZVOUS: ("messages", "search messages", "time", "turnaround"),
+    ANY_HOST: ("turnaround",),
+}
 
-
-_REMARKS = (
-    'What "performs" means is not said: messages, time to find and turnaround are each judged.',
-    f"Bags of {TASKS:g} tasks +- 50 %, of 600 s at the mean speed, Poisson releases; load is work / (time x "
-    "speed of all machines).  Hosts found are other machines than the client's.",
-    "A point names the hosts that have been free the longest; those of a bag become free in order of speed, "
-    "so that the next bags get hosts that are alike.  With any host instead, what is left is the search.",
-    f"Upkeep are the messages that are sent whether or not anybody searches: {', '.join(UPKEEP)}.",
-    "Messages by which machines make themselves known when they join count in the first table; they weigh "
-    "the less, the longer the run.",
+SEARCHES = Reproduction(
+    name="searches",
+    title="four methods to search for idle hosts, over the load",
+    paper="Zhou and Lo 2004",
+    claims=(LIGHT, HEAVY),
+    cases=_cases,
+    schedulers=METHODS,
+    metrics=METRICS,
+    rows=_rows,
+    grids=lambda data: (
+        CaseTable(f"{label}; {data.run.choose(*NODES)} machines", metric, head="method").grid(data)
+        for metric, label in LABELS.items()
+    ),
+    remarks=(
+        'What "performs" means is not said: messages, time to find and turnaround are each judged.',
+        f"Bags of {TASKS:g} tasks +- 50 %, of 600 s at the mean speed, Poisson releases; load is work / "
+        "(time x speed of all machines).  Hosts found are other machines than the client's.",
+        "A point names the hosts that have been free the longest; those of a bag become free in order of "
+        "speed, so that the next bags get hosts that are alike.  With any host instead, what is left is "
+        "the search.",
+        f"Upkeep are the messages that are sent whether or not anybody searches: {', '.join(UPKEEP)}.",
+        "Messages by which machines make themselves known when they join count in the first table; they "
+        "weigh the less, the longer the run.",
+    ),
+    figure=lines(
+        (list(LOADS.values()), list(LOADS.values())),
+        {LABELS[metric]: metric for metric in ("messages", "time", "turnaround")},
+        {"yscale": "log", "xlabel": "load"},
+        name_as="ylabel",
+    ),
 )
-
-
-def figure(report: Report) -> Figure:
-    """Draw a panel per metric, over the load."""
-    data = report.data
-    return panels(data["series"], data["loads"], {"yscale": "log", "xlabel": "load"}, named="ylabel")

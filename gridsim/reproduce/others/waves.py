@@ -5,42 +5,39 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import gridsim as gs
 from gridsim.errors import TraceFormatError, TraceWarning
-from gridsim.model.faults import Faults
-from gridsim.model.platform import Platform
-from gridsim.model.scenario import Scenario
-from gridsim.model.time_zones import Zones
-from gridsim.model.workload import Workload
-from gridsim.reproduce.framework import BELOW, Grid, Report, Row, Run, judge
+from gridsim.reproduce.framework import (
+    Case,
+    CaseTable,
+    Measurements,
+    Reproduction,
+    ResultGrid,
+    Run,
+    relative_to,
+)
+from gridsim.reproduce.verdicts import SMALLER, ClaimedRange, Row, judge
 from gridsim.results.metrics.estimates import Estimate
-from gridsim.results.result import Result
-from gridsim.schedulers import MODES, Wave
-from gridsim.scheduling.contract import Scheduler
-from gridsim.studies.replicate import Replicates
+from gridsim.schedulers import MODES
 from gridsim.support.arrays import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-
-NAME = "waves"
-TITLE = "wave schedulers against plain migration, by turnaround and moves"
 BETTER = "wave schedulers have a better turnaround than migration to any host"
 WAITING = "fixing the amount of lingering time will influence the turnaround time of the job"
-CLAIMS = (BETTER, WAITING)
-SEEDS = (10, 5)
 
-NODES, SMALL = 600, 96
-DAYS, FEW_DAYS = 5.0, 1.0
+#: Numbers of nodes and of days, in full and in small.
+NODES, DAYS = (600, 96), (5.0, 1.0)
 #: Speed of every host, Mflop/s; shortest and longest time that tasks take there, s (uniform).
-SPEED, LEAST, MOST = 1000.0, 3600.0, 43_200.0
+SPEED, SHORTEST, LONGEST = 1000.0, 3600.0, 43_200.0
 #: Work over what the hosts can do while they are up, during the time of releases.
 LOADS = {"light": 0.2, "heavy": 0.8}
 #: Shares of the day in which drawn hosts are up, one for each kind of hosts.
@@ -59,17 +56,17 @@ NIGHTS = (FEWEST_GO, MOST_UP)
 DAY = 86_400.0
 
 
-def turnaround(result: Result) -> float:
+def turnaround(result: gs.Result) -> float:
     """Mean over tasks of the time from release to finish, h."""
     return result.mean_completion / 3600
 
 
-def moves(result: Result) -> float:
+def moves(result: gs.Result) -> float:
     """Mean number of moves of a task to another host."""
     return float(result.applications["migrated"].sum() / result.applications["tasks"].sum())
 
 
-def resumed(result: Result) -> float:
+def resumed(result: gs.Result) -> float:
     """Mean number of times that a task continued on the host that it had lost."""
     return float(result.applications["resumed"].sum() / result.applications["tasks"].sum())
 
@@ -144,8 +141,8 @@ def hours_of(path: str) -> Hours:
 
 
 @dataclass(frozen=True)
-class Around:
-    """Makes hosts around the world and tasks released over `days`, as ``Around(600, "heavy", 0.1)(seed)``.
+class WorldHosts:
+    """Makes hosts around the world and tasks that are released over `days`.
 
     Parameters
     ----------
@@ -160,7 +157,7 @@ class Around:
     nodes: int
     load: str
     day_up: float = DAY_UP[0]
-    days: float = DAYS
+    days: float = DAYS[0]
     availability: str | None = None
     night: str = ""
 
@@ -173,10 +170,10 @@ class Around:
         return f"{self.load}-{self.nodes}-{kind}"
 
     @property
-    def _zones(self) -> Zones:
+    def _zones(self) -> gs.Zones:
         if self.availability is None:
-            return Zones()
-        return Zones(night_begin=hours_of(self.availability).night(self.night), night_hours=NIGHT)
+            return gs.Zones()
+        return gs.Zones(night_begin=hours_of(self.availability).night(self.night), night_hours=NIGHT)
 
     @property
     def share(self) -> float:
@@ -186,182 +183,141 @@ class Around:
         night = self._zones.night_hours
         return (night + self.day_up * (24.0 - night)) / 24.0
 
-    def faults(self, seed: int, reachable: bool = False) -> Faults:
+    def faults(self, seed: int, reachable: bool = False) -> gs.Faults:
         """Make the times at which hosts are down; `reachable` is as in `Faults.zones`."""
         zones = self._zones
         if self.availability is None:
-            return Faults.zones(seed, zones, day_up=self.day_up, reachable=reachable)
-        return Faults.trace(self.availability, seed, zones=zones, reachable=reachable)
+            return gs.Faults.zones(seed, zones, day_up=self.day_up, reachable=reachable)
+        return gs.Faults.trace(self.availability, seed, zones=zones, reachable=reachable)
 
-    def __call__(self, seed: int) -> Scenario:
-        gap = (LEAST + MOST) / 2 / (LOADS[self.load] * self.share * self.nodes)
+    def __call__(self, seed: int) -> gs.Scenario:
+        gap = (SHORTEST + LONGEST) / 2 / (LOADS[self.load] * self.share * self.nodes)
         tasks = max(1, round(self.days * DAY / gap))
-        return Scenario(
-            Platform.equal(self.nodes, SPEED),
-            Workload.bags(
-                tasks, gap, tasks=1, variation=0.0, task_size=(LEAST * SPEED, MOST * SPEED), seed=seed
+        return gs.Scenario(
+            gs.Platform.equal(self.nodes, SPEED),
+            gs.Workload.bags(
+                tasks, gap, tasks=1, variation=0.0, task_size=(SHORTEST * SPEED, LONGEST * SPEED), seed=seed
             ),
             seed=seed,
             faults=self.faults(seed),
         )
 
 
-# -- what is measured -----------------------------------------------------------------------------------
+# -- the experiment -------------------------------------------------------------------------------------
 
 
-def waves(linger: float = LINGER, cost: float = COST) -> dict[str, Scheduler]:
+def waves(linger: float = LINGER, cost: float = COST) -> dict[str, gs.Scheduler]:
     """Return the four schedulers, by mode."""
-    return {mode: Wave(mode=mode, linger=linger, migration_cost=cost) for mode in MODES}
+    return {mode: gs.Wave(mode=mode, linger=linger, migration_cost=cost) for mode in MODES}
 
 
-def run(how: Run) -> Report:
+@dataclass(frozen=True)
+class WaveRuns:
+    """The runs of each place (kind of hosts and load), and those of the first kind with other parameters.
+
+    Parameters
+    ----------
+    costs
+        (place, time that a move takes) -> values.
+    lingers
+        Place -> values of schedulers with all longest waits.
+    """
+
+    places: Measurements
+    costs: Measurements
+    lingers: Measurements
+
+
+def _measure(run: Run) -> WaveRuns:
     """Run the four at each load, on each kind of hosts; then with other costs of a move and other waits."""
-    nodes, days = (SMALL, FEW_DAYS) if how.quick else (NODES, DAYS)
     kinds: dict[str, dict[str, Any]]
     kinds = {f"up {100 * share:g} % of the day": {"day_up": share} for share in DAY_UP}
-    if how.availability is not None:
-        kinds = {night: {"availability": how.availability, "night": night} for night in NIGHTS}
-    makes = {
-        f"{kind}, {load}": Around(nodes, load, days=days, **said)
-        for kind, said in kinds.items()
+    if run.availability is not None:
+        kinds = {night: {"availability": run.availability, "night": night} for night in NIGHTS}
+    hosts = {
+        f"{kind}, {load}": WorldHosts(run.choose(*NODES), load, days=run.choose(*DAYS), **options)
+        for kind, options in kinds.items()
         for load in LOADS
     }
+    first = {place: scenario for place, scenario in hosts.items() if place.startswith(next(iter(kinds)))}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TraceWarning)  # it has been shown already
-        made = {place: how.replicate(make, waves(), METRICS) for place, make in makes.items()}
-        usual = [place for place in makes if place.startswith(next(iter(kinds)))]
-        costs = {
-            place: {
-                cost: made[place] if cost == COST else how.replicate(makes[place], waves(cost=cost), METRICS)
-                for cost in COSTS
-            }
-            for place in usual
+        places = run.replicate_cases(hosts, waves(), METRICS)
+        varied = {
+            (place, cost): Case(scenario, waves(cost=cost))
+            for place, scenario in first.items()
+            for cost in COSTS
+            if cost != COST
         }
-        lingers = {place: how.replicate(makes[place], _lingering(), METRICS) for place in usual}
-    rows = _better(made) + _influence(lingers)
-    places = list(made)
-    grids = [
-        _table("turnaround, h", "turnaround", made, MODES),
-        Grid(
-            f"turnaround / {BASE}",
-            ["scheduler", *places],
-            {m: [each.ratio(m, BASE, "turnaround") for each in made.values()] for m in MODES if m != BASE},
-        ),
-        _table("moves to another host, a task", "moves", made, MODES),
-        _table("gone on at the same host, a task", "resumed", made, MODES),
-    ]
-    for place in usual:
-        grids.append(
-            Grid(
-                f"{place}: wave / migration, turnaround, by s that a move takes",
-                ["pair", *(f"{cost:g} s" for cost in COSTS)],
-                {
-                    f"{a} / {b}": [each.ratio(a, b, "turnaround") for each in costs[place].values()]
-                    for a, b in PAIRS
-                },
-            )
-        )
-    for place in usual:
-        grids.append(
-            Grid(
-                f"{place}: turnaround, h, by s of waiting at most",
-                ["scheduler", *(f"{linger:g} s" for linger in LINGERS)],
-                {
-                    mode: [lingers[place].mean(f"{mode} {linger:g}", "turnaround") for linger in LINGERS]
-                    for mode in LINGERING
-                },
-            )
-        )
-    remarks = list(_REMARKS)
-    if how.availability is not None:
-        hours = hours_of(how.availability)
-        remarks.append(
-            f"Hosts of {os.path.basename(how.availability)}: {hours.up.mean():.3f} are up on average, and "
-            f"{np.average(hours.go, weights=hours.up):.4f} of these go in an hour.  "
-            + "  ".join(_say_night(hours, night) for night in NIGHTS)
-        )
-    data = {
-        "made": {
-            place: {m: each.ratio(m, BASE, "turnaround") for m in MODES} for place, each in made.items()
-        },
-        "lingers": {
-            place: {
-                mode: [each.ratio(f"{mode} {at:g}", f"{mode} {LINGERS[0]:g}", "turnaround") for at in LINGERS]
-                for mode in LINGERING
-            }
-            for place, each in lingers.items()
-        },
+        costs = run.replicate_cases(varied, metrics=METRICS)
+        lingers = run.replicate_cases(first, _lingering(), METRICS)
+    merged = {
+        (place, cost): places[place] if cost == COST else costs[place, cost]
+        for place in first
+        for cost in COSTS
     }
-    return Report(tuple(how.seeds), how.quick, rows, grids, remarks, data)
+    return WaveRuns(places, Measurements(run, merged), lingers)
 
 
-def _say_night(hours: Hours, night: str) -> str:
-    up, go = hours.in_night(night)
-    begin = hours.night(night)
-    return f"{night.capitalize()}: eight hours from hour {begin} of its days on, {up:.3f} and {go:.4f}."
-
-
-def _lingering() -> dict[str, Scheduler]:
+def _lingering() -> dict[str, gs.Scheduler]:
     return {
-        f"{mode} {linger:g}": Wave(mode=mode, linger=linger, migration_cost=COST)
+        f"{mode} {linger:g}": gs.Wave(mode=mode, linger=linger, migration_cost=COST)
         for mode in LINGERING
         for linger in LINGERS
     }
 
 
-def _table(title: str, metric: str, made: Mapping[str, Replicates], names: Sequence[str]) -> Grid:
-    return Grid(
-        title,
-        ["scheduler", *made],
-        {name: [each.mean(name, metric) for each in made.values()] for name in names},
-    )
-
-
-def _better(made: Mapping[str, Replicates]) -> list[Row]:
-    """Return the rows about `BETTER`; an equal turnaround does not count as better."""
-    return [
-        judge(
-            BETTER,
-            f"{place}: turnaround of {a} / {b}",
-            "< 1",
-            each.ratio(a, b, "turnaround"),
-            -math.inf,
-            BELOW,
-        )
-        for place, each in made.items()
-        for a, b in PAIRS
-    ]
-
-
 #: Smallest ratio of turnarounds, worst wait over best wait, that counts as influence.
-INFLUENCE = 1.01
+INFLUENCE = ClaimedRange("influences", 1.01)
 
 
-def _influence(lingers: Mapping[str, Replicates]) -> list[Row]:
-    rows = []
-    for place, each in lingers.items():
+def _rows(data: WaveRuns) -> Iterator[Row]:
+    """Return the rows about all claims; an equal turnaround does not count as better."""
+    for place, values in data.places.items():
+        for a, b in PAIRS:
+            quantity = f"{place}: turnaround of {a} / {b}"
+            yield judge(BETTER, quantity, values.ratio(a, b, "turnaround"), SMALLER)
+    for place, values in data.lingers.items():
         for mode in LINGERING:
-            means = {at: float(each["turnaround"][f"{mode} {at:g}"].mean()) for at in LINGERS}
-            worst, best = max(LINGERS, key=lambda at: means[at]), min(LINGERS, key=lambda at: means[at])
-            rows.append(
-                judge(
-                    WAITING,
-                    f"{place}: turnaround of {mode}, the worst wait / the best",
-                    "influences",
-                    each.ratio(f"{mode} {worst:g}", f"{mode} {best:g}", "turnaround"),
-                    INFLUENCE,
-                    math.inf,
-                    why=f"waits of up to {worst:g} s and {best:g} s",
-                )
-            )
-    return rows
+            means = {at: float(values["turnaround"][f"{mode} {at:g}"].mean()) for at in LINGERS}
+            worst, best = max(LINGERS, key=means.__getitem__), min(LINGERS, key=means.__getitem__)
+            ratio = values.ratio(f"{mode} {worst:g}", f"{mode} {best:g}", "turnaround")
+            quantity = f"{place}: turnaround of {mode}, the worst wait / the best"
+            why = f"waits of up to {worst:g} s and {best:g} s"
+            yield judge(WAITING, quantity, ratio, INFLUENCE, why=why)
 
 
-_REMARKS = (
+def _grids(data: WaveRuns) -> Iterator[ResultGrid]:
+    rivals = [mode for mode in MODES if mode != BASE]
+    for table in (
+        CaseTable("turnaround, h", "turnaround"),
+        CaseTable(f"turnaround / {BASE}", relative_to(BASE, "turnaround"), rivals),
+        CaseTable("moves to another host, a task", "moves"),
+        CaseTable("gone on at the same host, a task", "resumed"),
+    ):
+        yield table.grid(data.places)
+    for place, costs in data.costs.groups.items():
+        yield ResultGrid(
+            f"{place}: wave / migration, turnaround, by s that a move takes",
+            ["pair", *(f"{cost:g} s" for cost in costs)],
+            {f"{a} / {b}": [values.ratio(a, b, "turnaround") for values in costs.values()] for a, b in PAIRS},
+        )
+    for place, values in data.lingers.items():
+        yield ResultGrid(
+            f"{place}: turnaround, h, by s of waiting at most",
+            ["scheduler", *(f"{linger:g} s" for linger in LINGERS)],
+            {
+                mode: [values.mean(f"{mode} {linger:g}", "turnaround") for linger in LINGERS]
+                for mode in LINGERING
+            },
+        )
+
+
+REMARKS = (
     f"Hosts of {SPEED:g} Mflop/s in 24 zones.  Drawn ones have night from 22 h to 6 h, begun and ended up to "
     "half an hour early or late, and in the day spells of half an hour on average.",
     "Tasks of 1 to 12 h, uniform, come one by one (Poisson) for "
-    f"{DAYS:g} days; all of them count.  Light and heavy: {100 * LOADS['light']:g} and "
+    f"{DAYS[0]:g} days; all of them count.  Light and heavy: {100 * LOADS['light']:g} and "
     f"{100 * LOADS['heavy']:g} % of what the hosts can do while they are up.",
     f"A move takes {COST:g} s and waiting at most {LINGER:g} s (uniform from 0), unless the table says "
     "otherwise.  A task keeps what it has done.",
@@ -370,26 +326,43 @@ _REMARKS = (
 )
 
 
-def _reach(found: Estimate, end: float) -> float:
-    """Return the distance from an estimate to an end of its interval; 0 if it has none."""
-    return 0.0 if math.isnan(end) else abs(found.mean - end)
+def _remarks(data: WaveRuns) -> list[str]:
+    availability = data.places.run.availability
+    if availability is None:
+        return [*REMARKS]
+    hours, nights = hours_of(availability), []
+    for night in NIGHTS:
+        up, go = hours.in_night(night)
+        begin = f"eight hours from hour {hours.night(night)} of its days on"
+        nights.append(f"{night.capitalize()}: {begin}, {up:.3f} and {go:.4f}.")
+    hosts = (
+        f"Hosts of {os.path.basename(availability)}: {hours.up.mean():.3f} are up on average, and "
+        f"{np.average(hours.go, weights=hours.up):.4f} of these go in an hour.  "
+    )
+    return [*REMARKS, hosts + "  ".join(nights)]
 
 
-def figure(report: Report) -> Figure:
+def _error_bar(value: Estimate) -> tuple[float, float]:
+    """Return the distances from an estimate to the ends of its interval; 0 if it has none."""
+    low, high = (0.0 if math.isnan(end) else abs(value.mean - end) for end in (value.low, value.high))
+    return low, high
+
+
+def _draw(data: WaveRuns) -> Figure:
     """Draw turnaround relative to plain migration on the left, and turnaround over the wait on the right."""
     from gridsim import plots
     from gridsim.plots.style import label_x
 
-    made, (left, *panels) = plots.figure(1 + len(report.data["lingers"]))
-    places = list(report.data["made"])
+    figure, (left, *panels) = plots.figure(1 + len(data.lingers))
+    places = list(data.places)
     left.axhline(1.0, color="black", linewidth=0.8, linestyle="--", label=BASE)
     # schedulers that linger have the same markers and colours as on the right
     for k, mode in enumerate([*LINGERING, *(mode for mode in MODES if mode not in (BASE, *LINGERING))]):
-        found = [report.data["made"][place][mode] for place in places]
+        ratios = [values.ratio(mode, BASE, "turnaround") for values in data.places.values()]
         left.errorbar(
             [x + 0.15 * (k - 1) for x in range(len(places))],
-            [each.mean for each in found],
-            yerr=[[_reach(each, each.low) for each in found], [_reach(each, each.high) for each in found]],
+            [ratio.mean for ratio in ratios],
+            yerr=np.array(list(map(_error_bar, ratios))).T,
             linestyle="",
             marker=plots.MARKERS[k],
             color=plots.COLOURS[k],
@@ -402,9 +375,25 @@ def figure(report: Report) -> Figure:
     label_x(left, range(len(places)), places)
     left.set_ylabel(f"turnaround / {BASE}")
     plots.legend(left)
-    for axes, (place, series) in zip(panels, report.data["lingers"].items(), strict=True):
-        plots.lines([at / 3600 for at in LINGERS], series, axes=axes)
-        axes.set_title(place)
-        axes.set_xlabel("waiting at most (h)")
-        axes.set_ylabel("turnaround / not waiting")
-    return made
+    for axes, (place, values) in zip(panels, data.lingers.items(), strict=True):
+        lines: dict[str, list[Estimate]] = {
+            mode: [values.ratio(f"{mode} {at:g}", f"{mode} {LINGERS[0]:g}", "turnaround") for at in LINGERS]
+            for mode in LINGERING
+        }
+        plots.lines([at / 3600 for at in LINGERS], lines, axes=axes)
+        axes.set(title=place, xlabel="waiting at most (h)", ylabel="turnaround / not waiting")
+    return figure
+
+
+WAVES = Reproduction(
+    name="waves",
+    title="wave schedulers against plain migration, by turnaround and moves",
+    paper="on wave schedulers",
+    claims=(BETTER, WAITING),
+    files="availability",
+    measure=_measure,
+    rows=_rows,
+    grids=_grids,
+    remarks=_remarks,
+    figure=_draw,
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
@@ -11,28 +11,21 @@ from typing import Any
 
 import numpy as np
 
+import gridsim as gs
 from gridsim.model.bag_workloads import StreamRecipe
-from gridsim.model.network import Network
-from gridsim.model.platform import Platform
-from gridsim.model.scenario import Scenario
-from gridsim.model.workload import Workload
-from gridsim.reproduce.framework import BELOW, NEGATIVE, Grid, Row, Run, judge
+from gridsim.reproduce.framework import CaseTable, Check, Measurements, Run, ratio
+from gridsim.reproduce.verdicts import NEGATIVE, SMALLER, ClaimedRange, Row, judge
 from gridsim.results.metrics.estimates import estimate
 from gridsim.results.metrics.formulas import prediction_errors
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.results.metrics.turnaround import mean_until
-from gridsim.results.result import Result
-from gridsim.schedulers import NoMigration, ResourceExclusion, Rjss
-from gridsim.scheduling.contract import Scheduler
-from gridsim.studies.replicate import Replicates
 
 NODES, SMALL = 100, 40
 HORIZON, SHORT = 2000.0, 400.0
 #: Shares of the horizon at which the mean turnaround so far is measured.
 SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
-#: The label of an axis; and how `panels` draws it.
+#: The label of an axis.
 TURNAROUND = "mean turnaround of all jobs, s"
-TURNAROUNDS = {"yscale": "log", "ylabel": TURNAROUND}
 
 REMARKS = (
     "The paper says neither the bandwidth (taken as 1 Mbit/s), nor the variances (all standard deviations "
@@ -46,8 +39,8 @@ REMARKS = (
 
 
 @dataclass(frozen=True)
-class Jobs:
-    """Makes a scenario of job streams: ``Jobs(interarrival=25.0)(seed)``.  It can be sent to another process.
+class JobStreams:
+    """Makes a scenario of job streams, as ``JobStreams(interarrival=25.0)(seed)``.
 
     data : mean bytes of a job.  clock : mean Mflop/s of a node.  reference : Mflop/s at which a job takes
     `processing_time` s on average.  congestion : delay that the star adds to a message, s.
@@ -68,8 +61,8 @@ class Jobs:
         parts = self.nodes, self.interarrival, self.processing_time, self.clock, self.congestion
         return "jobs-" + "-".join(f"{part:g}" for part in parts)
 
-    def __call__(self, seed: int) -> Scenario:
-        workload = Workload.job_streams(
+    def __call__(self, seed: int) -> gs.Scenario:
+        workload = gs.Workload.job_streams(
             self.horizon,
             self.interarrival,
             self.processing_time,
@@ -77,31 +70,30 @@ class Jobs:
             reference_speed=self.reference,
             seed=seed,
         )
-        network = Network.star(congestion=self.congestion)
-        return Scenario(Platform.normal(self.nodes, seed, self.clock), workload, network, seed)
+        network = gs.Network.star(congestion=self.congestion)
+        return gs.Scenario(gs.Platform.normal(self.nodes, seed, self.clock), workload, network, seed)
 
 
-def jobs(how: Run, **changes: Any) -> Jobs:
+def jobs(run: Run, **changes: Any) -> JobStreams:
     """Return the paper's jobs with `changes`; in small, fewer nodes and a shorter horizon."""
-    small = {"nodes": SMALL, "horizon": SHORT} if how.quick else {}
-    return Jobs(**{**small, **changes})
+    small = run.choose({}, {"nodes": SMALL, "horizon": SHORT})
+    return JobStreams(**{**small, **changes})
 
 
-def rivals() -> dict[str, Scheduler]:
-    """Return the three schedulers that the paper compares."""
-    return {"NM": NoMigration(), "RE": ResourceExclusion(), "RJSS": Rjss()}
+#: The three schedulers that the paper compares.
+RIVALS: Mapping[str, gs.Scheduler] = {"NM": gs.NoMigration(), "RE": gs.ResourceExclusion(), "RJSS": gs.Rjss()}
 
 
 # -- metrics --------------------------------------------------------------------------------------------
 
 
-def _until(result: Result, share: float) -> float:
+def _mean_until(result: gs.Result, share: float) -> float:
     recipe = result.scenario.workload.recipe
     assert isinstance(recipe, StreamRecipe)
     return mean_until(result, share * recipe.horizon)
 
 
-def error_deviation(result: Result) -> float:
+def error_deviation(result: gs.Result) -> float:
     """Standard deviation of the prediction error over the jobs of a run."""
     table = result.tables["jobs"]
     errors = prediction_errors(table["predicted"], table["waited"])
@@ -110,7 +102,7 @@ def error_deviation(result: Result) -> float:
 
 #: G^t after each share of the horizon, and the other metrics of a run.
 METRICS: dict[str, MetricFunction] = {
-    **{f"G at {share:g}": partial(_until, share=share) for share in SHARES},
+    **{f"G at {share:g}": partial(_mean_until, share=share) for share in SHARES},
     "turnaround": attrgetter("mean_turnaround"),
     "migrated": attrgetter("migrated"),
     "error": attrgetter("prediction_error"),
@@ -126,70 +118,42 @@ MEASURES = {"turnaround": "turnaround of all jobs", G: "G^t"}
 # -- claims and tables ----------------------------------------------------------------------------------
 
 
-def faster(claim: str, where: str, made: Replicates, a: str, b: str, metric: str) -> Row:
-    """Return a row about the claim that `a` has a smaller value of a metric than `b`."""
-    measured = made.ratio(a, b, metric)
-    quantity = f"{where}: {MEASURES.get(metric, metric)}, {a} / {b}"
-    return judge(claim, quantity, "< 1", measured, -math.inf, BELOW)
+def faster(claim: str, a: str, b: str, metric: str) -> Check:
+    """Return a check of the claim that `a` has a smaller value of a metric than `b`."""
+    return Check(claim, f"{{case}}: {MEASURES.get(metric, metric)}, {a} / {b}", ratio(a, b, metric), SMALLER)
 
 
-def all_faster(claim: str, made: Mapping[str, Replicates]) -> list[Row]:
-    """Return rows about the claim that RJSS is the fastest of the three, by column and by both measures."""
-    return [
-        faster(claim, where, each, "RJSS", other, metric)
-        for metric in MEASURES
-        for other in ("RE", "NM")
-        for where, each in made.items()
-    ]
+def all_faster(claim: str) -> list[Check]:
+    """Return checks of the claim that RJSS is the fastest of the three, by both measures."""
+    return [faster(claim, "RJSS", rival, metric) for metric in MEASURES for rival in ("RE", "NM")]
 
 
-def grows_less(claim: str, made: Mapping[str, Replicates]) -> list[Row]:
-    """Return rows about the claim that RJSS grows less than the others from the first to the last column."""
-    first, *_, last = made.values()
+def grows_less(claim: str, cases: Measurements) -> list[Row]:
+    """Return rows about the claim that RJSS grows less than its rivals from the first to the last column."""
+
+    def growth(name: str, metric: str) -> Any:
+        return cases.last[metric][name] - cases.first[metric][name]
+
     return [
         judge(
             claim,
-            f"{said}, last column less first: RJSS less {other}, s",
-            "< 0",
-            estimate(_more(last, first, "RJSS", metric) - _more(last, first, other, metric)),
-            -math.inf,
+            f"{label}, last column less first: RJSS less {rival}, s",
+            estimate(growth("RJSS", metric) - growth(rival, metric)),
             NEGATIVE,
         )
-        for metric, said in MEASURES.items()
-        for other in ("RE", "NM")
+        for metric, label in MEASURES.items()
+        for rival in ("RE", "NM")
     ]
 
 
-def _more(last: Replicates, first: Replicates, name: str, metric: str) -> Any:
-    return last[metric][name] - first[metric][name]
+def rises(claim: str, cases: Measurements, name: str, metric: str, test: ClaimedRange) -> Row:
+    """Return a row about the ratio of a scheduler's last column to its first."""
+    ratio = estimate(cases.last[metric][name] / cases.first[metric][name])
+    return judge(claim, f"{MEASURES[metric]}, last column / first: {name}", ratio, test)
 
 
-def rises(
-    claim: str, made: Mapping[str, Replicates], name: str, metric: str, low: float, high: float, said: str
-) -> Row:
-    """Return a row about the claim that a scheduler's last column over its first lies in low..high."""
-    first, *_, last = made.values()
-    measured = estimate(last[metric][name] / first[metric][name])
-    return judge(claim, f"{MEASURES[metric]}, last column / first: {name}", said, measured, low, high)
-
-
-def means(title: str, made: Mapping[str, Replicates], metric: str, names: Sequence[str] = ()) -> Grid:
-    """Return a table of means of a metric: a row per scheduler, a column per entry of `made`."""
-    rows = names or next(iter(made.values())).schedulers
-    return Grid(
-        title,
-        ["scheduler", *made],
-        {name: [each.mean(name, metric) for each in made.values()] for name in rows},
-    )
-
-
-def over_time(title: str, made: Replicates) -> Grid:
-    """Return a table of G^t of each scheduler after each share of the horizon."""
-    rows = {name: [made.mean(name, f"G at {share:g}") for share in SHARES] for name in made.schedulers}
-    return Grid(title, ["scheduler", *(f"t = {share:g} T" for share in SHARES)], rows)
-
-
-def series(made: Mapping[str, Replicates], metric: str = G) -> dict[str, Any]:
-    """Return the lines for `plots.lines`: scheduler -> estimates."""
-    names = next(iter(made.values())).schedulers
-    return {name: [each.mean(name, metric) for each in made.values()] for name in names}
+#: The tables of G^t and of the mean turnaround of all jobs.
+TURNAROUNDS = (
+    CaseTable("G^t when the last job is submitted, s", G),
+    CaseTable("mean turnaround of all jobs, s", "turnaround"),
+)

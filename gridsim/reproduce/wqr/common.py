@@ -6,22 +6,17 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+import gridsim as gs
 from gridsim.errors import TraceFormatError, TraceWarning
-from gridsim.model.bag_workloads import LogUniform, Normal
-from gridsim.model.faults import Faults
-from gridsim.model.platform import Platform
-from gridsim.model.scenario import Scenario
-from gridsim.model.workload import Workload
-from gridsim.reproduce.framework import ABOVE, BELOW, Desktops, Grid, Row, judge
+from gridsim.reproduce.framework import CaseTable, Cell, Desktops, ResultGrid, relative_to
+from gridsim.reproduce.verdicts import ABOVE_ONE, BELOW_ONE, ClaimedRange, Row, judge
 from gridsim.results.metrics.estimates import Estimate
-from gridsim.schedulers import WqrFt
 from gridsim.schedulers.wqr.policies import POLICIES
-from gridsim.scheduling.contract import Scheduler
 from gridsim.studies.replicate import Replicates
 from gridsim.support.random_streams import Streams
 
@@ -43,21 +38,21 @@ REAL = "real"
 LEAST = 20
 
 
-def policies(**parameters: Any) -> dict[str, Scheduler]:
+def policies(**parameters: Any) -> dict[str, gs.Scheduler]:
     """Return the nine policies with these parameters."""
     return {
-        name: WqrFt(task_order=order, machine_choice=choice, **parameters)
+        name: gs.WqrFt(task_order=order, machine_choice=choice, **parameters)
         for name, (order, choice) in POLICIES.items()
     }
 
 
-def kinds(desktops: Desktops | None) -> dict[str, str]:
+def calibrations(desktops: Desktops | None) -> dict[str, str]:
     """Return the calibrations: name -> description."""
     if desktops is None:
         return SPREADS
-    said = f"hosts of {os.path.basename(desktops.availability)} with speeds of "
-    said += f"{os.path.basename(desktops.speeds)}, one bag of {os.path.basename(desktops.log)} a seed"
-    return {REAL: said}
+    text = f"hosts of {os.path.basename(desktops.availability)} with speeds of "
+    text += f"{os.path.basename(desktops.speeds)}, one bag of {os.path.basename(desktops.log)} a seed"
+    return {REAL: text}
 
 
 @lru_cache(maxsize=2)
@@ -82,8 +77,8 @@ def _horizon(path: str) -> float:
 
 
 @dataclass(frozen=True)
-class Bag:
-    """Makes one bag on desktops that fail, as ``Bag(1000, 4.0, "normal")(seed)``.
+class OneBag:
+    """Makes one bag on desktops that fail, as ``OneBag(1000, 4.0, "normal")(seed)``.
 
     It can be sent to another process.
 
@@ -94,7 +89,7 @@ class Bag:
     kind
         One of `SPREADS`, or `REAL` with `desktops`.  Then the hosts are those of availability and speed
         traces.  The seed chooses a bag of the log, whose jobs are drawn again for the number of tasks.
-    late
+    delay
         When the bag is released, in mean up and down times of drawn desktops, so that machines have a past.
         If it is not 0, real desktops have been watched for a fifth of the trace.
     """
@@ -103,30 +98,30 @@ class Bag:
     ratio: float
     kind: str
     desktops: Desktops | None = None
-    late: float = 0.0
+    delay: float = 0.0
 
     @property
     def name(self) -> str:
         """Name of the scenario's file, such as ``normal-1000-rr4``."""
-        return f"{self.kind}-{self.nodes}-rr{self.ratio:g}{'-late' if self.late else ''}"
+        return f"{self.kind}-{self.nodes}-rr{self.ratio:g}{'-late' if self.delay else ''}"
 
-    def __call__(self, seed: int) -> Scenario:
+    def __call__(self, seed: int) -> gs.Scenario:
         if self.desktops is not None:
             return self._real(self.desktops, seed)
-        spread = Normal(0.5) if self.kind == "normal" else LogUniform(10.0)
-        platform = Platform.desktop_grid(self.nodes, seed)
-        workload = Workload.bags(1, 0.0, self.ratio, 0.0, TASK, seed=seed, spread=spread)
-        if self.late:
+        spread = gs.Normal(0.5) if self.kind == "normal" else gs.LogUniform(10.0)
+        platform = gs.Platform.desktop_grid(self.nodes, seed)
+        workload = gs.Workload.bags(1, 0.0, self.ratio, 0.0, TASK, seed=seed, spread=spread)
+        if self.delay:
             sizes = workload.realize(platform).sizes()
-            workload = Workload.of_tasks([self.late * (UP + DOWN)], [sizes], origin=0.0)
-        return Scenario(platform, workload, seed=seed, faults=Faults.exponential(UP, DOWN, seed))
+            workload = gs.Workload.of_tasks([self.delay * (UP + DOWN)], [sizes], origin=0.0)
+        return gs.Scenario(platform, workload, seed=seed, faults=gs.Faults.exponential(UP, DOWN, seed))
 
-    def _real(self, desktops: Desktops, seed: int) -> Scenario:
+    def _real(self, desktops: Desktops, seed: int) -> gs.Scenario:
         draw = Streams(seed)("reproduce.bag")
         bag, horizon = int(draw.integers(_bags(desktops.log))), _horizon(desktops.availability)
         start = float(draw.uniform(0.2 * horizon, 0.4 * horizon))
-        platform = Platform.from_hosts(desktops.speeds, self.nodes, seed)
-        workload = Workload.from_log(
+        platform = gs.Platform.from_hosts(desktops.speeds, self.nodes, seed)
+        workload = gs.Workload.from_log(
             desktops.log,
             min_tasks=LEAST,
             skip=bag,
@@ -135,17 +130,14 @@ class Bag:
             own_sizes=True,
             seed=seed,
         )
-        if self.late:
+        if self.delay:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TraceWarning)  # shown when the log was read before
                 sizes = workload.realize(platform).sizes()
-            workload = Workload.of_tasks([0.2 * horizon], [sizes], origin=0.0)
+            workload = gs.Workload.of_tasks([0.2 * horizon], [sizes], origin=0.0)
             start -= 0.2 * horizon
-        return Scenario(
-            platform,
-            workload,
-            seed=seed,
-            faults=Faults.trace(desktops.availability, seed, start=start),
+        return gs.Scenario(
+            platform, workload, seed=seed, faults=gs.Faults.trace(desktops.availability, seed, start=start)
         )
 
 
@@ -158,43 +150,43 @@ class Ordering:
 
     Parameters
     ----------
-    other
+    rival
         A policy, or "" for the one of all others with the best mean.
     """
 
     claim: str
-    said: str
+    statement: str
     policy: str
-    other: str
+    rival: str
     low: float = -math.inf
-    high: float = BELOW
+    high: float = BELOW_ONE
     metric: str = "mean_completion"
 
-    def ratio(self, made: Replicates) -> Estimate:
+    def ratio(self, values: Replicates) -> Estimate:
         """Return the ratio over seeds; each ratio compares the policies for one seed."""
-        means = {name: float(values.mean()) for name, values in made[self.metric].items()}
-        return made.ratio(self.policy, self.rival(means), self.metric)
+        means = {name: float(column.mean()) for name, column in values[self.metric].items()}
+        return values.ratio(self.policy, self.best_rival(means), self.metric)
 
-    def rival(self, values: Mapping[str, float]) -> str:
+    def best_rival(self, values: Mapping[str, float]) -> str:
         """Return the policy to compare with, given the value of the metric of each policy."""
         best = max if self.metric == COUNT else min
-        return self.other or best(
-            (name for name in values if name != self.policy), key=lambda name: values[name]
-        )
+        return self.rival or best((name for name in values if name != self.policy), key=values.__getitem__)
 
     @property
-    def wanted(self) -> str:
-        """The paper's value, as text for a table."""
+    def test(self) -> ClaimedRange:
+        """The range, with the paper's value as text for a table."""
         if self.low == ALMOST.low:
-            return "almost 0.75"
-        if math.isinf(self.low):
-            return "< 1"
-        return "> 1" if math.isinf(self.high) else "about 1"
+            text = "almost 0.75"
+        elif math.isinf(self.low):
+            text = "< 1"
+        else:
+            text = "> 1" if math.isinf(self.high) else "about 1"
+        return ClaimedRange(text, self.low, self.high)
 
     @property
-    def counted(self) -> Ordering:
+    def in_tasks(self) -> Ordering:
         """The same statement about the number of tasks completed, of which more is better."""
-        low, high = (ABOVE, math.inf) if self.high == BELOW else (self.low, self.high)
+        low, high = (ABOVE_ONE, math.inf) if self.high == BELOW_ONE else (self.low, self.high)
         return replace(self, low=low, high=high, metric=COUNT)
 
 
@@ -247,7 +239,7 @@ ORDERINGS = (
             f"{name} completes more without resubmission than WQR-FT",
             name,
             BASE,
-            ABOVE,
+            ABOVE_ONE,
             math.inf,
             COUNT,
         )
@@ -256,69 +248,43 @@ ORDERINGS = (
 )
 
 
-def sentences(these: Iterable[Ordering], reading: str = "") -> tuple[str, ...]:
-    """Return the claims of `these`, each once, for the `CLAIMS` of a module.
-
-    Parameters
-    ----------
-    reading
-        Prefix of each.
-    """
-    return tuple(dict.fromkeys(f"{reading}{each.claim}" for each in these))
+def sentences(orderings: Iterable[Ordering], reading: str = "") -> tuple[str, ...]:
+    """Return the claims of orderings, each once; `reading` is a prefix of each."""
+    return tuple(dict.fromkeys(f"{reading}{ordering.claim}" for ordering in orderings))
 
 
-def judged(
-    where: str, made: Replicates, these: Iterable[Ordering] = ORDERINGS, reading: str = ""
+def ordering_rows(
+    case: str, values: Replicates, orderings: Iterable[Ordering] = ORDERINGS, reading: str = ""
 ) -> list[Row]:
-    """Return a row for each ordering.
-
-    Parameters
-    ----------
-    reading
-        Prefix of the claims.
-    """
+    """Return a row for each ordering; `reading` is a prefix of the claims."""
     return [
-        judge(
-            f"{reading}{each.claim}",
-            f"{where}: {each.said}",
-            each.wanted,
-            each.ratio(made),
-            each.low,
-            each.high,
-        )
-        for each in these
+        judge(f"{reading}{each.claim}", f"{case}: {each.statement}", each.ratio(values), each.test)
+        for each in orderings
     ]
 
 
-def orderings(title: str, made: Mapping[str, Replicates], these: Iterable[Ordering] = ORDERINGS) -> Grid:
+def ordering_grid(
+    title: str, cases: Mapping[str, Replicates], orderings: Iterable[Ordering] = ORDERINGS
+) -> ResultGrid:
     """Return a table: for each ordering and column, the ratio and whether it lies where the paper puts it."""
     rows: dict[str, list[Estimate | str]] = {}
-    for ordering in these:
-        cells = rows.setdefault(ordering.said, [])
-        for each in made.values():
-            row = judge("", "", "", ordering.ratio(each), ordering.low, ordering.high)
-            measured = row.measured
-            assert measured is not None
-            interval = "" if math.isnan(measured.low) else f" [{measured.low:.3g}, {measured.high:.3g}]"
-            cells.append(f"{HOLDS[row.verdict]}: {measured.mean:.3g}{interval}")
-    return Grid(title, ["claim (ratio)", *made], rows)
+    for ordering in orderings:
+        cells = rows.setdefault(ordering.statement, [])
+        for values in cases.values():
+            ratio = ordering.ratio(values)
+            verdict = judge("", "", ratio, ordering.test).verdict
+            interval = "" if math.isnan(ratio.low) else f" [{ratio.low:.3g}, {ratio.high:.3g}]"
+            cells.append(f"{HOLDS.get(verdict, 'open')}: {ratio.mean:.3g}{interval}")
+    return ResultGrid(title, ["claim (ratio)", *cases], rows)
 
 
+#: Verdict -> whether an ordering holds; others are open.
 HOLDS = {"reproduced": "yes", "not reproduced": "no"}
-HOLDS |= {name: "open" for name in ("undecided", "not robust", "cannot be compared", "")}
+#: The policies that are compared with WQR-FT.
+INFORMED_POLICIES = tuple(name for name in POLICIES if name != BASE)
+RELATIVE_TIME, RELATIVE_COUNT = relative_to(BASE, "mean_completion"), relative_to(BASE, COUNT)
 
 
-def relative(title: str, made: Mapping[str, Replicates], metric: str, names: Sequence[str]) -> Grid:
-    """Return a table of a metric of each policy over that of WQR-FT, as ratios of the same seed."""
-    rows = {name: [each.ratio(name, BASE, metric) for each in made.values()] for name in names}
-    return Grid(title, ["policy", *made], rows)
-
-
-def means(title: str, made: Mapping[str, Replicates], metric: str) -> Grid:
-    """Return a table of the mean of a metric for each policy."""
-    names = next(iter(made.values())).schedulers
-    return Grid(
-        title,
-        ["policy", *made],
-        {name: [each.mean(name, metric) for each in made.values()] for name in names},
-    )
+def policy_table(title: str, cell: Cell, names: Iterable[str] | None = None) -> CaseTable:
+    """Return a table of the policies."""
+    return CaseTable(title, cell, names, head="policy")

@@ -8,61 +8,59 @@ per machine, and measures the completion time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gridsim.model.faults import Faults
-from gridsim.model.platform import Platform
-from gridsim.model.scenario import Scenario
-from gridsim.model.workload import Workload
-from gridsim.reproduce.framework import Grid, Report, Row, Run, exact, judge
+import gridsim as gs
+from gridsim.reproduce.framework import Case, Measurements, Reproduction, ResultGrid, Run, series
+from gridsim.reproduce.verdicts import ClaimedRange, Row, exact, judge
 from gridsim.reproduce.wqr.common import (
     ALMOST,
     BASE,
     COUNT,
     HOLDS,
+    INFORMED_POLICIES,
     METRICS,
     NODES,
     ORDERINGS,
+    RELATIVE_COUNT,
+    RELATIVE_TIME,
     SMALL,
     STATEMENTS,
-    Bag,
-    judged,
-    kinds,
-    means,
-    orderings,
+    OneBag,
+    calibrations,
+    ordering_grid,
+    ordering_rows,
     policies,
-    relative,
+    policy_table,
     sentences,
 )
-from gridsim.reproduce.wqr.tables import FAULTS, POWERS, SIZES, Example, assigned, policy, table_iv
+from gridsim.reproduce.wqr.tables import FAULTS, POWERS, SIZES, Example, assignments_of, policy, table_iv
 from gridsim.results.metrics.estimates import Estimate, estimate
 from gridsim.schedulers.wqr.policies import POLICIES
+from gridsim.studies.replicate import Replicates
 from gridsim.support.random_streams import Streams
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NAME = "wqr-fig5"
-TITLE = "information-aware policies against WQR-FT, over RR: tasks of a bag, and tasks a machine"
 #: The two readings of RR, as prefixes of claims, and the statements judged in each.
 BAG, MACHINE = "bags of RR tasks: ", "RR tasks a machine: "
-COUNTED, TIMED = [each.counted for each in STATEMENTS], [*ORDERINGS, ALMOST]
-CLAIMS = (*sentences([*COUNTED, ALMOST], BAG), *sentences(TIMED, MACHINE))
-SEEDS = (20, 5)
-
-RATIOS, FEW_RATIOS = (1, 2, 4, 8, 16), (1, 4)
+IN_TASKS, IN_TIME = [ordering.in_tasks for ordering in STATEMENTS], [*ORDERINGS, ALMOST]
+RATIOS = (1, 2, 4, 8, 16), (1, 4)
 #: The RR for which the paper has a number and an example.
-NAMED = 4
-AT = f"RR = {NAMED}"
+PAPER_RATIO = 4
+AT = f"RR = {PAPER_RATIO}"
+#: ClaimedRange of "almost 25 %" of the bag more: within 0.05, as for the ratio of completion times.
+ALMOST_MORE = ClaimedRange("almost 0.25", 0.20, 0.30)
 
 #: Number of bags of a seed, and time from one to the next, s; the longest bag takes less than half of that.
 BAGS, GAP = 100, 10_000.0
 EXAMPLE, RANDOM, LETTER = "the example", "random bags", "to the letter"
-DRAWN = {
+BAG_KINDS = {
     EXAMPLE: "machines and faults of Table III, the tasks of Table II over and over",
     RANDOM: "drawn from the ranges of these tables: powers of 1..20 Mflop/s, log-uniform; tasks of 20..200 "
     "Mflop and faults after 20..160 s, uniform",
@@ -70,15 +68,15 @@ DRAWN = {
 
 
 @dataclass(frozen=True)
-class Bags:
-    """Makes 100 bags of `tasks` tasks, one after the other, on four machines, as ``Bags(4, RANDOM)(seed)``.
+class SmallBags:
+    """Makes 100 bags of `tasks` tasks, one after the other, on four machines.
 
     Each machine fails once in each bag and recovers at once.
 
     Parameters
     ----------
     kind
-        One of `DRAWN`.
+        One of `BAG_KINDS`.
     """
 
     tasks: int
@@ -89,7 +87,7 @@ class Bags:
         """Name of the scenario's file, such as ``random-bags-4``."""
         return f"{self.kind.replace('the ', '').replace(' ', '-')}-{self.tasks}"
 
-    def __call__(self, seed: int) -> Scenario:
+    def __call__(self, seed: int) -> gs.Scenario:
         draw, machines = Streams(seed)("reproduce.bags"), len(POWERS)
         powers, sizes = np.array(POWERS), np.tile(np.resize(SIZES, self.tasks), (BAGS, 1))
         faults = np.tile(FAULTS, (BAGS, 1))
@@ -99,114 +97,91 @@ class Bags:
             faults = draw.uniform(min(FAULTS), max(FAULTS), (BAGS, machines))
         release = GAP * np.arange(BAGS)
         down = (release[:, np.newaxis] + faults).ravel()
-        return Scenario(
-            Platform.of(powers),
-            Workload.of_tasks(release, list(sizes)),
+        return gs.Scenario(
+            gs.Platform.of(powers),
+            gs.Workload.of_tasks(release, list(sizes)),
             seed=seed,
-            faults=Faults.of(np.tile(np.arange(machines), BAGS), down, down),
+            faults=gs.Faults.of(np.tile(np.arange(machines), BAGS), down, down),
         )
 
 
-def run(how: Run) -> Report:
+def _measure(run: Run) -> dict[str, Measurements]:
     """Run both readings at each RR, the second with each calibration or on real desktops."""
-    ratios = FEW_RATIOS if how.quick else RATIOS
-    data: dict[str, Any] = {"ratios": ratios, "series": {}}
-    rows, grids = _to_the_letter(how, ratios, data)
-    nodes = SMALL if how.quick else NODES
-    others = [name for name in POLICIES if name != BASE]
-    made_of = kinds(how.desktops)
-    for kind, said in made_of.items():
-        made = {
-            f"RR = {ratio}": how.replicate(Bag(nodes, ratio, kind, how.desktops), policies(), METRICS)
-            for ratio in ratios
-        }
-        rows += judged(f"{kind}, {AT}", made[AT], TIMED, MACHINE)
-        about = f"{kind} ({said}), {nodes} machines"
-        grids += [
-            relative(f"{about}: completion time / WQR-FT", made, "mean_completion", others),
-            relative(f"{about}: tasks completed without resubmission / WQR-FT", made, COUNT, others),
-            means(f"{about}: completion time of the bag, s", made, "mean_completion"),
-            means(f"{about}: share of the cycles that is wasted", made, "wasted"),
-            orderings(f"{about}: which claims hold, by RR", made),
-        ]
-        data["series"][kind] = {
-            said: {name: [each.ratio(name, BASE, metric) for each in made.values()] for name in others}
-            for metric, said in (
-                ("mean_completion", "completion time / WQR-FT"),
-                (COUNT, "tasks completed / WQR-FT"),
-            )
-        }
-    grids.insert(0, _side_by_side(rows, ["Table XIII", *(f"{kind}, {AT}" for kind in [*DRAWN, *made_of])]))
-    return Report(tuple(how.seeds), how.quick, rows, grids, _REMARKS, data)
-
-
-def _side_by_side(rows: Sequence[Row], places: Sequence[str]) -> Grid:
-    """Return a table of which statements of section VI hold in which experiment."""
-    found = {row.quantity: HOLDS[row.verdict] for row in rows}
-    cells = {
-        each.said: [found[f"{place}: {each.said}"] for place in places] for each in (*STATEMENTS, ALMOST)
+    ratios = {f"RR = {ratio}": ratio for ratio in run.choose(*RATIOS)}
+    chosen, nodes = {name: policy(name) for name in POLICIES}, run.choose(NODES, SMALL)
+    bags = {
+        (kind, label): Case(SmallBags(ratio, kind), chosen, (COUNT,))
+        for kind in BAG_KINDS
+        for label, ratio in ratios.items()
     }
-    return Grid("Which statements hold, in both readings", ["statement", *places], cells)
+    machines = {
+        (kind, label): Case(OneBag(nodes, ratio, kind, run.desktops), policies(), METRICS)
+        for kind in calibrations(run.desktops)
+        for label, ratio in ratios.items()
+    }
+    return {LETTER: run.replicate_cases(bags), MACHINE: run.replicate_cases(machines)}
 
 
-def _to_the_letter(how: Run, ratios: tuple[int, ...], data: dict[str, Any]) -> tuple[list[Row], list[Grid]]:
-    """Return rows and grids of bags of RR tasks: the printed draw, means over draws, and random bags."""
-    rows = [*_table_xiii(table_iv())]
-    grids: list[Grid] = []
-    others = [name for name in POLICIES if name != BASE]
-    chosen = {name: policy(name) for name in POLICIES}
-    for kind, said in DRAWN.items():
-        made = {f"RR = {ratio}": how.replicate(Bags(ratio, kind), chosen, (COUNT,)) for ratio in ratios}
-        rows += judged(f"{kind}, {AT}", made[AT], COUNTED, BAG)
-        counts = made[AT][COUNT]
-        more = estimate((counts[ALMOST.policy] - counts[BASE]) / (BAGS * NAMED))
-        rows.append(
-            judge(
-                BAG + ALMOST.claim,
-                f"{kind}, {AT}: {ALMOST.said}",
-                "almost 0.25",
-                more,
-                *_ALMOST,
-                unit="of the bag",
-            )
-        )
-        completed: dict[str, list[Estimate | str]] = {
-            name: [estimate(each[COUNT][name] / BAGS) for each in made.values()] for name in POLICIES
-        }
-        about = f"Bags of RR tasks, {kind} ({said})"
-        grids.append(Grid(f"{about}: tasks completed, of RR", ["policy", *made], completed))
-        data["series"].setdefault(LETTER, {})[f"{kind}: share of the tasks completed"] = {
-            name: [
-                estimate(each[COUNT][name] / (BAGS * ratio))
-                for ratio, each in zip(ratios, made.values(), strict=True)
-            ]
-            for name in (*others, BASE)
-        }
-        if kind == RANDOM:  # in the example WQR-FT completes no task at RR = 1
-            grids.append(orderings(f"{about}: which claims hold, by RR", made, COUNTED))
-    return rows, grids
+def _rows(data: Mapping[str, Measurements]) -> Iterator[Row]:
+    yield from _table_xiii(table_iv())
+    for kind, cases in data[LETTER].groups.items():
+        yield from ordering_rows(f"{kind}, {AT}", cases[AT], IN_TASKS, BAG)
+        counts = cases[AT][COUNT]
+        more = estimate((counts[ALMOST.policy] - counts[BASE]) / (BAGS * PAPER_RATIO))
+        quantity = f"{kind}, {AT}: {ALMOST.statement}"
+        yield judge(BAG + ALMOST.claim, quantity, more, ALMOST_MORE, unit="of the bag")
+    for kind, cases in data[MACHINE].groups.items():
+        yield from ordering_rows(f"{kind}, {AT}", cases[AT], IN_TIME, MACHINE)
 
 
-#: Range of "almost 25 %" of the bag more: within 0.05, as for the ratio of completion times.
-_ALMOST = (0.20, 0.30)
-
-
-def _table_xiii(seed: int) -> list[Row]:
+def _table_xiii(seed: int) -> Iterator[Row]:
     """Return rows about the tasks completed of one bag of four, with the draw of WQR-FT that is printed."""
-    done = {name: float(assigned(Example()(seed), policy(name)).done) for name in POLICIES}
-    rows = []
-    for each in COUNTED:
-        other = each.rival(done)
-        holds = each.low <= done[each.policy] / done[other] <= each.high
-        why = f"{done[each.policy]:g} tasks, {other} {done[other]:g}"
-        rows.append(exact(BAG + each.claim, f"Table XIII: {each.said}", each.wanted, holds, why))
-    more = (done[ALMOST.policy] - done[BASE]) / NAMED
-    why = f"{done[ALMOST.policy]:g} / {NAMED} - {done[BASE]:g} / {NAMED} = {more:g}"
-    holds = _ALMOST[0] <= more <= _ALMOST[1]
-    return [*rows, exact(BAG + ALMOST.claim, f"Table XIII: {ALMOST.said}", "almost 0.25", holds, why)]
+    count = {name: float(assignments_of(Example()(seed), policy(name)).completed) for name in POLICIES}
+    for each in IN_TASKS:
+        rival = each.best_rival(count)
+        holds = each.low <= count[each.policy] / count[rival] <= each.high
+        why = f"{count[each.policy]:g} tasks, {rival} {count[rival]:g}"
+        yield exact(BAG + each.claim, f"Table XIII: {each.statement}", each.test.paper, holds, why)
+    more = (count[ALMOST.policy] - count[BASE]) / PAPER_RATIO
+    why = f"{count[ALMOST.policy]:g} / {PAPER_RATIO} - {count[BASE]:g} / {PAPER_RATIO} = {more:g}"
+    holds = ALMOST_MORE.low <= more <= ALMOST_MORE.high
+    yield exact(BAG + ALMOST.claim, f"Table XIII: {ALMOST.statement}", ALMOST_MORE.paper, holds, why)
 
 
-_REMARKS = (
+def _grids(data: Mapping[str, Measurements]) -> Iterator[ResultGrid]:
+    calibration, run = calibrations(data[MACHINE].run.desktops), data[MACHINE].run
+    places = ["Table XIII", *(f"{kind}, {AT}" for kind in [*BAG_KINDS, *calibration])]
+    holds = {row.quantity: HOLDS.get(row.verdict, "open") for row in _rows(data)}
+    yield ResultGrid(
+        "Which statements hold, in both readings",
+        ["statement", *places],
+        {
+            each.statement: [holds[f"{place}: {each.statement}"] for place in places]
+            for each in (*STATEMENTS, ALMOST)
+        },
+    )
+    for kind, cases in data[LETTER].groups.items():
+        about = f"Bags of RR tasks, {kind} ({BAG_KINDS[kind]})"
+        yield policy_table(f"{about}: tasks completed, of RR", _share(BAGS)).grid(cases)
+        if kind == RANDOM:  # in the example WQR-FT completes no task at RR = 1
+            yield ordering_grid(f"{about}: which claims hold, by RR", cases, IN_TASKS)
+    for kind, cases in data[MACHINE].groups.items():
+        about = f"{kind} ({calibration[kind]}), {run.choose(NODES, SMALL)} machines"
+        title = f"{about}: completion time / WQR-FT"
+        yield policy_table(title, RELATIVE_TIME, INFORMED_POLICIES).grid(cases)
+        title = f"{about}: tasks completed without resubmission / WQR-FT"
+        yield policy_table(title, RELATIVE_COUNT, INFORMED_POLICIES).grid(cases)
+        yield policy_table(f"{about}: completion time of the bag, s", "mean_completion").grid(cases)
+        yield policy_table(f"{about}: share of the cycles that is wasted", "wasted").grid(cases)
+        yield ordering_grid(f"{about}: which claims hold, by RR", cases)
+
+
+def _share(tasks: int) -> Callable[[Replicates, str], Estimate]:
+    """Return a cell with the tasks completed, over `tasks`."""
+    return lambda values, name: estimate(values[COUNT][name] / tasks)
+
+
+REMARKS = (
     "In the paper RR is the number of tasks of a bag, and the metric the average number of completed tasks; "
     "its sentences speak of completion times.  Both are judged: tasks completed of bags of RR tasks, and "
     "completion times of RR tasks a machine.",
@@ -222,20 +197,49 @@ _REMARKS = (
 )
 
 
-def figure(report: Report) -> Figure:
+def _draw(data: Mapping[str, Measurements]) -> Figure:
     """Draw a panel per reading, calibration and metric, over RR."""
     from gridsim import plots
 
-    series: Mapping[str, Mapping[str, Any]] = report.data["series"]
-    made, panels = plots.figure(2, rows=len(series))
-    places = ((kind, metric) for kind in series for metric in series[kind])
-    for axes, (kind, metric) in zip(panels, places, strict=True):
-        plots.lines(report.data["ratios"], series[kind][metric], axes=axes)
+    ratios = data[MACHINE].run.choose(*RATIOS)
+    charts: list[tuple[str, str, dict[str, list[Estimate]]]] = []
+    for kind, cases in data[LETTER].groups.items():
+        shares = {
+            name: [
+                _share(BAGS * ratio)(values, name)
+                for ratio, values in zip(ratios, cases.values(), strict=True)
+            ]
+            for name in (*INFORMED_POLICIES, BASE)
+        }
+        charts.append((LETTER, f"{kind}: share of the tasks completed", shares))
+    for kind, cases in data[MACHINE].groups.items():
+        for cell, label in (
+            (RELATIVE_TIME, "completion time / WQR-FT"),
+            (RELATIVE_COUNT, "tasks completed / WQR-FT"),
+        ):
+            charts.append((kind, label, series(cases, cell, INFORMED_POLICIES)))
+    figure, panels = plots.figure(2, rows=len(charts) // 2)
+    for axes, (kind, label, lines) in zip(panels, charts, strict=True):
+        plots.lines(ratios, lines, axes=axes)
         axes.axhline(1.0, color="black", linestyle=":", linewidth=1)
         axes.set_xscale("log", base=2)
-        axes.set_xticks(report.data["ratios"], [str(ratio) for ratio in report.data["ratios"]])
-        axes.set_title(kind)
+        axes.set_xticks(ratios, [str(ratio) for ratio in ratios])
+        axes.set(title=kind, ylabel=label)
         axes.set_xlabel("tasks of a bag (RR)" if kind == LETTER else "tasks a machine (RR)")
-        axes.set_ylabel(metric)
-    plots.shared_legend(made)
-    return made
+    plots.shared_legend(figure)
+    return figure
+
+
+FIG5 = Reproduction(
+    name="wqr-fig5",
+    title="information-aware policies against WQR-FT, over RR: tasks of a bag, and tasks a machine",
+    paper="Arora et al., section VI and Figure 5",
+    claims=(*sentences([*IN_TASKS, ALMOST], BAG), *sentences(IN_TIME, MACHINE)),
+    files="desktops",
+    seeds=(20, 5),
+    measure=_measure,
+    rows=_rows,
+    grids=_grids,
+    remarks=REMARKS,
+    figure=_draw,
+)

@@ -2,84 +2,109 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal
 
-from gridsim.reproduce.framework import BELOW, Grid, Report, Row, Run, judge
-from gridsim.reproduce.wqr.common import METRICS, NODES, SMALL, Bag, kinds
+from gridsim.reproduce.framework import (
+    Case,
+    Check,
+    Measurements,
+    Reproduction,
+    ResultGrid,
+    Run,
+    panels,
+    ratio,
+)
+from gridsim.reproduce.verdicts import BELOW_ONE, ClaimedRange
+from gridsim.reproduce.wqr.common import METRICS, NODES, SMALL, OneBag, calibrations
+from gridsim.results.metrics.estimates import Estimate
 from gridsim.schedulers import WqrFt
 from gridsim.scheduling.contract import Scheduler
 from gridsim.studies.replicate import Replicates
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-NAME = "wqr-information"
-TITLE = "completion time against the error of predicted up times"
 EXACT = "(not in the paper) with exact predictions AvailInfo is better than NoInfo, and AllInfo than CpuInfo"
 PAST = "(not in the paper) with predictions from the past alone they still are"
-CLAIMS = (EXACT, PAST)
-SEEDS = (20, 5)
 
 RATIOS = (1, 4)
 #: Standard deviations of the logarithm of the predicted up time.
-ERRORS, FEW_ERRORS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0), (0.0, 1.0)
+ERRORS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0), (0.0, 1.0)
 PREDICTORS: tuple[Literal["past", "age"], ...] = ("past", "age")
-#: Machine choice with predictions -> the same choice without them.
-INFORMED = {"avail": "none", "all": "cpu"}
+#: Order of tasks, and machine choice with predictions -> the same choice without them.
+POLICY_PAIRS = {
+    (order, choice): base
+    for order in ("small", "great")
+    for choice, base in (("avail", "none"), ("all", "cpu"))
+}
 #: Mean number of ups and downs of a machine before the bag is released, so that machines have a past.
-LATE = 20.0
+UPS_BEFORE = 20.0
 
 
-def name_of(order: str, choice: str, what: Any = "") -> str:
+def name_of(order: str, choice: str, prediction: Any = "") -> str:
     """Return the name of a scheduler, such as ``GreatET-AllInfo, error 0.5``."""
     policy = f"{order.capitalize()}ET-{choice.capitalize()}Info".replace("None", "No")
-    if what == "":
+    if prediction == "":
         return policy
-    return f"{policy}, {what}" if isinstance(what, str) else f"{policy}, error {what:g}"
+    return f"{policy}, {prediction}" if isinstance(prediction, str) else f"{policy}, error {prediction:g}"
 
 
-def schedulers(errors: tuple[float, ...]) -> dict[str, Scheduler]:
-    """Return schedulers: both task orders with each machine choice and each prediction."""
-    made: dict[str, Scheduler] = {}
-    for order in ("small", "great"):
-        for choice, without in INFORMED.items():
-            made[name_of(order, without)] = WqrFt(task_order=order, machine_choice=without)
-            for error in errors:
-                made[name_of(order, choice, error)] = WqrFt(
-                    task_order=order, machine_choice=choice, prediction_error=error
-                )
-            for by in PREDICTORS:
-                made[name_of(order, choice, by)] = WqrFt(
-                    task_order=order, machine_choice=choice, predictor=by
-                )
-    return made
+def _schedulers(errors: tuple[float, ...]) -> dict[str, Scheduler]:
+    """Return both task orders with each machine choice and each prediction."""
+    schedulers: dict[str, Scheduler] = {}
+    for (order, choice), base in POLICY_PAIRS.items():
+        options: dict[str, Any] = {"task_order": order, "machine_choice": choice}
+        schedulers[name_of(order, base)] = WqrFt(**{**options, "machine_choice": base})
+        for error in errors:
+            schedulers[name_of(order, choice, error)] = WqrFt(**options, prediction_error=error)
+        for predictor in PREDICTORS:
+            schedulers[name_of(order, choice, predictor)] = WqrFt(**options, predictor=predictor)
+    return schedulers
 
 
-def run(how: Run) -> Report:
-    """Run all predictions at two ratios, with each calibration or on real desktops."""
-    nodes, errors = (SMALL, FEW_ERRORS) if how.quick else (NODES, ERRORS)
-    rows: list[Row] = []
-    grids: list[Grid] = []
-    series: dict[str, Any] = {}
-    for kind, said in kinds(how.desktops).items():
-        for ratio in RATIOS:
-            make = Bag(nodes, ratio, kind, how.desktops, LATE)
-            made = how.replicate(make, schedulers(errors), METRICS)
-            where = f"{kind}, RR = {ratio}"
-            rows += _claims(where, made)
-            grids.append(
-                _table(f"{where} ({said}): completion time / the same without predictions", made, errors)
-            )
-            series[where] = {
-                name_of(order, choice): [_ratio(made, order, choice, error) for error in errors]
-                for order in ("small", "great")
-                for choice in INFORMED
-            }
-    data = {"errors": errors, "series": series}
-    return Report(tuple(how.seeds), how.quick, rows, grids, _REMARKS, data)
+def _cases(run: Run) -> dict[str, Case]:
+    nodes, schedulers = run.choose(NODES, SMALL), _schedulers(run.choose(*ERRORS))
+    return {
+        f"{kind}, RR = {rr}": Case(OneBag(nodes, rr, kind, run.desktops, UPS_BEFORE), schedulers)
+        for kind in calibrations(run.desktops)
+        for rr in RATIOS
+    }
 
 
-_REMARKS = (
+def _against_base(order: str, choice: str, prediction: Any) -> Callable[[Replicates], Estimate]:
+    """Return the ratio of completion times with a prediction and without."""
+    base = name_of(order, POLICY_PAIRS[order, choice])
+    return ratio(name_of(order, choice, prediction), base, "mean_completion")
+
+
+CHECKS = tuple(
+    Check(
+        PAST if prediction else EXACT,
+        f"{{case}}: {name_of(order, choice, prediction)} / {name_of(order, base)}",
+        _against_base(order, choice, prediction),
+        ClaimedRange("-", high=BELOW_ONE),
+    )
+    for (order, choice), base in POLICY_PAIRS.items()
+    for prediction in (0.0, *PREDICTORS)
+)
+
+
+def _lines(values: Replicates, predictions: Iterable[Any]) -> dict[str, list[Estimate]]:
+    """Return policy -> completion time over that without predictions, for each prediction."""
+    return {
+        name_of(*policy): [_against_base(*policy, prediction)(values) for prediction in predictions]
+        for policy in POLICY_PAIRS
+    }
+
+
+def _grids(data: Measurements) -> Iterator[ResultGrid]:
+    texts, errors = calibrations(data.run.desktops), data.run.choose(*ERRORS)
+    columns = ["policy", *(f"error {error:g}" for error in errors), *PREDICTORS]
+    for case, values in data.items():
+        text = texts[case.partition(",")[0]]
+        title = f"{case} ({text}): completion time / the same without predictions"
+        yield ResultGrid(title, columns, _lines(values, (*errors, *PREDICTORS)))
+
+
+REMARKS = (
     "The paper assumes perfect information.",
     "error : standard deviation of the logarithm of a factor on each predicted up time, log-normal with "
     "median 1 (0: exact; 1: two of three within a factor of 2.7).  past : mean of the machine's up times "
@@ -92,50 +117,27 @@ _REMARKS = (
 )
 
 
-def _ratio(made: Replicates, order: str, choice: str, what: Any) -> Any:
-    return made.ratio(name_of(order, choice, what), name_of(order, INFORMED[choice]), "mean_completion")
-
-
-def _claims(where: str, made: Replicates) -> list[Row]:
-    rows = []
-    for order in ("small", "great"):
-        for choice in INFORMED:
-            for what in (0.0, *PREDICTORS):
-                said = f"{where}: {name_of(order, choice, what)} / {name_of(order, INFORMED[choice])}"
-                rows.append(
-                    judge(
-                        PAST if what else EXACT,
-                        said,
-                        "-",
-                        _ratio(made, order, choice, what),
-                        float("-inf"),
-                        BELOW,
-                    )
-                )
-    return rows
-
-
-def _table(title: str, made: Replicates, errors: tuple[float, ...]) -> Grid:
-    columns = ["policy", *(f"error {error:g}" for error in errors), *PREDICTORS]
-    rows = {
-        name_of(order, choice): [_ratio(made, order, choice, what) for what in (*errors, *PREDICTORS)]
-        for order in ("small", "great")
-        for choice in INFORMED
-    }
-    return Grid(title, columns, rows)
-
-
-def figure(report: Report) -> Figure:
-    """Draw a panel per calibration and ratio: completion time over the error."""
-    from gridsim import plots
-
-    series = report.data["series"]
-    made, panels = plots.figure(min(2, len(series)), rows=-(-len(series) // 2))
-    for axes, (where, lines) in zip(panels, series.items(), strict=True):
-        plots.lines(report.data["errors"], lines, axes=axes)
-        axes.axhline(1.0, color="black", linestyle=":", linewidth=1)
-        axes.set_title(where)
-        axes.set_xlabel("error of predictions (std. dev. of the logarithm)")
-        axes.set_ylabel("completion time / without predictions")
-    plots.shared_legend(made)
-    return made
+INFORMATION = Reproduction(
+    name="wqr-information",
+    title="completion time against the error of predicted up times",
+    paper="not in the paper of Arora et al.",
+    claims=(EXACT, PAST),
+    files="desktops",
+    seeds=(20, 5),
+    cases=_cases,
+    metrics=METRICS,
+    rows=[CHECKS],
+    grids=_grids,
+    remarks=REMARKS,
+    figure=lambda data: panels(
+        {case: _lines(values, data.run.choose(*ERRORS)) for case, values in data.items()},
+        data.run.choose(*ERRORS),
+        {
+            "xlabel": "error of predictions (std. dev. of the logarithm)",
+            "ylabel": "completion time / without predictions",
+        },
+        shared=True,
+        level=1.0,
+        columns=2,
+    ),
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
@@ -16,65 +16,64 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import gridsim as gs
 from gridsim.errors import TraceWarning
-from gridsim.model.bag_workloads import Normal
-from gridsim.model.faults import Faults
-from gridsim.model.platform import Platform
-from gridsim.model.scenario import Scenario
-from gridsim.model.workload import Workload
-from gridsim.reproduce.framework import ABOVE, BELOW, Desktops, Grid, Report, Row, Run, judge
-from gridsim.results.metrics.estimates import Estimate
+from gridsim.reproduce.framework import (
+    Case,
+    CaseTable,
+    Desktops,
+    Measurements,
+    Reproduction,
+    Run,
+    panels,
+    series,
+)
+from gridsim.reproduce.verdicts import ABOVE_ONE, SMALLER, ClaimedRange, Row, judge
 from gridsim.results.metrics.registry import MetricFunction
-from gridsim.results.result import Result
-from gridsim.schedulers import WqrFt
-from gridsim.scheduling.contract import Scheduler
-from gridsim.studies.replicate import Replicates
 from gridsim.support.random_streams import Streams
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NAME = "multi-bag"
-TITLE = "five orders in which bags of tasks get the machines of a desktop grid"
 NO_WINNER = "there is no clear winner among the proposed solutions (abstract, 2008)"
 PERFORMANCE = "they outperform FCFS in application performance (abstract, 2009)"
 USAGE = "they outperform FCFS in efficient resource usage (abstract, 2009)"
 LARGE = "(from memory) with fewer tasks in a bag than machines FCFS-Excl is the worst"
 SMALL_TASKS = "(from memory) with many small tasks FCFS-Share is better than RR"
 FAIR = "(not in the paper) RR, RR-NRF and LongIdle are fairer than FCFS-Share"
-CLAIMS = (NO_WINNER, PERFORMANCE, USAGE, LARGE, SMALL_TASKS, FAIR)
-SEEDS = (10, 5)
 
 EXCL, SHARE, RR, NRF, LONG, EXCL_2 = (
     *("FCFS-Excl", "FCFS-Share", "RR", "RR-NRF", "LongIdle"),
     "FCFS-Excl, 2 copies",
 )
 #: By FCFS-Excl, whose bag has the whole grid, tasks have any number of copies; by the others two at most.
-SCHEDULERS: dict[str, Scheduler] = {
-    EXCL: WqrFt(bag_order="fcfs-excl", max_replicas=1024),
-    SHARE: WqrFt(bag_order="fcfs-share"),
-    RR: WqrFt(bag_order="rr"),
-    NRF: WqrFt(bag_order="rr-nrf"),
-    LONG: WqrFt(bag_order="longidle"),
-    EXCL_2: WqrFt(bag_order="fcfs-excl"),
+SCHEDULERS: dict[str, gs.Scheduler] = {
+    EXCL: gs.WqrFt(bag_order="fcfs-excl", max_replicas=1024),
+    SHARE: gs.WqrFt(bag_order="fcfs-share"),
+    RR: gs.WqrFt(bag_order="rr"),
+    NRF: gs.WqrFt(bag_order="rr-nrf"),
+    LONG: gs.WqrFt(bag_order="longidle"),
+    EXCL_2: gs.WqrFt(bag_order="fcfs-excl"),
 }
 #: On thousands of real hosts any number of copies would be thousands of each task.
 REAL_SCHEDULERS = {name: scheduler for name, scheduler in SCHEDULERS.items() if name != EXCL}
-PROPOSED = (RR, NRF, LONG)
+PROPOSALS = (RR, NRF, LONG)
 
-MACHINES, BAGS, FEW_BAGS = 100, 100, 20
+MACHINES = 100
+#: Number of bags, in full and in small.
+BAGS = 100, 20
 #: Mean speed of a machine, Mflop/s, and how long all of them take for a bag at that speed, s.
-SPEED, BAG = 1000.0, 2500.0
+SPEED, BAG_TIME = 1000.0, 2500.0
 #: Seconds that a task takes on average at a tenth of the mean speed, as in the paper.
-GRANULARITIES, FEW_GRANULARITIES = (1000, 5000, 25_000, 125_000), (5000, 125_000)
+GRANULARITIES = (1000, 5000, 25_000, 125_000), (5000, 125_000)
 #: Mean up and down times, s.
 AVAILABILITIES = {"98 % up": (88_200.0, 1800.0), "50 % up": (1800.0, 1800.0)}
 #: Work released over what machines can do while they are up.
-LOADS, FEW_LOADS = (0.5, 0.9), (0.9,)
+LOADS = (0.5, 0.9), (0.9,)
 REAL = "real hosts"
 
 
-def fairness(result: Result) -> float:
+def fairness(result: gs.Result) -> float:
     """Return Jain's index of the stretch of bags: 1 if all have the same, 1 / n if one has all of it."""
     stretch = np.asarray(result.applications["stretch"])
     return float(stretch.sum() ** 2 / (len(stretch) * (stretch**2).sum()))
@@ -88,8 +87,8 @@ METRICS: dict[str, MetricFunction] = {
 
 
 @dataclass(frozen=True)
-class Bags:
-    """Makes bags on drawn desktops, as ``Bags(5000, "98 % up", 0.9, 100)(seed)``."""
+class GranularBags:
+    """Makes bags on drawn desktops, as ``GranularBags(5000, "98 % up", 0.9, 100)(seed)``."""
 
     granularity: int
     up: str
@@ -101,19 +100,19 @@ class Bags:
         """Name of the scenario's file, such as ``5000-98-0.9``."""
         return f"{self.granularity}-{self.up.split()[0]}-{self.load:g}"
 
-    def __call__(self, seed: int) -> Scenario:
+    def __call__(self, seed: int) -> gs.Scenario:
         up, down = AVAILABILITIES[self.up]
-        workload = Workload.bags(
+        workload = gs.Workload.bags(
             self.bags,
-            BAG * (up + down) / up / self.load,
-            tasks=MACHINES * BAG * 10 / self.granularity,
+            BAG_TIME * (up + down) / up / self.load,
+            tasks=MACHINES * BAG_TIME * 10 / self.granularity,
             variation=0.0,
             task_size=self.granularity * SPEED / 10,
-            spread=Normal(0.29),
+            spread=gs.Normal(0.29),
             seed=seed,
         )
-        platform = Platform.desktop_grid(MACHINES, seed, 0.2 * SPEED, 1.8 * SPEED, 0.2 * SPEED)
-        return Scenario(platform, workload, seed=seed, faults=Faults.exponential(up, down, seed))
+        platform = gs.Platform.desktop_grid(MACHINES, seed, 0.2 * SPEED, 1.8 * SPEED, 0.2 * SPEED)
+        return gs.Scenario(platform, workload, seed=seed, faults=gs.Faults.exponential(up, down, seed))
 
 
 @lru_cache(maxsize=4)
@@ -127,9 +126,9 @@ def _hosts(desktops: Desktops, load: float) -> tuple[int, float]:
     trace = read_availability(desktops.availability)
     up = trace.availability()
     up = up[up > 0]
-    wanted = bags.offered_load(1) / (load * float(up.mean())) if len(up) else 1.0
+    count = bags.offered_load(1) / (load * float(up.mean())) if len(up) else 1.0
     least = int(bags.job_procs.max(initial=1))
-    return max(least, math.ceil(min(wanted, len(up)))), max(0.0, trace.horizon)
+    return max(least, math.ceil(min(count, len(up)))), max(0.0, trace.horizon)
 
 
 @dataclass(frozen=True)
@@ -153,105 +152,69 @@ class RealBags:
         """Name of the scenario's file, such as ``real-0.9``."""
         return f"real-{self.load:g}"
 
-    def __call__(self, seed: int) -> Scenario:
+    def __call__(self, seed: int) -> gs.Scenario:
         nodes, horizon = _hosts(self.desktops, self.load)
         start = float(Streams(seed)("reproduce.start").uniform(0.0, 0.4 * horizon))
-        return Scenario(
-            Platform.from_hosts(self.desktops.speeds, nodes, seed),
-            Workload.from_log(self.desktops.log, own_sizes=True, max_applications=self.bags, seed=seed),
+        return gs.Scenario(
+            gs.Platform.from_hosts(self.desktops.speeds, nodes, seed),
+            gs.Workload.from_log(self.desktops.log, own_sizes=True, max_applications=self.bags, seed=seed),
             seed=seed,
-            faults=Faults.trace(self.desktops.availability, seed, start=start),
+            faults=gs.Faults.trace(self.desktops.availability, seed, start=start),
         )
 
 
-def run(how: Run) -> Report:
-    """Run the five orders at each granularity, availability and load, or on real hosts at each load."""
-    loads = FEW_LOADS if how.quick else LOADS
-    granularities = FEW_GRANULARITIES if how.quick else GRANULARITIES
-    made: dict[str, dict[str, Replicates]] = {}
-    if how.desktops is not None:
-        some = FEW_BAGS if how.quick else None
-        made[REAL] = {
-            f"load {load:g}": how.replicate(RealBags(how.desktops, load, some), REAL_SCHEDULERS, METRICS)
-            for load in loads
-        }
-    else:
-        count = FEW_BAGS if how.quick else BAGS
-        for load in loads:
-            for up in AVAILABILITIES:
-                made[f"load {load:g}, {up}"] = {
-                    str(granularity): how.replicate(Bags(granularity, up, load, count), SCHEDULERS, METRICS)
-                    for granularity in granularities
-                }
-    grids = [
-        Grid(
-            f"{where}: {said}",
-            ["order", *columns],
-            _means(columns, metric),
-        )
-        for where, columns in made.items()
-        for metric, said in (
-            ("mean_completion", "completion time of a bag, mean, s"),
-            ("fairness", "fairness, Jain's index of the stretch of bags"),
-            ("wasted", "share of the cycles that is wasted"),
-        )
-    ]
-    data = {"made": made, "granularities": granularities}
-    return Report(tuple(how.seeds), how.quick, _judged(made), grids, _REMARKS, data)
-
-
-def _means(columns: Mapping[str, Replicates], metric: str) -> dict[str, list[Estimate]]:
-    """Return the mean of a metric in each column, for each order."""
-    names = next(iter(columns.values())).schedulers
-    return {name: [each.mean(name, metric) for each in columns.values()] for name in names}
-
-
-def _judged(made: Mapping[str, Mapping[str, Replicates]]) -> list[Row]:
-    """Return the rows about all claims."""
-    rows = []
-    cells = {f"{where}, {column}": each for where, of in made.items() for column, each in of.items()}
-    excl = EXCL_2 if REAL in made else EXCL
-    five = (excl, SHARE, *PROPOSED)
-    for name in five:
-        found = [
-            (each.ratio(other, name, "mean_completion"), other, where)
-            for where, each in cells.items()
-            for other in five
-            if other != name
-        ]
-        lowest, other, where = min(found, key=lambda cell: cell[0].mean)
-        said = f"{other} / {name}, least of all cells ({where})"
-        rows.append(judge(NO_WINNER, said, "< 1", lowest, -math.inf, BELOW))
-    for where, each in cells.items():
-        for claim, metric in ((PERFORMANCE, "mean_completion"), (USAGE, "wasted")):
-            best = min(PROPOSED, key=lambda name: each.mean(name, metric).mean)
-            rows += [
-                _below(claim, where, each, best, fcfs, metric, f"best of three, {best}")
-                for fcfs in (excl, SHARE)
-            ]
-        rows += [
-            judge(
-                FAIR, f"{where}: {name} / {SHARE}", "", each.ratio(name, SHARE, "fairness"), ABOVE, math.inf
+def _cases(run: Run) -> dict[tuple[str, str], Case]:
+    """Return each granularity, availability and load, or real hosts at each load."""
+    if run.desktops is not None:
+        return {
+            (REAL, f"load {load:g}"): Case(
+                RealBags(run.desktops, load, run.choose(None, 20)), REAL_SCHEDULERS
             )
-            for name in PROPOSED
-        ]
-        granularity = where.rpartition(" ")[2]
-        if granularity == str(GRANULARITIES[-1]) or where.startswith(REAL):
-            rows += [_below(LARGE, where, each, name, excl, "mean_completion") for name in (SHARE, *PROPOSED)]
-        elif granularity in (str(GRANULARITIES[0]), str(GRANULARITIES[1])):
-            rows.append(_below(SMALL_TASKS, where, each, SHARE, RR, "mean_completion"))
-    return rows
+            for load in run.choose(*LOADS)
+        }
+    return {
+        (f"load {load:g}, {up}", str(granularity)): Case(
+            GranularBags(granularity, up, load, run.choose(*BAGS)), SCHEDULERS
+        )
+        for load in run.choose(*LOADS)
+        for up in AVAILABILITIES
+        for granularity in run.choose(*GRANULARITIES)
+    }
 
 
-def _below(
-    claim: str, where: str, made: Replicates, name: str, other: str, metric: str, said: str = ""
-) -> Row:
-    """Return a row that wants the value of `name` below that of `other`."""
-    measured: Estimate = made.ratio(name, other, metric)
-    return judge(claim, f"{where}: {said or name} / {other}", "< 1", measured, -math.inf, BELOW)
+def _rows(data: Measurements) -> Iterator[Row]:
+    cells = {f"{group}, {column}": values for (group, column), values in data.items()}
+    excl = EXCL_2 if REAL in data.groups else EXCL
+    orders = (excl, SHARE, *PROPOSALS)
+    for name in orders:
+        ratios = (
+            (values.ratio(rival, name, "mean_completion"), rival, cell)
+            for cell, values in cells.items()
+            for rival in orders
+            if rival != name
+        )
+        lowest, rival, cell = min(ratios, key=lambda entry: entry[0].mean)
+        yield judge(NO_WINNER, f"{rival} / {name}, least of all cells ({cell})", lowest, SMALLER)
+    for cell, values in cells.items():
+        for claim, metric in ((PERFORMANCE, "mean_completion"), (USAGE, "wasted")):
+            best = min(PROPOSALS, key=lambda name: values.mean(name, metric).mean)
+            for fcfs in (excl, SHARE):
+                quantity = f"{cell}: best of three, {best} / {fcfs}"
+                yield judge(claim, quantity, values.ratio(best, fcfs, metric), SMALLER)
+        for name in PROPOSALS:
+            ratio = values.ratio(name, SHARE, "fairness")
+            yield judge(FAIR, f"{cell}: {name} / {SHARE}", ratio, ClaimedRange("", ABOVE_ONE))
+        large, small = str(GRANULARITIES[0][-1]), tuple(map(str, GRANULARITIES[0][:2]))
+        if cell.endswith(f" {large}") or cell.startswith(REAL):
+            pairs = [(LARGE, name, excl) for name in (SHARE, *PROPOSALS)]
+        else:
+            pairs = [(SMALL_TASKS, SHARE, RR)] if cell.rpartition(" ")[2] in small else []
+        for claim, name, rival in pairs:
+            ratio = values.ratio(name, rival, "mean_completion")
+            yield judge(claim, f"{cell}: {name} / {rival}", ratio, SMALLER)
 
 
-_REMARKS = (
+REMARKS = (
     "Only abstracts were at hand, that of the paper and that of the report TR-INF-2009-02-01-UNIPMN.  The "
     "definitions of the five orders, the granularities, the work of a bag (2500 s of the whole grid), the "
     "availabilities of 98 and 50 % and the repair time of 1800 s are from memory, and not verified.",
@@ -268,19 +231,32 @@ _REMARKS = (
 )
 
 
-def figure(report: Report) -> Figure:
-    """Draw completion times over the granularity, a panel for each availability and load."""
-    from gridsim import plots
+def _draw(data: Measurements) -> Figure:
+    """Draw completion times over the granularity, or the load, a panel for each availability and load."""
+    x: Sequence[float] = data.run.choose(*GRANULARITIES)
+    properties: dict[str, Any] = {"xscale": "log", "xlabel": "granularity (s at 100 Mflop/s)"}
+    if REAL in data.groups:
+        x = range(len(data))
+        properties = {"xticks": x, "xticklabels": [load for _, load in data]}
+    lines = {group: series(cases, "mean_completion") for group, cases in data.groups.items()}
+    properties |= {"ylabel": "completion time of a bag (s)", "yscale": "log"}
+    return panels(lines, x, properties, shared=True, columns=2)
 
-    made: Mapping[str, Mapping[str, Replicates]] = report.data["made"]
-    figure, places = plots.figure(min(2, len(made)), rows=math.ceil(len(made) / 2))
-    for axes, (where, columns) in zip(places, made.items(), strict=True):
-        x: Sequence[Any] = report.data["granularities"] if where != REAL else range(len(columns))
-        plots.lines(x, _means(columns, "mean_completion"), axes=axes)
-        axes.set(title=where, ylabel="completion time of a bag (s)", yscale="log")
-        if where == REAL:
-            axes.set_xticks(x, list(columns))
-        else:
-            axes.set(xscale="log", xlabel="granularity (s at 100 Mflop/s)")
-    plots.shared_legend(figure)
-    return figure
+
+MULTI_BAG = Reproduction(
+    name="multi-bag",
+    title="five orders in which bags of tasks get the machines of a desktop grid",
+    paper="Anglano and Canonico, PCGrid 2008",
+    claims=(NO_WINNER, PERFORMANCE, USAGE, LARGE, SMALL_TASKS, FAIR),
+    files="desktops",
+    cases=_cases,
+    metrics=METRICS,
+    rows=_rows,
+    grids=(
+        CaseTable("{group}: completion time of a bag, mean, s", "mean_completion", head="order"),
+        CaseTable("{group}: fairness, Jain's index of the stretch of bags", "fairness", head="order"),
+        CaseTable("{group}: share of the cycles that is wasted", "wasted", head="order"),
+    ),
+    remarks=REMARKS,
+    figure=_draw,
+)

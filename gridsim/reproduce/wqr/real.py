@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import gridsim as gs
 from gridsim.errors import ScenarioError, TraceWarning
-from gridsim.model.faults import Faults
-from gridsim.model.platform import Platform
-from gridsim.model.scenario import Scenario
-from gridsim.model.workload import Workload
-from gridsim.reproduce.framework import Desktops, Grid, Report, Run, exact
+from gridsim.reproduce.framework import Desktops, Measurements, Reproduction, ResultGrid, Run
+from gridsim.reproduce.verdicts import Row, exact
 from gridsim.reproduce.wqr.common import (
-    BASE,
+    INFORMED_POLICIES,
     METRICS,
     ORDERINGS,
-    judged,
-    means,
-    orderings,
+    RELATIVE_COUNT,
+    RELATIVE_TIME,
+    ordering_grid,
+    ordering_rows,
     policies,
-    relative,
+    policy_table,
     sentences,
 )
 from gridsim.schedulers.wqr.policies import POLICIES
@@ -31,21 +31,16 @@ from gridsim.validation.results import validate_result
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NAME = "wqr-real"
-TITLE = "information-aware policies on all real desktops, under the bags of a log as they came"
 VALID = "(not in the paper) each task is completed once, on machines that are up, and all cycles are reported"
-CLAIMS = (*sentences(ORDERINGS), VALID)
-SEEDS = (5, 5)
 
 #: Largest relative difference at which reported cycles and busy times count as equal.
 EXACT = 1e-9
-#: Number of hosts and of bags in small.
-SMALL, FEW_BAGS = 500, 100
+CYCLES = ("useful", "redundant", "lost", "overhead")
 
 
 @dataclass(frozen=True)
-class Grounds:
-    """Makes a scenario with every host once, as ``Grounds(desktops)(seed)``.
+class RealDesktops:
+    """Makes a scenario with every host once, as ``RealDesktops(desktops)(seed)``.
 
     The seed determines the order of the hosts, their speeds, and the start time in the trace.
 
@@ -60,65 +55,78 @@ class Grounds:
     bags: int | None = None
     name = "real"
 
-    def __call__(self, seed: int) -> Scenario:
+    def __call__(self, seed: int) -> gs.Scenario:
         from gridsim.traces import read_availability
 
         trace = read_availability(self.desktops.availability)
         hosts = len(trace.offsets) - 1
         nodes = hosts if self.nodes is None else min(self.nodes, hosts)
         start = float(Streams(seed)("reproduce.start").uniform(0.0, 0.4 * max(0.0, trace.horizon)))
-        return Scenario(
-            Platform.from_hosts(self.desktops.speeds, nodes, seed),
-            Workload.from_log(self.desktops.log, own_sizes=True, max_applications=self.bags, seed=seed),
+        return gs.Scenario(
+            gs.Platform.from_hosts(self.desktops.speeds, nodes, seed),
+            gs.Workload.from_log(self.desktops.log, own_sizes=True, max_applications=self.bags, seed=seed),
             seed=seed,
-            faults=Faults.trace(self.desktops.availability, seed, start=start, never_up=True),
+            faults=gs.Faults.trace(self.desktops.availability, seed, start=start, never_up=True),
         )
 
 
-def run(how: Run) -> Report:
+@dataclass(frozen=True)
+class DesktopRuns:
+    """What was measured in all runs, and on the recorded schedules of the first seed.
+
+    Parameters
+    ----------
+    machines
+        Number of machines.
+    rows
+        Whether the schedules are valid.
+    cycles
+        Policy -> its number of task copies, and what became of the cycles, %.
+    """
+
+    measurements: Measurements
+    machines: int
+    rows: list[Row]
+    cycles: dict[str, list[str]]
+
+
+def _measure(run: Run) -> DesktopRuns:
     """Run all policies; for the first seed, also check every invariant on the recorded schedules."""
-    if how.desktops is None:
-        raise ScenarioError(f"{NAME} needs --availability FILE, --speeds FILE and --log FILE")
-    make = Grounds(how.desktops, SMALL, FEW_BAGS) if how.quick else Grounds(how.desktops)
-    made = how.replicate(make, policies(), METRICS)
-    scenario = make(how.seeds[0])
-    rows, told = judged("all bags", made), {}
+    if run.desktops is None:
+        raise ScenarioError("wqr-real requires --availability FILE, --speeds FILE and --log FILE")
+    desktops = RealDesktops(run.desktops, *run.choose((None, None), (500, 100)))
+    measurements = run.replicate_cases({"all bags": desktops}, policies(), METRICS)
+    scenario, rows, copies = desktops(run.seeds[0]), [], {}
     for name, scheduler in policies().items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TraceWarning)  # it has been shown already
             result = simulate(scenario, scheduler, record=True)
-            broken = validate_result(result)
+            violations = validate_result(result)
         cycles = {key: float(column.sum()) for key, column in result.tables["cycles"].items()}
-        worked = float(result.machines["busy"] @ result.machines["speed"])
-        apart = sum(cycles.values()) / worked - 1
-        why = "; ".join(map(str, broken)) or f"cycles reported / busy - 1 = {apart:.1e}"
-        rows.append(exact(VALID, f"seed {how.seeds[0]}: {name}", "", not broken and abs(apart) < EXACT, why))
-        told[name] = [
-            str(len(result.tables["schedule"])),
-            *(f"{100 * cycles[key] / worked:.3g}" for key in ("useful", "redundant", "lost", "overhead")),
-        ]
-    about = f"{scenario.platform.nodes} machines"
-    one = {"all bags": made}
-    columns = ["policy", "task copies"]
-    columns += [f"{name} %" for name in ("useful", "redundant", "lost", "overhead")]
-    others = [name for name in POLICIES if name != BASE]
-    grids = [
-        means(f"{about}: completion time, mean over bags, s", one, "mean_completion"),
-        relative(f"{about}: completion time / WQR-FT", one, "mean_completion", others),
-        relative(f"{about}: tasks completed without resubmission / WQR-FT", one, "undisturbed", others),
-        means(f"{about}: share of the cycles that is wasted", one, "wasted"),
-        orderings(f"{about}: which claims hold", one),
-        Grid(
-            f"{about}, seed {how.seeds[0]}: what became of cycles",
-            columns,
-            told,
-        ),
-    ]
-    data = {"made": made}
-    return Report(tuple(how.seeds), how.quick, rows, grids, _REMARKS, data)
+        work = float(result.machines["busy"] @ result.machines["speed"])
+        error = sum(cycles.values()) / work - 1
+        why = "; ".join(map(str, violations)) or f"cycles reported / busy - 1 = {error:.1e}"
+        holds = not violations and abs(error) < EXACT
+        rows.append(exact(VALID, f"seed {run.seeds[0]}: {name}", "", holds, why))
+        shares = (f"{100 * cycles[key] / work:.3g}" for key in CYCLES)
+        copies[name] = [str(len(result.tables["schedule"])), *shares]
+    return DesktopRuns(measurements, scenario.platform.nodes, rows, copies)
 
 
-_REMARKS = (
+def _grids(data: DesktopRuns) -> Iterator[ResultGrid]:
+    cases, about = data.measurements, f"{data.machines} machines"
+    yield policy_table(f"{about}: completion time, mean over bags, s", "mean_completion").grid(cases)
+    title = f"{about}: completion time / WQR-FT"
+    yield policy_table(title, RELATIVE_TIME, INFORMED_POLICIES).grid(cases)
+    title = f"{about}: tasks completed without resubmission / WQR-FT"
+    yield policy_table(title, RELATIVE_COUNT, INFORMED_POLICIES).grid(cases)
+    yield policy_table(f"{about}: share of the cycles that is wasted", "wasted").grid(cases)
+    yield ordering_grid(f"{about}: which claims hold", cases)
+    title = f"{about}, seed {cases.run.seeds[0]}: what became of cycles"
+    yield ResultGrid(title, ["policy", "task copies", *(f"{key} %" for key in CYCLES)], data.cycles)
+
+
+REMARKS = (
     "Bags are released as the log has it, a task as long as its job on a machine of mean speed; exact "
     "predictions; checkpoints by Young's formula (10 s), read in 10 s; two replicas at most.",
     "Seeds differ in which host has which speed, and from which day of the trace on.",
@@ -130,15 +138,29 @@ _REMARKS = (
 )
 
 
-def figure(report: Report) -> Figure:
+def _draw(data: DesktopRuns) -> Figure:
     """Draw the completion time of each policy."""
     from gridsim import plots
 
-    made, (axes,) = plots.figure(1)
-    replicates = report.data["made"]
-    names = list(POLICIES)
-    cells = [replicates.mean(name, "mean_completion") for name in names]
-    axes.bar(range(len(names)), [cell.mean for cell in cells])
+    figure, (axes,) = plots.figure(1)
+    names, values = list(POLICIES), data.measurements.first
+    axes.bar(range(len(names)), [values.mean(name, "mean_completion").mean for name in names])
     axes.set_xticks(range(len(names)), names, rotation=90)
     axes.set_ylabel("completion time, mean over bags (s)")
-    return made
+    return figure
+
+
+REAL_DESKTOPS = Reproduction(
+    name="wqr-real",
+    title="information-aware policies on all real desktops, under the bags of a log as they came",
+    paper="Arora et al., section VI, on real desktops",
+    claims=(*sentences(ORDERINGS), VALID),
+    files="desktops",
+    needs_files=True,
+    seeds=(5, 5),
+    measure=_measure,
+    rows=lambda data: [*ordering_rows("all bags", data.measurements.first), *data.rows],
+    grids=_grids,
+    remarks=REMARKS,
+    figure=_draw,
+)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import gridsim as gs
-from gridsim.reproduce.others.probes import Jobs, Percentile, allowed, ends, log_of, schedulers
+from gridsim.reproduce.others.probes import LogJobs, Percentile, allowed_range, ends, log_of, schedulers
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::gridsim.TraceWarning")]
 
@@ -17,10 +17,10 @@ def test_completion_times_are_those_of_the_authors_simulator(name: str, traces: 
     """Each value is in the range of means, or in the range of seeds extended by half its width."""
     path = str(traces / "probe-jobs/YH1_sub.tr.gz")
     log = log_of(path)
-    result = gs.simulate(Jobs(path)(1), schedulers(log)[name])
-    for metric, published in log.said(name).items():
-        low, high = allowed(name, metric, published)
+    result = gs.simulate(LogJobs(path)(1), schedulers(log)[name])
+    for metric, published in log.values_of(name).items():
+        accepted = allowed_range(name, metric, published)
         minimum, maximum = ends(published)
         margin = (maximum - minimum) / 2
         value = Percentile(metric, log.cutoff)(result)
-        assert min(low, minimum - margin) <= value <= max(high, maximum + margin), metric
+        assert min(accepted.low, minimum - margin) <= value <= max(accepted.high, maximum + margin), metric

@@ -12,7 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.reproduce.wqr.tables import ANOTHER, PROSE, TABLES, Example, _slowest, assigned, policy
+from gridsim.reproduce.wqr.tables import (
+    MACHINE_0,
+    PROSE,
+    TABLES,
+    Example,
+    assignments_of,
+    policy,
+    time_in_prose,
+)
 from gridsim.results.result import Result
 from gridsim.schedulers.wqr import selections as wqr_choices
 from gridsim.schedulers.wqr.policies import POLICIES
@@ -47,18 +55,18 @@ def test_policies_reproduce_the_tables_of_the_paper(name: str) -> None:
     """As intended, all nine do; as printed, those whose search begins with a free machine."""
     _, wanted, (finish, done) = TABLES[name]
     seeds = range(20, 46) if name == "WQR-FT" else [1]  # three of these give the draw that is printed
-    found = [assigned(Example()(seed), policy(name)) for seed in seeds]
+    found = [assignments_of(Example()(seed), policy(name)) for seed in seeds]
     assert wanted in found
-    assert (wanted.finish, wanted.done) == (finish, done)
-    printed = [assigned(Example()(seed), policy(name, as_printed=True)) for seed in seeds]
+    assert (wanted.finish, wanted.completed) == (finish, done)
+    printed = [assignments_of(Example()(seed), policy(name, as_printed=True)) for seed in seeds]
     assert (wanted in printed) == (name not in ("SmallET-AvailInfo", "GreatET-AvailInfo", "SmallET-AllInfo"))
 
 
 @pytest.mark.parametrize("name", PROSE)
 def test_examples_in_the_text_of_the_paper_hold_for_another_platform(name: str) -> None:
     said, _ = PROSE[name]
-    assert _slowest(name, assigned(Example(*ANOTHER)(1), policy(name))) == said
-    holds = _slowest(name, assigned(Example()(1), policy(name))) == said
+    assert time_in_prose(name, assignments_of(Example(*MACHINE_0)(1), policy(name))) == said
+    holds = time_in_prose(name, assignments_of(Example()(1), policy(name))) == said
     assert holds == (name in ("SmallET-NoInfo", "GreatET-CpuInfo"))
 
 

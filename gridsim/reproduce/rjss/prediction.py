@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.model.scenario import Scenario
-from gridsim.reproduce.framework import NEGATIVE, Grid, Report, Run, judge, panels, per_doubling
-from gridsim.reproduce.rjss.common import HORIZON, METRICS, REMARKS, SHORT, Jobs
-from gridsim.results.metrics.estimates import estimate
+import gridsim as gs
+from gridsim.reproduce.framework import Measurements, Reproduction, ResultGrid, panels, per_doubling
+from gridsim.reproduce.rjss.common import HORIZON, METRICS, REMARKS, SHORT, JobStreams
+from gridsim.reproduce.verdicts import NEGATIVE, ClaimedRange, Row, judge
+from gridsim.results.metrics.estimates import Estimate, estimate
 from gridsim.results.metrics.formulas import prediction_errors
 from gridsim.results.metrics.registry import MetricFunction
-from gridsim.results.result import Result
-from gridsim.schedulers import Rjss
 from gridsim.support.random_streams import Streams
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-NAME = "rjss-fig1"
-TITLE = "prediction error of RJSS over the number of nodes"
 SMALL_ERROR = "the prediction error is less than 70 % for most of the cases"
 FALLS = "it decreases as the number of nodes increases, and becomes stable"
-CLAIMS = (SMALL_ERROR, FALLS)
-SEEDS = (20, 5)
-
-SIZES, FEW_SIZES = (100, 200, 300, 400, 500), (40, 80)
 #: The paper says of most cases that their error is below the first; most are more than half of them.
 SMALL, MOST = 0.7, math.nextafter(0.5, 1.0)
+BELOW_SMALL = math.nextafter(SMALL, 0.0)
 
 
 @dataclass(frozen=True)
-class Ranges:
+class JobRanges:
     """Makes job streams whose means are drawn from the paper's ranges, anew for each seed."""
 
     nodes: int
@@ -46,17 +37,17 @@ class Ranges:
         """Name of the scenario's file."""
         return f"ranges-{self.nodes}"
 
-    def __call__(self, seed: int) -> Scenario:
+    def __call__(self, seed: int) -> gs.Scenario:
         chance = Streams(seed)("reproduce.rjss")
         rate, task, data, clock = (
             float(chance.uniform(low, high))
             for low, high in ((0.030, 0.050), (20.0, 40.0), (5000.0, 40_000.0), (200.0, 500.0))
         )
-        made = Jobs(self.nodes, 1 / rate, task, data, clock, reference=350.0, horizon=self.horizon)
+        made = JobStreams(self.nodes, 1 / rate, task, data, clock, reference=350.0, horizon=self.horizon)
         return made(seed)
 
 
-def arrivals(result: Result) -> NDArray[np.float64]:
+def arrivals(result: gs.Result) -> NDArray[np.float64]:
     """float64[jobs], work that RJSS expects to arrive at the node while a job is on its way there, s.
 
     It is that of (rate + Q) t' jobs of the mean size, at the speed of the node where the job ran.  Here rate
@@ -85,7 +76,7 @@ def _before(node: NDArray[np.int32], counted: NDArray[np.bool_]) -> NDArray[np.i
     return found
 
 
-def errors(result: Result) -> NDArray[np.float64]:
+def errors(result: gs.Result) -> NDArray[np.float64]:
     """|predicted - actual load| / actual load, for each job that moved and found a queue.
 
     The predicted load is the wait at the node when it was chosen, plus the work expected to arrive meanwhile.
@@ -94,25 +85,25 @@ def errors(result: Result) -> NDArray[np.float64]:
     return prediction_errors(jobs["predicted"] + arrivals(result), jobs["waited"])
 
 
-def mean_error(result: Result) -> float:
+def mean_error(result: gs.Result) -> float:
     """Mean prediction error over the jobs of a run; NaN if there are none."""
     found = errors(result)
     return float(found.mean()) if len(found) else math.nan
 
 
-def deviation(result: Result) -> float:
+def deviation(result: gs.Result) -> float:
     """Standard deviation of the prediction error over the jobs of a run; NaN if there are none."""
     found = errors(result)
     return float(found.std()) if len(found) else math.nan
 
 
-def share_of_small(result: Result) -> float:
+def share_of_small(result: gs.Result) -> float:
     """Share of the jobs with a prediction error whose error is below `SMALL`; NaN if there are none."""
     found = errors(result)
     return float((found < SMALL).mean()) if len(found) else math.nan
 
 
-def share_of_moved(result: Result) -> float:
+def share_of_moved(result: gs.Result) -> float:
     """Share of the jobs that moved whose error is below `SMALL`; one that found no queue has no small error.
 
     NaN if no job moved.
@@ -129,76 +120,69 @@ _METRICS: dict[str, MetricFunction] = METRICS | {
 }
 
 
-def run(how: Run) -> Report:
-    """Run RJSS alone at each number of nodes."""
-    sizes = FEW_SIZES if how.quick else SIZES
-    horizon = SHORT if how.quick else HORIZON
-    made = {n: how.replicate(Ranges(n, horizon), {"RJSS": Rjss()}, _METRICS) for n in sizes}
-    shares = {
-        f"share of jobs with an error below {SMALL:g}": "small",
-        "the same of all that moved, also those that found no queue": "small of moved",
-    }
-    rows = [
-        judge(SMALL_ERROR, f"N = {n}: {share}", "most", each.mean("RJSS", metric), MOST, 1.0)
-        for share, metric in shares.items()
-        for n, each in made.items()
-    ]
-    rows += [
-        judge(
-            SMALL_ERROR,
-            f"N = {n}: mean prediction error",
-            f"< {SMALL:g}",
-            each.mean("RJSS", "load error"),
-            -math.inf,
-            math.nextafter(SMALL, 0.0),
-        )
-        for n, each in made.items()
-    ]
-    slopes = per_doubling(sizes, [each["load error"]["RJSS"] for each in made.values()])
-    rows.append(
-        judge(
-            FALLS,
-            "change of the mean prediction error with a doubling of N",
-            "< 0",
-            estimate(slopes),
-            -math.inf,
-            NEGATIVE,
-        )
-    )
-    names = {
-        "mean prediction error": "load error",
-        "its standard deviation": "load deviation",
-        **shares,
-        "mean error without the expected arrivals": "error",
-        "turnaround, s": "turnaround",
-        "share that moves": "migrated",
-    }
-    columns = {
-        label: [each.mean("RJSS", metric) for each in made.values()] for label, metric in names.items()
-    }
-    grid = Grid("RJSS over the number of nodes", ["", *(f"N = {n}" for n in sizes)], columns)
-    return Report(
-        tuple(how.seeds),
-        how.quick,
-        rows,
-        [grid],
-        (_REMARK, REMARKS[0]),
-        {"sizes": sizes, "columns": columns},
-    )
+#: Title of a share of the jobs -> its metric.
+SMALL_SHARES = {
+    f"share of jobs with an error below {SMALL:g}": "small",
+    "the same of all that moved, also those that found no queue": "small of moved",
+}
+MEAN, DEVIATION = "mean prediction error", "its standard deviation"
+#: Title of a row -> its metric.
+TABLE = {
+    MEAN: "load error",
+    DEVIATION: "load deviation",
+    **SMALL_SHARES,
+    "mean error without the expected arrivals": "error",
+    "turnaround, s": "turnaround",
+    "share that moves": "migrated",
+}
 
 
-_REMARK = (
-    "Rate, processing time, bytes and clock are uniform in the paper's ranges, drawn once a seed.  The "
-    "load predicted is the wait at the node when it is chosen and the work that is expected to come there "
-    "while the job is on its way, (rate + Q) t' jobs of the mean size; the actual load is the wait that the "
-    "job finds: |difference| / actual over the jobs that moved and found a queue.  A job that found none has "
-    "no error; in the share of all that moved it counts as one whose error is not small."
+def _rows(data: Measurements) -> Iterator[Row]:
+    for label, metric in SMALL_SHARES.items():
+        for nodes, values in data.items():
+            quantity = f"N = {nodes}: {label}"
+            yield judge(SMALL_ERROR, quantity, values.mean("RJSS", metric), ClaimedRange("most", MOST, 1.0))
+    for nodes, values in data.items():
+        quantity, test = f"N = {nodes}: mean prediction error", ClaimedRange(f"< {SMALL:g}", high=BELOW_SMALL)
+        yield judge(SMALL_ERROR, quantity, values.mean("RJSS", "load error"), test)
+    growth = per_doubling(list(data), [values["load error"]["RJSS"] for values in data.values()])
+    yield judge(FALLS, "change of the mean prediction error with a doubling of N", estimate(growth), NEGATIVE)
+
+
+def _lines(data: Measurements, labels: Iterable[str]) -> dict[str, list[Estimate]]:
+    return {label: [values.mean("RJSS", TABLE[label]) for values in data.values()] for label in labels}
+
+
+FIG1 = Reproduction(
+    name="rjss-fig1",
+    title="prediction error of RJSS over the number of nodes",
+    paper="the paper on RJSS, Figure 1",
+    claims=(SMALL_ERROR, FALLS),
+    seeds=(20, 5),
+    cases=lambda run: {
+        nodes: JobRanges(nodes, run.choose(HORIZON, SHORT))
+        for nodes in run.choose((100, 200, 300, 400, 500), (40, 80))
+    },
+    schedulers={"RJSS": gs.Rjss()},
+    metrics=_METRICS,
+    rows=_rows,
+    grids=lambda data: [
+        ResultGrid(
+            "RJSS over the number of nodes", ["", *(f"N = {nodes}" for nodes in data)], _lines(data, TABLE)
+        )
+    ],
+    remarks=(
+        "Rate, processing time, bytes and clock are uniform in the paper's ranges, drawn once a seed.  The "
+        "load predicted is the wait at the node when it is chosen and the work that is expected to come "
+        "there while the job is on its way, (rate + Q) t' jobs of the mean size; the actual load is the "
+        "wait that the job finds: |difference| / actual over the jobs that moved and found a queue.  A job "
+        "that found none has no error; in the share of all that moved it counts as one whose error is not "
+        "small.",
+        REMARKS[0],
+    ),
+    figure=lambda data: panels(
+        {"": _lines(data, (MEAN, DEVIATION))},
+        list(data),
+        {"xlabel": "nodes", "ylabel": "prediction error", "ylim": (0, None)},
+    ),
 )
-
-
-def figure(report: Report) -> Figure:
-    """Draw mean and standard deviation of the prediction error over N."""
-    names = ("mean prediction error", "its standard deviation")
-    series = {"": {name: report.data["columns"][name] for name in names}}
-    properties = {"xlabel": "nodes", "ylabel": "prediction error", "ylim": (0, None)}
-    return panels(series, report.data["sizes"], properties)

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from gridsim.reproduce.framework import Ran, Report, Reproduction, conclude
+from gridsim.reproduce.framework import ExperimentRun, Report, Reproduction
+from gridsim.reproduce.verdicts import conclude
 from gridsim.results.metrics.estimates import LEVEL, MIN_SEEDS, Estimate
 from gridsim.scheduling.description import describe
 from gridsim.scheduling.registry import command
@@ -20,12 +21,12 @@ from gridsim.support.text import to_json
 FOLDER = "scenarios"
 
 
-def to_dict(this: Reproduction, report: Report, ran: Sequence[Ran]) -> dict[str, Any]:
+def to_dict(experiment: Reproduction, report: Report, record: Sequence[ExperimentRun]) -> dict[str, Any]:
     """Return the report as plain values, for JSON."""
     return {
-        "name": this.NAME,
-        "title": this.TITLE,
-        "claims": [conclude(claim, report.rows)._asdict() for claim in this.CLAIMS],
+        "name": experiment.name,
+        "title": experiment.title,
+        "claims": [conclude(claim, report.rows)._asdict() for claim in experiment.claims],
         "quick": report.quick,
         "seeds": list(report.seeds),
         "level": LEVEL,
@@ -42,30 +43,30 @@ def to_dict(this: Reproduction, report: Report, ran: Sequence[Ran]) -> dict[str,
             for grid in report.grids
         ],
         "remarks": list(report.remarks),
-        "runs": [_run(each) for each in ran],
+        "runs": [_run(each) for each in record],
     }
 
 
-def _run(ran: Ran) -> dict[str, Any]:
+def _run(run: ExperimentRun) -> dict[str, Any]:
     """Return what was run, with the commands to run it again, and the values of each seed."""
-    file = f"{FOLDER}/{ran.make.name}.toml"
+    file = f"{FOLDER}/{run.scenario.name}.toml"
     return {
         "scenario": file,
         "schedulers": {
             label: {**describe(scheduler), "command": command(file, scheduler)}
-            for label, scheduler in ran.schedulers.items()
+            for label, scheduler in run.schedulers.items()
         },
-        "values": ran.made.to_dict()["values"],
+        "values": run.values.to_dict()["values"],
     }
 
 
-def markdown(this: Reproduction, report: Report) -> str:
+def markdown(experiment: Reproduction, report: Report) -> str:
     """Return the report as a page of Markdown tables, with intervals of means at the stated confidence."""
-    lines = [f"# {this.NAME}: {this.TITLE}", ""]
+    lines = [f"# {experiment.name}: {experiment.title}", ""]
     if report.quick:
         lines += ["In small (`--quick`): verdicts are about a smaller experiment than the paper's.", ""]
     lines += [_seeds(len(report.seeds))]
-    for claim in this.CLAIMS:
+    for claim in experiment.claims:
         _, verdict, why = conclude(claim, report.rows)
         lines += ["", f"{claim}: **{verdict}{_mark(report)}** ({why})", "", *_rows(claim, report)]
     if further := _rows("", report):
@@ -125,7 +126,9 @@ def _table(head: list[str], rows: list[list[str]]) -> list[str]:
     ]
 
 
-def write(this: Reproduction, report: Report, ran: Sequence[Ran], folder: str) -> list[str]:
+def write(
+    experiment: Reproduction, report: Report, record: Sequence[ExperimentRun], folder: str
+) -> list[str]:
     """Write folder/NAME/{table.md,table.json,figure.png} and scenarios/*.toml, each whole or not at all.
 
     The scenarios are those of the first seed.  Returns the paths.  Raises OSError, and ImportError without
@@ -133,13 +136,13 @@ def write(this: Reproduction, report: Report, ran: Sequence[Ran], folder: str) -
     """
     from gridsim import plots
 
-    place = os.path.join(folder, this.NAME)
+    place = os.path.join(folder, experiment.name)
     os.makedirs(os.path.join(place, FOLDER), exist_ok=True)
     picture = io.BytesIO()
-    plots.save(this.figure(report), picture)
+    plots.save(experiment.draw(report), picture)
     files = {
-        "table.md": markdown(this, report).encode(),
-        "table.json": (to_json(to_dict(this, report, ran)) + "\n").encode(),
+        "table.md": markdown(experiment, report).encode(),
+        "table.json": (to_json(to_dict(experiment, report, record)) + "\n").encode(),
         "figure.png": picture.getvalue(),
     }
     paths = []
@@ -147,7 +150,7 @@ def write(this: Reproduction, report: Report, ran: Sequence[Ran], folder: str) -
         paths.append(os.path.join(place, name))
         with atomic_file(paths[-1]) as stream:
             stream.write(content)
-    for name, make in {each.make.name: each.make for each in ran}.items():
+    for name, scenario in {run.scenario.name: run.scenario for run in record}.items():
         paths.append(os.path.join(place, FOLDER, f"{name}.toml"))
-        make(report.seeds[0]).save(paths[-1])
+        scenario(report.seeds[0]).save(paths[-1])
     return paths
