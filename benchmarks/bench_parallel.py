@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 import gridsim as gs
 from gridcore.network.links import Links
-from gridsim.schedulers.fair_tree.compiled import Compiled
+from gridsim.schedulers.fair_tree.compiled import CompiledTree
 from gridsim.scheduling.overlays import tree_parts
 
 #: s that processes take to meet at the end of an epoch.
@@ -56,22 +56,22 @@ def tree() -> gs.FairTree:
 def timed(scenario: gs.Scenario, processes: int = 1, **how: Any) -> tuple[gs.Result, float, float]:
     """Return the result, the seconds of the run, and those of them within the protocol of this process."""
     inside = [0.0]
-    advance = Compiled.advance
+    advance = CompiledTree.advance
 
-    def measured(self: Compiled, limit: int) -> int:
+    def measured(self: CompiledTree, limit: int) -> int:
         start = time.perf_counter()
         try:
             return advance(self, limit)
         finally:
             inside[0] += time.perf_counter() - start
 
-    Compiled.advance = measured  # type: ignore[method-assign]
+    CompiledTree.advance = measured  # type: ignore[method-assign]
     try:
         start = time.perf_counter()
         result = gs.simulate(scenario, tree(), processes=processes, **how)
         return result, time.perf_counter() - start, inside[0]
     finally:
-        Compiled.advance = advance  # type: ignore[method-assign]
+        CompiledTree.advance = advance  # type: ignore[method-assign]
 
 
 def epochs(at: NDArray[np.float64], length: float) -> NDArray[np.int64]:

@@ -497,7 +497,6 @@ TREE = Part(
         "reset": {"nodes": _tree_nodes},
         "leave": {"nodes": _tree_nodes},
         "silence": {"nodes": _tree_nodes},
-        "spread": {},
     },
     ("leaves", "nodes", "first_leaf", "below_window", "above_window", "payloads_in_use"),
 )

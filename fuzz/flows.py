@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 from arrays import POSITIVE
-from classes import leaves
 from kinds import (
     Context,
     Part,
     ascending,
     flag,
-    grid,
     index_in,
-    indices_in,
     integer,
     integers,
     later_time,
@@ -89,69 +86,6 @@ WALK = Part(
     },
     ("nodes", "count", "unlogged"),
     _prepare_walk,
-)
-
-
-def _prepare_flow(c: Context, module: str) -> None:
-    """Create a tree, its queues and its links."""
-    from gridcore import SummaryTree, TaskQueues
-    from gridcore.fair_tree import summary_tree as tree
-    from gridcore.fair_tree.protocol import SHARE
-    from gridcore.network import links
-
-    made = grid(c)
-    speed = leaves(c)
-    applications = c.size("applications", 0, 3)
-    size, task_size = POSITIVE[c.s.bytes(applications) % 216], POSITIVE[c.s.bytes(applications) % 216]
-    c.objects["tree"] = SummaryTree(
-        made, speed, size=size, task_size=task_size, nbytes=100, rate=c.s.pick((0.0, 1000.0)),
-        hold_off=c.s.pick((0, 10**7)), release=np.zeros(applications), common_release=c.s.chance(64),
-    )  # fmt: skip
-    c.objects["queues"] = TaskQueues(speed)
-    c.objects["queues"].add_applications(np.zeros(applications), size, task_size)
-    widths = [tree.SUMMARY.itemsize, tree.REQUEST.itemsize, SHARE.itemsize, tree.SPREAD.itemsize]
-    deferred, keep = [False, False, True, False], [True, True, False, False]
-    _links_of(c, links, widths, deferred, keep, 2 * len(speed) - 1)
-
-
-def flow_records(c: Context) -> Any:
-    """Draw requests between random nodes."""
-    from gridcore.fair_tree import summary_tree as tree
-
-    made = np.zeros(c.s.below(3) if c.sizes["applications"] else 0, tree.REQUEST)
-    made["node"], made["sender"] = (c.s.bytes(len(made)) % c.sizes["tree"] for _ in range(2))
-    made["application"] = c.s.bytes(len(made)) % max(1, c.sizes["applications"])
-    made["tasks"], made["sequence"], made["minimum"] = 1 + c.s.bytes(len(made)) % 40, -1, np.nan
-    return made.view(np.uint8).reshape(len(made), made.dtype.itemsize)
-
-
-FLOW = Part(
-    "FairTreeProtocol",
-    {
-        **{name: (lambda c, name=name: c.objects[name]) for name in ("tree", "queues", "links")},
-        "summary": lambda c: (0, 100),
-        "request": lambda c: (1, 100),
-        "accept": lambda c: (2, 50),
-        "spread": lambda c: (3, 20),
-        "spread_on_change": flag,
-        "idle_minimum": lambda c: np.full(c.sizes["leaves"], 0.5),
-        "submitter": lambda c: c.s.bytes(c.sizes["applications"]).astype(np.int64) % c.sizes["tree"],
-        "goal": one_of(2**62, 10, 0),
-        "run_on": flag,
-        "log": optional(lambda c: (np.ones(c.sizes["leaves"], bool), lambda _: 1.0)),
-        "cell": one_of(0, 0, 10**9),
-        "threads": one_of(1, 1, 2),
-    },
-    {
-        "advance": {"limit": later_time(10**10)},
-        "touch": {"nodes": indices_in("tree", "k"), "now": now},
-        "act": {"now": now},
-        "read_log": {"max_rows": integer(0, 255), "now": now},
-        "arrived": {},
-        "decisions": {},
-    },
-    ("placed_at",),
-    _prepare_flow,
 )
 
 

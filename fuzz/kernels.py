@@ -30,7 +30,7 @@ from classes import (
     WORK,
     bind_earliest,
 )
-from flows import FLOW, NODES, WALK, flow_records
+from flows import NODES, WALK
 from functions import FUNCTIONS
 from kinds import Arguments, Context, Part
 
@@ -62,11 +62,9 @@ KERNELS: dict[str, tuple[Part, ...]] = {
     "random_walk.walk": (WALK,),
     "nodes.message_core": (NODES,),
     "nodes.random_stream": (STREAM,),
-    "fair_tree.protocol": (FLOW,),
 }
 #: Kernels without a reference implementation.
 WITHOUT_REFERENCE = (
-    "fair_tree.protocol",
     "fair_tree.summary_tree",
     "nodes.message_core",
     "work_queue.dispatch",
@@ -362,8 +360,6 @@ def hostile_object(c: Context, kernel: str, part: Part, instance: Any, names: tu
                 TypeError,
             ):  # the arguments need another kind of object
                 continue
-            if name == "send" and kernel == "fair_tree.protocol" and c.s.chance(128):
-                arguments |= {"kind": 1, "records": flow_records(c)}
             what = f"{target_part.name}.{name}"
             result = checked_outcome(getattr(target, name), arguments, written_by(target_part, name), what)[0]
             c.keep(result)

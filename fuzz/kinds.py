@@ -175,18 +175,3 @@ def running(table: np.ndarray[Any, Any]) -> Kind:
 def all_or_none(kind: Kind, name: str) -> Kind:
     """Draw None for all arguments of this name, or for none of them."""
     return lambda c: kind(c) if c.objects.setdefault(name, c.s.chance(128)) else None
-
-
-def rows(dtype: str, count: str, **fields: Kind) -> Kind:
-    """Draw structs of a dtype of `gridcore.fair_tree.summary_tree`."""
-
-    def make(c: Context) -> Any:
-        from gridcore.fair_tree import summary_tree as tree
-
-        columns = {name: kind(c) for name, kind in fields.items()}
-        made = np.zeros(min((len(column) for column in columns.values()), default=0), getattr(tree, dtype))
-        for name, column in columns.items():
-            made[name] = column[: len(made)]
-        return made
-
-    return make

@@ -8,7 +8,6 @@ from .centralized.pull_queue import PullQueue as PullQueue
 from .common.state import NEVER as NEVER
 from .dgs.overlay import Views as Views
 from .dgs.slots import SlotSchedules as SlotSchedules
-from .fair_tree.protocol import FairTreeProtocol as FairTreeProtocol
 from .fair_tree.summaries import aggregate as aggregate
 from .fair_tree.summaries import aggregate_into as aggregate_into
 from .fair_tree.summaries import debit as debit

@@ -1,4 +1,4 @@
-"""A queue of events, by time and then by number: for `gridcore.network.links` and `gridcore.fair_tree.protocol`."""
+"""A queue of events, by time and then by number: for `gridcore.network.links` and `gridcore.nodes.timers`."""
 
 from libc.stdlib cimport free
 from libc.string cimport memcpy

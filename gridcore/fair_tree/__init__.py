@@ -1,1 +1,1 @@
-"""The fair tree: availability summaries, the tree that keeps them, and its compiled protocol."""
+"""The fair tree: availability summaries, the tree that keeps them, and its compiled nodes."""

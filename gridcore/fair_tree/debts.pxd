@@ -71,14 +71,6 @@ cdef inline void debts_settle(Debts* l, int* first, long long echo) noexcept nog
         entry = following
 
 
-cdef inline Py_ssize_t debts_length(const Debts* l, int entry) noexcept nogil:
-    cdef Py_ssize_t n = 0
-    while entry >= 0:
-        n += 1
-        entry = l.debt[entry].next
-    return n
-
-
 cdef inline Py_ssize_t samples_below(const Grid* g, double stretch) noexcept nogil:
     """Return the number of stretch samples, which increase, below `stretch`."""
     cdef Py_ssize_t low = 0, high = g.n_stretch, middle

@@ -113,31 +113,25 @@ cdef inline int pool_grow(Pool* pool) except -1:
     return 0
 
 
-cdef inline int payloads_clear(Payloads* p, Py_ssize_t narrow, Py_ssize_t wide) except -1:
-    """Free all summaries, and make room for `narrow` and `wide` summaries of the two widths."""
-    cdef Py_ssize_t w, k
-    cdef Pool* pool
-    for w in range(2):
-        pool = &p.pool[w]
-        while pool.chunks * CHUNK < (wide if w else narrow):
-            pool_grow(pool)
-        pool.n_unused = 0
-        for k in range(pool.chunks * CHUNK - 1, -1, -1):
-            pool_at(pool, k).references = 0
-            pool.unused[pool.n_unused] = <int> k
-            pool.n_unused += 1
-    return 0
+cdef inline void payloads_clear(Payloads* p) noexcept nogil:
+    """Free all summaries."""
+    cdef Py_ssize_t wide, k
+    for wide in range(2):
+        for k in range(p.pool[wide].chunks * CHUNK):
+            pool_at(&p.pool[wide], k).references = 0
+    payloads_recount(p)
 
 
 cdef inline void payloads_recount(Payloads* p) noexcept nogil:
     """Rebuild the lists of free places after the references have been set: a place without references is free."""
-    cdef Py_ssize_t w, k
+    cdef Py_ssize_t wide, k
     cdef Pool* pool
-    for w in range(2):
-        pool = &p.pool[w]
+    for wide in range(2):
+        pool = &p.pool[wide]
         pool.n_unused = 0
         for k in range(pool.chunks * CHUNK - 1, -1, -1):
-            if pool_at(pool, k).references == 0:
+            if pool_at(pool, k).references <= 0:
+                pool_at(pool, k).references = 0
                 pool.unused[pool.n_unused] = <int> k
                 pool.n_unused += 1
 

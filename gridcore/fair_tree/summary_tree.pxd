@@ -10,24 +10,34 @@ cdef enum:                              # presence of a node: in the tree; faile
 cdef enum:                              # rules of acceptance
     MINIMUM, ROOT, LARGEST, EITHER
 
+# A request to place `tasks` tasks of `application`.  It comes from the parent, which numbers its requests to this node
+# (`sequence`), or it climbs from a child (sequence -1).  `minimum` is the minimum stretch of the rest of the tree,
+# `largest_minimum` the largest minimum stretch of a leaf there, `copy` the number of a copy of the root's summary, and
+# `copy_time` the time of the copy (ns).  They are nan, nan, -1 and -1 if the message does not have them.
 cdef packed struct Request:
     long long node, sender, application, tasks, sequence
     double minimum
     long long hops
     double largest_minimum
-    long long copy, made
+    long long copy, copy_time
 
+# A summary: the number of the `payload`, its own number (`sequence`), the number of the last request that the sender had
+# received (`echo`), the sender's `minimum` stretch, and the instant of the oldest change of a leaf that no earlier summary
+# reports (`since`, ns).  `largest_minimum` is the largest minimum stretch of a leaf (0 for idle leaves), and `covers` the
+# number of leaves in the summary; both are 0 if the rule does not need them.  The oldest sample in it was taken at
+# `sample_time` (ns), which nodes do not read.
 cdef packed struct Summary:
     long long node, sender, payload, sequence, echo
     double minimum
     long long since
     double largest_minimum
-    long long covers
+    long long covers, sample_time
 
+# A message that tells a router the minimum stretch of the rest of the tree; the fields are explained at `Request`.
 cdef packed struct Spread:
     long long node, sender
     double minimum, largest_minimum
-    long long copy, made
+    long long copy, copy_time
 
 cdef packed struct Decision:
     long long node, application, tasks, sample, guaranteed, hops
@@ -41,10 +51,11 @@ cdef struct Node:
     long long last_summary_number, requests_sent
     long long n_leaves                  # number of leaves below it (a leaf counts itself)
     double total_speed                  # of these leaves, Mflop/s
-    long long unused                    # pads the cache line
+    long long sample_time               # ns, when the oldest sample in its last summary was taken; `NEVER`: none
     # what the node has sent and received: 64 bytes
     int last_report                     # handle of the last summary that it sent
     unsigned char report_requested, presence
+    unsigned short unused               # padding
     double last_report_minimum, outer_minimum   # outer: of the rest of the tree
     long long reports_sent, last_request, free_at, due_at
     long long oldest_change             # ns, the oldest change of a leaf that it has not reported
@@ -98,7 +109,6 @@ cdef class SummaryTree:
     cdef int _divide(self, long long tasks, const long long* room, long long* share) except -1
     cdef void _acknowledge(self, const Request* row) noexcept nogil
     cdef bint _receive(self, const Summary* row) noexcept nogil
-    cdef int _check_summary(self, const Summary* row, Py_ssize_t k) except -1
     cdef long long _turn(self, Py_ssize_t m, long long now) noexcept nogil
         # `now` if m may report; a later instant if m must wait until then and was not waiting yet; -1: nothing to do
     cdef double _release_of(self, Py_ssize_t child, double now) noexcept nogil
@@ -128,6 +138,9 @@ cdef class SummaryTree:
         # writes the messages of node m to its children that are routers, at most two; returns their number
     cdef void _forget_child(self, Py_ssize_t child) noexcept nogil
     cdef void _update_leaves(self, Py_ssize_t m) noexcept nogil
+    cdef void _count_leaves(self, Py_ssize_t m) noexcept nogil
+    cdef int _set_chunks(self, Py_ssize_t wide, chunks) except -1
+    cdef void _forget_unused(self, int* handle) noexcept nogil
     cdef int _sum(self, Py_ssize_t m, double now, double* least) except -2
         # returns a payload with the sum of the debited children of router m, and sets `least` to their minimum
         # stretch; -1 if the children's summaries were sampled for different releases

@@ -2,7 +2,7 @@
 
 One object has, for every edge of the tree, the parent's knowledge of the child (its last summary, its
 minimum stretch, and the later dispatches to it as *debts*), and for every node its last report.
-It has no clock and sends nothing: `gridcore.fair_tree.protocol` passes it one message, or one node that
+It has no clock and sends nothing: `gridcore.fair_tree.nodes` passes it one message, or one node that
 may report, at a time, and sends the messages that follow.
 
 Nodes are numbered as in a heap: routers 0 .. n-2, leaves n-1 .. 2n-2, children of k are 2k+1 and 2k+2.
@@ -27,13 +27,13 @@ from gridcore.common.arguments cimport (
     FINITE, POSITIVE, _Guard, check_array, check_lengths, doubles, guard, indices, doubles_copy,
 )
 from gridcore.common.instants cimport NEVER
-from gridcore.fair_tree.debts cimport (Debt, Debts, debts_add, debts_drops, debts_free, debts_length, debts_make,
+from gridcore.fair_tree.debts cimport (Debt, Debts, debts_add, debts_drops, debts_free, debts_make,
                                      debts_settle)
 from gridcore.common.memory cimport allocate_aligned, free_aligned, large_pages, prefetch
 from gridcore.fair_tree.payloads cimport (
-    CHUNK, Pool, payloads_add, payloads_at, payloads_cell, payloads_clear, payloads_drop, payloads_free, payloads_get,
-    payloads_is_used, payloads_add_reference, payloads_in_use, payloads_header, payloads_make, payloads_put,
-    payloads_recount, payloads_release, payloads_equal, payloads_has_place, pool_at,
+    CHUNK, PayloadHeader, Pool, payloads_add, payloads_at, payloads_cell, payloads_clear, payloads_drop, payloads_free,
+    payloads_get, payloads_is_used, payloads_add_reference, payloads_in_use, payloads_header, payloads_make, payloads_put,
+    payloads_recount, payloads_release, payloads_equal, payloads_has_place, pool_at, pool_grow,
 )
 from gridcore.fair_tree.summaries cimport add_cells, debit_cells, debit_narrow_cells, quotient_up
 
@@ -42,27 +42,11 @@ import math
 import numpy as np
 
 from gridcore.queues.summary_grid import SummaryGrid
-from gridcore.common.state import ArrayEntry, ArraysEntry, NumberEntry, TableEntry, read, refuse, read_only
+from gridcore.common.state import LATEST, ArrayEntry, ArraysEntry, NumberEntry, TableEntry, read, read_only
 
-__all__ = ["COVERS_BYTES", "DECISION", "LARGEST_BYTES", "MADE_BYTES", "REQUEST", "RULES", "SPREAD", "SUMMARY", "SummaryTree"]
+__all__ = ["COVERS_BYTES", "DECISION", "LARGEST_BYTES", "MADE_BYTES", "RULES", "SummaryTree"]
 
 
-#: A request to place `tasks` tasks of `application`.  It comes from the parent, which numbers its requests to this
-#: node (`sequence`), or it climbs from a child (sequence -1).  `minimum` is the minimum stretch of the rest of the
-#: tree, `largest_minimum` the largest minimum stretch of a leaf there, `copy` the handle of a copy of the root's
-#: summary, and `made` the time of the copy (ns).  They are nan, nan, -1 and -1 if the message does not have them.
-REQUEST = np.dtype([("node", "i8"), ("sender", "i8"), ("application", "i8"), ("tasks", "i8"),
-                    ("sequence", "i8"), ("minimum", "f8"), ("hops", "i8"),
-                    ("largest_minimum", "f8"), ("copy", "i8"), ("made", "i8")])
-#: A summary: handle of the `payload`, its number (`sequence`), the number of the last request that the sender had
-#: received (`echo`), the sender's `minimum` stretch, and the instant of the oldest change of a leaf that no earlier
-#: summary reports (`since`, ns).  `largest_minimum` is the largest minimum stretch of a leaf (0 for idle leaves), and
-#: `covers` the number of leaves in the summary; both are 0 if the rule does not need them.
-SUMMARY = np.dtype([("node", "i8"), ("sender", "i8"), ("payload", "i8"), ("sequence", "i8"),
-                    ("echo", "i8"), ("minimum", "f8"), ("since", "i8"), ("largest_minimum", "f8"), ("covers", "i8")])
-#: A message that tells a router the minimum stretch of the rest of the tree; the fields are explained at `REQUEST`.
-SPREAD = np.dtype([("node", "i8"), ("sender", "i8"), ("minimum", "f8"), ("largest_minimum", "f8"),
-                   ("copy", "i8"), ("made", "i8")])
 #: A decision of a router: `sample` is the index of a stretch in the grid (-1 if none hosts the request), and
 #: `guaranteed` tells whether there is room for all tasks.
 DECISION = np.dtype([("node", "i8"), ("application", "i8"), ("tasks", "i8"), ("sample", "i8"),
@@ -74,13 +58,22 @@ LARGEST_BYTES, COVERS_BYTES, MADE_BYTES = 8, 4, 8
 RULES = ("minimum", "root", "largest", "either")
 # Relative tolerance when a stretch is compared with a limit; it allows for rounding errors in samples.
 cdef double _TOLERANCE = 1e-9
-# In a state, nodes are stored as bytes of their structs.
+# `Node` and `Outlook` as structs of NumPy, and a debt of a node.
+_NODE = np.dtype([
+    ("summary", "i4"), ("debt", "i4"), ("minimum", "f8"), ("last_sent_minimum", "f8"), ("last_summary_number", "i8"),
+    ("requests_sent", "i8"), ("n_leaves", "i8"), ("total_speed", "f8"), ("sample_time", "i8"), ("last_report", "i4"),
+    ("report_requested", "u1"), ("presence", "u1"), ("unused", "u2"), ("last_report_minimum", "f8"), ("outer_minimum", "f8"),
+    ("reports_sent", "i8"), ("last_request", "i8"), ("free_at", "i8"), ("due_at", "i8"), ("oldest_change", "i8")])
+_OUTLOOK = np.dtype([
+    ("largest", "f8"), ("last_sent_largest", "f8"), ("covers", "i8"), ("last_sent_copy", "i8"),
+    ("last_report_largest", "f8"), ("outer_largest", "f8"), ("last_report_covers", "i8"), ("copy_made_at", "i8"),
+    ("copy", "i4"), ("unused", "i4")])
+_DEBT = np.dtype([("node", "i8"), ("sequence", "i8"), ("tasks", "i8"), ("task_size", "f8"), ("size", "f8"),
+                  ("stretch", "f8"), ("release", "f8")])
 _STATE = {
-    "below_window": NumberEntry(), "above_window": NumberEntry(), "nodes": ArrayEntry(np.uint8, ("nodes", "width")),
-    "debt_counts": TableEntry({"node": (0, "nodes"), "sequence": (0, None), "tasks": (0, None)}),
-    "debt_sizes": ArrayEntry(np.float64, ("debt_counts", 4)),
-    "references_0": ArrayEntry(np.int32, limits=(0, None)), "release_0": ArrayEntry(np.float64, ("references_0",)),
-    "references_1": ArrayEntry(np.int32, limits=(0, None)), "release_1": ArrayEntry(np.float64, ("references_1",)),
+    "below_window": NumberEntry(), "above_window": NumberEntry(),
+    "nodes": TableEntry({"presence": (0, 3), "free_at": (0, 2 * LATEST + 1)}, "nodes", _NODE),
+    "debts": TableEntry({"node": (0, "nodes"), "tasks": (0, None)}, None, _DEBT),
 }
 
 cdef Node _unknown_node(double unknown) noexcept nogil:
@@ -91,8 +84,8 @@ cdef Node _unknown_node(double unknown) noexcept nogil:
     node.minimum, node.outer_minimum = unknown, unknown
     node.last_sent_minimum, node.last_report_minimum = INFINITY, INFINITY
     node.free_at, node.due_at, node.oldest_change = 0, NEVER, NEVER
-    node.report_requested, node.presence = False, PRESENT
-    node.n_leaves, node.total_speed, node.unused = 1, 0.0, 0
+    node.report_requested, node.presence, node.unused = False, PRESENT, 0
+    node.n_leaves, node.total_speed, node.sample_time = 0, 0.0, NEVER
     return node
 
 
@@ -186,11 +179,8 @@ cdef class SummaryTree:
             self.outlook = <Outlook*> allocate_aligned(m * sizeof(Outlook))
             for k in range(m):
                 self.outlook[k] = _empty_outlook()
-        for k in range(n):
-            self.node[n - 1 + k].total_speed = s[k]
-        for k in range(n - 2, -1, -1):
-            self.node[k].n_leaves = self.node[2 * k + 1].n_leaves + self.node[2 * k + 2].n_leaves
-            self.node[k].total_speed = self.node[2 * k + 1].total_speed + self.node[2 * k + 2].total_speed
+        for k in range(m - 1, -1, -1):
+            self._count_leaves(k)
         self.scratch = <unsigned int*> malloc(4 * self.cells * sizeof(int))
         self.drops = <unsigned int*> malloc(self.g.n_task_size * sizeof(int))
         self.limits = <double*> malloc(self.g.n_stretch * sizeof(double))
@@ -287,7 +277,7 @@ cdef class SummaryTree:
             self.node[u].report_requested = 1
             if not isnan(r.minimum):
                 self.node[u].outer_minimum = r.minimum
-            self._learn_outlook(u, r.largest_minimum, r.copy, r.made)
+            self._learn_outlook(u, r.largest_minimum, r.copy, r.copy_time)
         room[0] = room[1] = 0
         if self._columns(u, r.application, now / 1e9):
             # the total grows with S, so the first S that hosts the request is the result of Algorithm 4
@@ -347,7 +337,7 @@ cdef class SummaryTree:
             out[i].sequence = self.node[child].requests_sent
             out[i].minimum = self.node[child].last_sent_minimum
             out[i].hops = r.hops
-            self._fill_outlook(u, child, False, &out[i].largest_minimum, &out[i].copy, &out[i].made)
+            self._fill_outlook(u, child, False, &out[i].largest_minimum, &out[i].copy, &out[i].copy_time)
             i += 1
         n_out[0] += i
         return True
@@ -570,13 +560,6 @@ cdef class SummaryTree:
 
     # -- summaries ----------------------------------------------------------------------------------------
 
-    cdef int _check_summary(self, const Summary* row, Py_ssize_t k) except -1:
-        if not (0 < row.sender < self.nodes and row.node == (row.sender - 1) // 2):
-            raise ValueError(f"rows[{k}].node must be the parent of node {row.sender}, got {row.node}")
-        if not payloads_is_used(&self.payloads, row.payload):
-            raise ValueError(f"rows[{k}].payload must be in use, got {row.payload}")
-        return 0
-
     cdef bint _receive(self, const Summary* row) noexcept nogil:
         """Store a summary; return False if it is discarded, as a newer one came before or its sender has left."""
         cdef Py_ssize_t child = row.sender, parent = row.node
@@ -586,7 +569,7 @@ cdef class SummaryTree:
         self.node[child].last_summary_number = row.sequence
         payloads_drop(&self.payloads, self.node[child].summary)
         self.node[child].summary = <int> row.payload
-        self.node[child].minimum = row.minimum
+        self.node[child].minimum, self.node[child].sample_time = row.minimum, row.sample_time
         if self.outlook != NULL:
             self.outlook[child].largest, self.outlook[child].covers = row.largest_minimum, row.covers
         debts_settle(&self.debts, &self.node[child].debt, row.echo)
@@ -703,7 +686,9 @@ cdef class SummaryTree:
         out.echo = self.node[m].last_request
         out.minimum = least
         out.since = self.node[m].oldest_change
-        out.largest_minimum, out.covers = largest, covers
+        out.largest_minimum, out.covers, out.sample_time = largest, covers, now
+        if m < self.first_leaf:
+            out.sample_time = min(self.node[2 * m + 1].sample_time, self.node[2 * m + 2].sample_time)
         if self.outlook != NULL:
             self.outlook[m].last_report_largest, self.outlook[m].last_report_covers = largest, covers
         self.node[m].reports_sent += 1
@@ -756,6 +741,7 @@ cdef class SummaryTree:
         """Clear what the parent of `child` knows about it."""
         payloads_drop(&self.payloads, self.node[child].summary)
         self.node[child].summary, self.node[child].minimum, self.node[child].last_sent_minimum = -1, INFINITY, INFINITY
+        self.node[child].sample_time = NEVER
         debts_settle(&self.debts, &self.node[child].debt, self.node[child].requests_sent)
         if self.outlook != NULL:
             self.outlook[child].largest = self.outlook[child].last_sent_largest = 0.0
@@ -781,30 +767,22 @@ cdef class SummaryTree:
 
     cdef void _update_leaves(self, Py_ssize_t m) noexcept nogil:
         """Update the number of leaves and the speed below `m`, which left or returned, and below its ancestors."""
-        while True:
-            if self.node[m].presence == GONE:
-                self.node[m].n_leaves, self.node[m].total_speed = 0, 0.0
-            elif m >= self.first_leaf:
-                self.node[m].n_leaves, self.node[m].total_speed = 1, self.speed[m - self.first_leaf]
-            else:
-                self.node[m].n_leaves = self.node[2 * m + 1].n_leaves + self.node[2 * m + 2].n_leaves
-                self.node[m].total_speed = self.node[2 * m + 1].total_speed + self.node[2 * m + 2].total_speed
-            if m == 0:
-                break
+        self._count_leaves(m)
+        while m > 0:
             m = (m - 1) // 2
+            self._count_leaves(m)
+
+    cdef void _count_leaves(self, Py_ssize_t m) noexcept nogil:
+        """Set the number of leaves and the speed below `m` from those of its children."""
+        if self.node[m].presence == GONE:
+            self.node[m].n_leaves, self.node[m].total_speed = 0, 0.0
+        elif m >= self.first_leaf:
+            self.node[m].n_leaves, self.node[m].total_speed = 1, self.speed[m - self.first_leaf]
+        else:
+            self.node[m].n_leaves = self.node[2 * m + 1].n_leaves + self.node[2 * m + 2].n_leaves
+            self.node[m].total_speed = self.node[2 * m + 1].total_speed + self.node[2 * m + 2].total_speed
 
     # -- spreading the minimum stretch ------------------------------------------------------------------------
-
-    def spread(self) -> NDArray[Any]:
-        """Return the spreads of the root to its child routers, rows of `SPREAD`."""
-        cdef _Guard access = guard(&self.in_call)
-        cdef Spread[2] messages
-        cdef Py_ssize_t k, n = self._spread(0, True, messages) if self.first_leaf else 0
-        out_array = np.empty(n, SPREAD)
-        cdef Spread[::1] out = out_array
-        for k in range(n):
-            out[k] = messages[k]
-        return out_array
 
     cdef Py_ssize_t _spread(self, Py_ssize_t m, bint force, Spread* out) noexcept nogil:
         cdef Py_ssize_t j, child, n = 0
@@ -824,7 +802,7 @@ cdef class SummaryTree:
             if force or is_new:
                 self.node[child].last_sent_minimum = value
                 out[n].node, out[n].sender, out[n].minimum = child, m, value
-                self._fill_outlook(m, child, True, &out[n].largest_minimum, &out[n].copy, &out[n].made)
+                self._fill_outlook(m, child, True, &out[n].largest_minimum, &out[n].copy, &out[n].copy_time)
                 n += 1
         return n
 
@@ -833,44 +811,32 @@ cdef class SummaryTree:
     def getstate(self) -> dict[str, Any]:
         """Return the changes since the applications were added, as described in `gridcore.common.state`.
 
-        Nodes are stored as their structs in memory; their debts are stored by node, the latest first.
+        The debts of each node are stored from the latest on.
         """
         cdef _Guard access = guard(&self.in_call)
-        cdef Py_ssize_t k, m, n = 0
+        cdef Py_ssize_t m
         cdef int entry
-        for m in range(self.nodes):
-            n += debts_length(&self.debts, self.node[m].debt)
-        counts_array, sizes_array = np.empty((n, 3), np.int64), np.empty((n, 4))
-        cdef long long[:, ::1] counts = counts_array
-        cdef double[:, ::1] sizes = sizes_array
-        k = 0
+        cdef const Debt* debt
+        debts = []
         for m in range(self.nodes):
             entry = self.node[m].debt
             while entry >= 0:
-                counts[k, 0], counts[k, 1] = m, self.debts.debt[entry].sequence
-                counts[k, 2], sizes[k, 0] = self.debts.debt[entry].tasks, self.debts.debt[entry].task_size
-                sizes[k, 1], sizes[k, 2] = self.debts.debt[entry].size, self.debts.debt[entry].stretch
-                sizes[k, 3] = self.debts.debt[entry].release
-                k += 1
-                entry = self.debts.debt[entry].next
-        state = {
-            "below_window": self.below_window, "above_window": self.above_window,
-            "nodes": np.array(<unsigned char[:self.nodes, :sizeof(Node)]> <unsigned char*> self.node),
-            "debt_counts": counts_array, "debt_sizes": sizes_array,
-        }
+                debt = &self.debts.debt[entry]
+                debts.append((m, debt.sequence, debt.tasks, debt.task_size, debt.size, debt.stretch, debt.release))
+                entry = debt.next
+        nodes = np.array(<unsigned char[:self.nodes * sizeof(Node)]> <unsigned char*> self.node).view(_NODE)
+        nodes["debt"] = -1
+        state = {"below_window": self.below_window, "above_window": self.above_window, "nodes": nodes,
+                 "debts": np.array(debts, _DEBT)}
         if self.outlook != NULL:
             state["outlooks"] = np.array(
-                <unsigned char[:self.nodes, :sizeof(Outlook)]> <unsigned char*> self.outlook)
-        for wide in range(2):
-            n = self.payloads.pool[wide].chunks * CHUNK
-            references, release = np.zeros(n, np.int32), np.zeros(n)
-            counts_out, release_out = references, release
-            for k in range(n):
-                counts_out[k] = pool_at(&self.payloads.pool[wide], k).references
-                release_out[k] = pool_at(&self.payloads.pool[wide], k).release
-            state[f"references_{wide}"], state[f"cells_{wide}"] = references, self._chunks(wide)
-            state[f"release_{wide}"] = np.where(references > 0, release, 0.0)
-        return read_only(state)
+                <unsigned char[:self.nodes * sizeof(Outlook)]> <unsigned char*> self.outlook).view(_OUTLOOK)
+        return {**read_only(state), "narrow": self._chunks(0), "wide": self._chunks(1)}
+
+    def _payload_type(self, Py_ssize_t wide):
+        """Return the type of a summary of a pool: its header and its cells."""
+        return np.dtype([("release", "f8"), ("references", "i4"), ("unused", "i4"),
+                         ("cells", "u1", (self.payloads.pool[wide].nbytes,))])
 
     def _chunks(self, Py_ssize_t wide):
         """Yield copies of the summaries of a pool, chunk by chunk."""
@@ -882,12 +848,15 @@ cdef class SummaryTree:
     def _chunk(self, Py_ssize_t wide, Py_ssize_t k):
         cdef _Guard access = guard(&self.in_call)
         cdef const Pool* pool = &self.payloads.pool[wide]
-        cdef Py_ssize_t place
-        result = np.empty((CHUNK, pool.nbytes), np.uint8)
-        cdef unsigned char[:, ::1] cells = result
+        cdef Py_ssize_t place, nbytes = sizeof(PayloadHeader) + pool.nbytes
+        result = np.empty((CHUNK, nbytes), np.uint8)
+        cdef unsigned char[:, ::1] rows = result
         for place in range(CHUNK):
-            memcpy(&cells[place, 0], pool_at(pool, k * CHUNK + place) + 1, pool.nbytes)
-        return result.reshape(-1)
+            if pool_at(pool, k * CHUNK + place).references > 0:
+                memcpy(&rows[place, 0], pool_at(pool, k * CHUNK + place), nbytes)
+            else:
+                memset(&rows[place, 0], 0, nbytes)
+        return result.reshape(-1).view(self._payload_type(wide))
 
     def setstate(self, state):
         """Restore a state of `getstate` of a tree with the same arguments and applications.
@@ -895,44 +864,13 @@ cdef class SummaryTree:
         Raises ValueError if the state is invalid; the tree must then not be used any more.
         """
         cdef _Guard access = guard(&self.in_call)
-        cdef Py_ssize_t k, m
+        cdef Py_ssize_t m
         cdef Debt debt
-        cdef const unsigned char[::1] chunk
-        cdef Node* node
         entries = read(state, {
-            **_STATE,
-            **{f"cells_{wide}": ArraysEntry(np.uint8, (CHUNK * self.payloads.pool[wide].nbytes,)) for wide in range(2)},
-            **({} if self.outlook == NULL else {"outlooks": ArrayEntry(np.uint8, ("nodes", "outlook_width"))}),
-        }, nodes=self.nodes, width=sizeof(Node), outlook_width=sizeof(Outlook))
-        sizes_array = entries["debt_sizes"]
-        references, release = ([entries[f"{name}_{wide}"] for wide in range(2)] for name in ("references", "release"))
-        for wide in range(2):
-            if len(references[wide]) % CHUNK:
-                raise ValueError(f"state['references_{wide}'] must have a multiple of {CHUNK} entries, "
-                                 f"got {len(references[wide])}")
-
-        cdef const unsigned char[:, ::1] node_bytes = entries["nodes"]
-        cdef const int[::1] counts_in
-        for m in range(self.nodes):
-            node = <Node*> &node_bytes[m, 0]
-            for handle in (node.summary, node.last_report):
-                counts_in = references[handle & 1]
-                if handle != -1 and not (0 <= handle >> 1 < counts_in.shape[0] and counts_in[handle >> 1] > 0):
-                    raise ValueError(f"state['nodes'][{m}] must have payloads that are in use, got {handle}")
-        cdef const unsigned char[:, ::1] outlooks = entries.get("outlooks")
-        cdef const Outlook* outlook
-        for m in range(self.nodes if self.outlook != NULL else 0):
-            outlook = <const Outlook*> &outlooks[m, 0]
-            counts_in = references[outlook.copy & 1]
-            if outlook.copy != -1 and not (
-                    0 <= outlook.copy >> 1 < counts_in.shape[0] and counts_in[outlook.copy >> 1] > 0):
-                raise ValueError(f"state['outlooks'][{m}] must have a payload that is in use, got {outlook.copy}")
-        refuse("debt_sizes", ~(np.isfinite(sizes_array[:, [0, 1, 3]]).all(axis=1) & (sizes_array[:, :3] > 0).all(axis=1)),
-               "> 0 except the release, and finite except the stretch")
-        for wide in range(2):
-            refuse(f"release_{wide}", np.isnan(release[wide]), "a number")
-
-        # a check below may fail, but no node may then refer to a payload or debt that no longer exists
+            **_STATE, **({} if self.outlook == NULL else {"outlooks": ArrayEntry(_OUTLOOK, ("nodes",))}),
+            **{name: ArraysEntry(self._payload_type(wide), (CHUNK,)) for wide, name in enumerate(("narrow", "wide"))},
+        }, nodes=self.nodes)
+        # an array below may be rejected, but no node may then refer to a payload or debt that no longer exists
         for m in range(self.nodes):
             self.node[m].summary = self.node[m].last_report = self.node[m].debt = -1
             if self.outlook != NULL:
@@ -940,38 +878,49 @@ cdef class SummaryTree:
         debts_free(&self.debts)
         memset(&self.debts, 0, sizeof(Debts))
         debts_make(&self.debts)
-        payloads_clear(&self.payloads, len(references[0]), len(references[1]))
-        cdef const double[::1] release_in
-        for wide in range(2):
-            counts_in = references[wide]
-            m = 0
-            for chunk in entries[f"cells_{wide}"]:
-                if (m + 1) * CHUNK > counts_in.shape[0]:
-                    raise ValueError(f"state['cells_{wide}'] must have {counts_in.shape[0] // CHUNK} arrays, got more")
-                for k in range(CHUNK):
-                    memcpy(pool_at(&self.payloads.pool[wide], m * CHUNK + k) + 1,
-                           &chunk[k * self.payloads.pool[wide].nbytes], self.payloads.pool[wide].nbytes)
-                m += 1
-            if m * CHUNK != counts_in.shape[0]:
-                raise ValueError(f"state['cells_{wide}'] must have {counts_in.shape[0] // CHUNK} arrays, got {m}")
-        for wide in range(2):  # after all checks, since a failure here would leave payloads both in use and free
-            counts_in, release_in = references[wide], release[wide]
-            for k in range(counts_in.shape[0]):
-                pool_at(&self.payloads.pool[wide], k).references = counts_in[k]
-                pool_at(&self.payloads.pool[wide], k).release = release_in[k]
+        payloads_clear(&self.payloads)
+        try:
+            self._set_chunks(0, entries["narrow"])
+            self._set_chunks(1, entries["wide"])
+        except BaseException:
+            payloads_clear(&self.payloads)  # else payloads would be both in use and free
+            raise
         payloads_recount(&self.payloads)
-        memcpy(self.node, &node_bytes[0, 0], self.nodes * sizeof(Node))
+        cdef const unsigned char[::1] nodes = entries["nodes"].view(np.uint8), outlooks
+        memcpy(self.node, &nodes[0], self.nodes * sizeof(Node))
         if self.outlook != NULL:
-            memcpy(self.outlook, &outlooks[0, 0], self.nodes * sizeof(Outlook))
-        for m in range(self.nodes):
+            outlooks = entries["outlooks"].view(np.uint8)
+            memcpy(self.outlook, &outlooks[0], self.nodes * sizeof(Outlook))
+        for m in range(self.nodes - 1, -1, -1):
             self.node[m].debt = -1
-        cdef const long long[:, ::1] counts = entries["debt_counts"]
-        cdef const double[:, ::1] sizes = sizes_array
-        for k in range(counts.shape[0] - 1, -1, -1):
-            debt.sequence, debt.tasks = counts[k, 1], counts[k, 2]
-            debt.task_size, debt.size, debt.stretch, debt.release = sizes[k, 0], sizes[k, 1], sizes[k, 2], sizes[k, 3]
-            debts_add(&self.debts, &self.node[counts[k, 0]].debt, &debt)
+            self._forget_unused(&self.node[m].summary)
+            self._forget_unused(&self.node[m].last_report)
+            if self.outlook != NULL:
+                self._forget_unused(&self.outlook[m].copy)
+            self._count_leaves(m)
+        for m, debt.sequence, debt.tasks, debt.task_size, debt.size, debt.stretch, debt.release in (
+                entries["debts"][::-1].tolist()):
+            debts_add(&self.debts, &self.node[m].debt, &debt)
         self.below_window, self.above_window = entries["below_window"], entries["above_window"]
+
+    cdef int _set_chunks(self, Py_ssize_t wide, chunks) except -1:
+        """Set the summaries of a pool to those of a state."""
+        cdef Pool* pool = &self.payloads.pool[wide]
+        cdef Py_ssize_t k, n = 0, nbytes = sizeof(PayloadHeader) + pool.nbytes
+        cdef const unsigned char[:, ::1] rows
+        for chunk in chunks:
+            rows = chunk.view(np.uint8).reshape(CHUNK, nbytes)
+            if n == pool.chunks:
+                pool_grow(pool)
+            for k in range(CHUNK):
+                memcpy(pool_at(pool, n * CHUNK + k), &rows[k, 0], nbytes)
+            n += 1
+        return 0
+
+    cdef void _forget_unused(self, int* handle) noexcept nogil:
+        """Replace the number of a summary by -1 unless it is in use."""
+        if not payloads_is_used(&self.payloads, handle[0]):
+            handle[0] = -1
 
     # -- inspection -------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ the messages sent in it::
 The result is that of a single process.  A single process numbers messages in the order of sending; the number breaks
 ties, and determines the delay of a message if there is jitter.  Here each process keeps its messages in that order
 with the key (time, stage, sender): a stage is a step of an instant, the same in all processes (see
-`gridcore.fair_tree.shared_flow`).  When they meet, each process merges the keys of all, which gives the numbers.
+`gridcore.nodes.shared_events`).  When they meet, each process merges the keys of all, which gives the numbers.
 
 The shared `memory` has, for each process, a counter of its meetings, and two areas that it writes alternately and
 the others read.  A process writes an area again only after the next meeting, when all others have read it.

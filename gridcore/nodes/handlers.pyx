@@ -45,6 +45,47 @@ cdef class Handlers:
         """Handle a timer of an application."""
         raise NotImplementedError
 
+    cdef int _take_messages(self, NodeActions core, Py_ssize_t kind, Py_ssize_t n) except -1:
+        """Handle the messages of a kind in ``core.links.due``, in order of delivery, and free their slots.
+
+        The core calls this method instead of `_message`, if handlers are `in_batches`.
+        """
+        raise NotImplementedError
+
+    cdef int _take_deferred(self, NodeActions core, Py_ssize_t kind, const unsigned char[:, ::1] records) except -1:
+        """Handle messages of a deferred kind, in any order, if handlers are `in_batches`."""
+        raise NotImplementedError
+
+    cdef int _act(self, NodeActions core, const int* nodes, Py_ssize_t n) except -1:
+        """Handle the acts of `n` nodes at this instant, ascending, if handlers are `in_batches`."""
+        raise NotImplementedError
+
+    cdef int _tick(self, NodeActions core, str name, const long long[::1] nodes) except -1:
+        """Handle a timer that the environment fires at `nodes`, if handlers are `in_batches`."""
+        raise NotImplementedError
+
+    cdef int _lose(self, NodeActions core, Py_ssize_t kind, const long long* row) except -1:
+        """Free what handlers keep for a message that does not arrive."""
+        return 0
+
+    # -- for processes that share a run (`gridcore.nodes.shared_events`) --------------------------------------
+
+    cdef bint _may_place(self, const long long* row) noexcept nogil:
+        """Return whether tasks of a message may be placed within the time that another message takes."""
+        return True
+
+    cdef Py_ssize_t _extra(self, Py_ssize_t kind, const long long* row) noexcept nogil:
+        """Return the number of bytes that `_wrap` writes."""
+        return 0
+
+    cdef int _wrap(self, Py_ssize_t kind, const long long* row, char* to) except -1:
+        """Write to `to` what handlers keep for a message that goes to another process, and free it here."""
+        return 0
+
+    cdef int _unwrap(self, Py_ssize_t kind, long long* row, const char* source) except -1:
+        """Keep for a message from another process what its `_wrap` has written."""
+        return 0
+
     cdef int _forget(self, Py_ssize_t node) except -1:
         """Reset the state of a node that fails."""
         raise NotImplementedError

@@ -7,11 +7,12 @@ a machine, one of which is its *home* node: it handles releases at the machine a
 handlers of the nodes one after another and sends their messages, without an array or a closure for a single
 message.  It is a source of the engine, and runs by itself between two events of the engine.
 
-It consists of three classes, each the base class of the next:
+It consists of four classes, each the base class of the next:
 
 - `gridcore.nodes.node_actions`: the state and the actions of nodes, called by `gridcore.nodes.view` and
   `gridcore.nodes.compiled_calls`;
 - `gridcore.nodes.node_events`: the events, their order, and the calls of handlers;
+- `gridcore.nodes.shared_events`: the same if several processes share a run;
 - this module: construction, the interface for the engine and schedulers, failures, and checkpoints.
 
 The reference implementation is `gridsim.scheduling.nodes.python_core`, which does the same in plain Python.
@@ -31,13 +32,14 @@ from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_forget, holdings_free, holdings_give, holdings_make
 from gridcore.nodes.kinds cimport REQUEST_KIND, REQUEST_NUMBER, REQUEST_TO, MessageKind, TimerKind
 from gridcore.nodes.local_messages cimport LocalMessages
-from gridcore.nodes.node_events cimport DELIVERIES, NOTHING, STRIDE, TIMERS, NodeEvents
+from gridcore.nodes.node_events cimport DELIVERIES, NOTHING, STRIDE, TIMERS
 from gridcore.nodes.node_memory cimport RecordMemory
 from gridcore.nodes.outbox cimport outbox_clear
 from gridcore.nodes.payloads cimport Payloads
 from gridcore.nodes.random_stream cimport RandomStream
 from gridcore.nodes.roles cimport ON_START, ON_TIMER, WITH_VALUE, Role, role_of
 from gridcore.nodes.rows cimport map_put, rows_clear
+from gridcore.nodes.shared_events cimport SharedEvents
 from gridcore.nodes.timers cimport (
     Timer, Timers, timers_add, timers_cancel, timers_fields, timers_free, timers_make, timers_set,
 )
@@ -57,7 +59,7 @@ __all__ = ["NodeCore"]
 
 @cython.final
 @cython.auto_pickle(False)
-cdef class NodeCore(NodeEvents):
+cdef class NodeCore(SharedEvents):
     """The core that runs the nodes of a grid.
 
     Parameters
@@ -131,14 +133,15 @@ cdef class NodeCore(NodeEvents):
     only_node
         The only node that exists, for a test of its program, or -1.  Messages to other nodes are added to `sent` and
         never arrive; those from other nodes arrive by `receive`.
+    threads
+        The number of threads that order, and for some handlers sample, the queues of machines if many act at one
+        instant; the result does not depend on it.
 
     Raises
     ------
     ValueError
         If arguments are inconsistent.
     """
-
-    cdef bint in_call                   # set while a public method runs; see `gridcore.common.arguments.guard`
 
     def __cinit__(self, Links links, TaskQueues queues, *, programs, kinds: Iterable[tuple[Any, ...]],
                   roles: Sequence[tuple[str, str, int, Sequence[str]]], timers: Iterable[tuple[Any, ...]],
@@ -150,10 +153,17 @@ cdef class NodeCore(NodeEvents):
                   bint at_once=False, home: ArrayLike | None = None, releases: ArrayLike | None = None, str until="done",
                   slots: Callable[[int], Any] | None = None, jobs: Callable[[int], Any] | None = None,
                   environment: Callable[[int], Any] | None = None, Board board=None,
-                  report_endless: Callable[..., Exception], Py_ssize_t only_node=-1):
+                  report_endless: Callable[..., Exception], Py_ssize_t only_node=-1, Py_ssize_t threads=1):
         cdef Py_ssize_t k
         if links is None or queues is None:
             raise TypeError(f"links and queues must not be None, got {links!r} and {queues!r}")
+        if not 1 <= threads <= 1024:
+            raise ValueError(f"threads must be in 1..1024, got {threads}")
+        self.threads = threads
+        if threads > 1:
+            from concurrent.futures import ThreadPoolExecutor  # takes long to import
+
+            self.pool = ThreadPoolExecutor(threads)
         self.links, self.queues, self.programs = links, queues, programs
         self.nodes = len(programs)
         if self.nodes != links.machine_of.shape[0]:
@@ -217,7 +227,7 @@ cdef class NodeCore(NodeEvents):
         active_make(&self.idle, queues.machines)
         self.now, self.phase, self.pause_at, self.sample_at, self.stalled_at = 0, NOTHING, STRIDE, NEVER, -1
         self._make_counts()
-        self.holds_tasks = True
+        self.holds_tasks, self.horizon, self.only_phase = True, NEVER, -1
         if isinstance(compiled_form, Handlers):
             self._use_handlers(compiled_form)
         elif compiled_form is not None:
@@ -252,7 +262,7 @@ cdef class NodeCore(NodeEvents):
         an event of the engine at that instant may belong to the same wave, after which `flush` must be called.
         """
         cdef _Guard access = guard(&self.in_call, guard(&self.links.in_call, guard(&self.queues.in_call)))
-        return self._advance(limit)
+        return self._advance(limit) if self.exchange is None else self._advance_together(limit)
 
     def wake(self, long long time):
         """Return control to the engine at `time` ns, for an event that the present `advance` does not know."""
@@ -286,6 +296,8 @@ cdef class NodeCore(NodeEvents):
     def exhausted(self) -> bool:
         """Whether there are no more events."""
         cdef _Guard access = guard(&self.in_call, guard(&self.links.in_call))
+        if self.exchange is not None:
+            return self._is_exhausted()
         self.limit = NEVER
         return not self.dirty and self._due() == NEVER
 
@@ -368,12 +380,21 @@ cdef class NodeCore(NodeEvents):
         cdef TimerKind kind
         cdef object value = 0.0
         cdef long long arguments[2]
-        arguments[0] = self.compiled_form.timers.index(name) if self.is_compiled else 0
-        arguments[1] = 0                # the bits of the value 0.0
         self._reach(now)
         self.phase, self.limit = TIMERS, now
+        self._begin_call()
+        self._begin_step(TIMERS, 0)
+        if self.exchange is not None:
+            u = np.array([node for node in u if self._is_local(node)], np.int64)
         if u.shape[0]:
             self._count(self.n_kinds + ON_TIMER, u[0], u.shape[0])
+        if self.in_batches:
+            self.cython_handlers._tick(self, name, u)
+            while self._phase_due() == TIMERS:
+                self._release_or_fire()
+            return
+        arguments[0] = self.compiled_form.timers.index(name) if self.is_compiled else 0
+        arguments[1] = 0                # the bits of the value 0.0
         for k in range(u.shape[0]):
             kind = self._timer_of(u[k]).get(name)
             if kind is not None and not kind.is_plain:

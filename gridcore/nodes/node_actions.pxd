@@ -13,7 +13,11 @@ from gridcore.nodes.rows cimport Head
 from gridcore.nodes.timers cimport Timers
 from gridcore.nodes.active_set cimport ActiveSet
 from gridcore.queues.availability cimport Grid
-from gridcore.queues.task_queues cimport TaskQueues
+from gridcore.queues.task_queues cimport Scratch, TaskQueues
+
+# The smallest number of machines that are worth the overhead of threads.
+cdef enum:
+    MIN_THREADED = 512
 
 cdef class NodeActions:
     cdef Links links
@@ -69,6 +73,10 @@ cdef class NodeActions:
     cdef Timers timers, turns           # `turns` has the instants of `on_act`
     cdef Timers application_timers      # those of handlers written in Cython, by application in place of node
     cdef ActiveSet reorder, idle        # machines
+    # memory for the queue of one machine, for each of the threads that order or sample queues
+    cdef Scratch* scratch
+    cdef Py_ssize_t scratch_capacity, threads
+    cdef object pool                    # runs the threads; None for one thread
     cdef dict unread_completions        # machine -> application -> completed tasks that no node has read
 
     cdef bint _handles(self, Py_ssize_t node, int event) noexcept
@@ -109,6 +117,10 @@ cdef class NodeActions:
     cdef int _set_timer_fields_at(self, Py_ssize_t node, Py_ssize_t name, long long instant,
                                   const long long* fields) except -1
     cdef int _set_application_timer(self, Py_ssize_t application, int name, long long instant) except -1
+    cdef int _make_scratch(self) except -1
+    cdef int _free_scratch(self) except -1
+    cdef int _run_in_threads(self, function, Py_ssize_t n) except -1
+    cdef int _act_at(self, Py_ssize_t node, long long instant) except -1
     cdef int _act_after(self, Py_ssize_t node, double seconds) except -1
     cdef list _timer_values(self, TimerKind kind, const long long* fields)
     cdef int _check_request(self, Py_ssize_t node, MessageKind kind, double seconds) except -1
@@ -135,6 +147,7 @@ cdef class NodeActions:
     cdef bint _ends_here(self, MessageKind kind, const long long* row) except -1
     cdef int _copy(self, const long long* row, unsigned char[:, ::1] records) except -1
     cdef int _flush(self) except -1
+    cdef int _mark_kind(self, Py_ssize_t kind) except -1
     cdef int _report_sent(self, Outbox* box, int number) except -1
 
 

@@ -69,6 +69,8 @@ cdef class NodeActions:
         free(self.timer_fields)
         rows_clear(&self.pending_requests)
         holdings_free(&self.holdings)
+        self._free_scratch()
+        free(self.scratch)
         active_free(&self.reorder)
         active_free(&self.idle)
 
@@ -252,17 +254,12 @@ cdef class NodeActions:
     cdef double _minimum_stretch(self, Py_ssize_t machine) except -1.0:
         cdef TaskQueues queues = self.queues
         cdef Queue q
-        cdef Scratch s
-        cdef double stretch
         self._catch_up(machine)
         if queues.running[machine] < 0 and queues.count[machine] == 0:
             return INFINITY
-        if not scratch_make(&s, queues.capacity):
-            raise MemoryError
-        queues._gather(machine, self.now, False, &q, &s)
-        stretch = queues._minimum(&q, &s)
-        scratch_free(&s)
-        return stretch
+        self._make_scratch()
+        queues._gather(machine, self.now, False, &q, self.scratch)
+        return queues._minimum(&q, self.scratch)
 
     cdef object _sample(self, Py_ssize_t machine, grid, long long release):
         cdef Grid g
@@ -277,14 +274,43 @@ cdef class NodeActions:
         return result.reshape(grid.shape)
 
     cdef int _sample_cells(self, Py_ssize_t machine, const Grid* grid, long long release, unsigned int* out) except -1:
-        cdef Scratch s
         if not self.now <= release <= LATEST:
             raise ValueError(f"release must be in {self.now}..{LATEST} ns, got {release}")
         self._catch_up(machine)
-        if not scratch_make(&s, self.queues.capacity):
-            raise MemoryError
-        self.queues._sample(machine, self.now, release, grid, out, &s)
-        scratch_free(&s)
+        self._make_scratch()
+        self.queues._sample(machine, self.now, release, grid, out, self.scratch)
+        return 0
+
+    # -- threads ----------------------------------------------------------------------------------------------
+
+    cdef int _make_scratch(self) except -1:
+        """Allocate memory for the longest possible queue, for each thread."""
+        cdef Py_ssize_t t
+        if self.scratch_capacity >= self.queues.capacity and self.scratch != NULL:
+            return 0
+        if self.scratch == NULL:
+            self.scratch = <Scratch*> reallocate(NULL, self.threads * sizeof(Scratch))
+            memset(self.scratch, 0, self.threads * sizeof(Scratch))
+        self._free_scratch()
+        for t in range(self.threads):
+            if not scratch_make(&self.scratch[t], self.queues.capacity):
+                memset(&self.scratch[t], 0, sizeof(Scratch))
+                raise MemoryError
+        self.scratch_capacity = self.queues.capacity
+        return 0
+
+    cdef int _free_scratch(self) except -1:
+        cdef Py_ssize_t t
+        self.scratch_capacity = 0
+        for t in range(self.threads if self.scratch != NULL else 0):
+            scratch_free(&self.scratch[t])
+            memset(&self.scratch[t], 0, sizeof(Scratch))
+        return 0
+
+    cdef int _run_in_threads(self, function, Py_ssize_t n) except -1:
+        """Call `function`, which takes low, high and the number of a thread, for parts of 0..n - 1."""
+        parts = [n * t // self.threads for t in range(self.threads + 1)]
+        list(self.pool.map(function, parts[:-1], parts[1:], range(self.threads)))
         return 0
 
     cdef tuple _queued(self, Py_ssize_t machine):
@@ -418,7 +444,11 @@ cdef class NodeActions:
         if not 0 <= seconds < INFINITY:
             raise self.error_type(f"t = {self.now / 1e9} s: node {node} calls act: seconds must be finite and >= 0, "
                                   f"got {seconds!r}")
-        return timers_set(&self.turns, later_by(self.now, seconds), <int> node, 0, 0.0)
+        return self._act_at(node, later_by(self.now, seconds))
+
+    cdef int _act_at(self, Py_ssize_t node, long long instant) except -1:
+        """Call `on_act` of the node once at `instant` ns."""
+        return timers_set(&self.turns, instant, <int> node, 0, 0.0)
 
     cdef object _read_only_error(self, Py_ssize_t node):
         return self.error_type(f"t = {self.now / 1e9} s: node {node} acts in {self.read_only_reason}")
@@ -713,6 +743,8 @@ cdef class NodeActions:
             kind = <MessageKind> self.kinds[number]
             if box.unsorted:
                 outbox_sort(box)
+            if self.links.shared:
+                self._mark_kind(number)
             if self.observe is not None:
                 self._report_sent(box, <int> number)
             for k in range(box.n):
@@ -726,6 +758,10 @@ cdef class NodeActions:
                     self.links._send(self.now, <int> number, row, nbytes, self.links._transmission_time(nbytes))
             outbox_clear(box)
         return 0
+
+    cdef int _mark_kind(self, Py_ssize_t kind) except -1:
+        """Set the step of the links to that of the messages of a kind, if several processes share the run."""
+        raise NotImplementedError
 
     cdef int _report_sent(self, Outbox* box, int number) except -1:
         cdef Py_ssize_t k, nbytes = self.links.width[number]

@@ -40,6 +40,10 @@ cdef class NodeEvents(NodeActions):
     cdef Py_ssize_t acting_room
     cdef readonly long long events      #: number of handler calls so far
     cdef long long limit, pause_at
+    # if several processes share the run: the last instant (ns) that this one may run by itself, and the only phase that it
+    # may run, or -1
+    cdef long long horizon
+    cdef int only_phase
     cdef long long since                # `events` when this instant began
     cdef object sampler                 # called at `sample_at` ns (`NEVER`: not at all); see `sample`
     cdef long long sample_at
@@ -61,6 +65,7 @@ cdef class NodeEvents(NodeActions):
     cdef Py_ssize_t last_handler, last_node  # row of the last called compiled handler, and its node
     cdef Handlers cython_handlers       # instead of the handlers of roles; or None
     cdef bint holds_tasks               # whether `holdings` are kept
+    cdef bint in_batches                # whether these handlers get many messages or nodes at once
     cdef long long[::1] record          # scratch: the message for a compiled handler
     cdef readonly list memory           #: per role: the objects of compiled nodes, a `RecordMemory` or None
 
@@ -91,6 +96,11 @@ cdef class NodeEvents(NodeActions):
     cdef bint _has_pending_acts(self) noexcept
     cdef int _phase_due(self) except -1
     cdef int _collect_idle(self) except -1
+    cdef bint _is_placed(self) except -1
+    cdef int _end_placement(self) except -1
+    cdef int _begin_instant(self) except -1
+    cdef int _begin_step(self, int phase, int part) except -1
+    cdef int _count_arrived(self, Py_ssize_t n) except -1
     cdef int _end_tasks(self) except -1
 
     cdef int _wave(self) except -1

@@ -31,6 +31,7 @@ from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_give
 from gridcore.common.instants cimport NEVER
 from gridcore.nodes.kinds cimport REQUEST_NUMBER, MessageKind, TimerKind
+from gridcore.nodes.node_actions cimport MIN_THREADED
 from gridcore.nodes.local_messages cimport local_first
 from gridcore.nodes.node_memory cimport RecordMemory
 from gridcore.nodes.outbox cimport outbox_clear
@@ -47,7 +48,7 @@ from gridcore.nodes.timers cimport (
 from gridcore.nodes.active_set cimport active_add, active_clear, active_free
 from gridcore.nodes.view cimport new_view
 from gridcore.queues.journal cimport journal_copy
-from gridcore.queues.task_queues cimport Scratch, TaskQueues, scratch_free, scratch_make
+from gridcore.queues.task_queues cimport TaskQueues
 
 import numpy as np
 
@@ -157,6 +158,7 @@ cdef class NodeEvents(NodeActions):
                              f"got {handlers.nodes} and {handlers.applications}")
         self._allocate_record()
         self.cython_handlers, self.holds_tasks = handlers, handlers.holds_tasks
+        self.in_batches = handlers.in_batches
         if handlers.n_timers:
             timers_make(&self.application_timers, handlers.applications, 0)
         return handlers._bind(self)
@@ -382,10 +384,11 @@ cdef class NodeEvents(NodeActions):
             at = self._due()
             if self.sample_at < min(at, self.limit) < NEVER:
                 self._run_sampler(min(at, self.limit))
-            if at > self.limit or at == NEVER:
+            if at > self.limit or at > self.horizon or at == NEVER:
                 return NEVER
             if at > self.now:
                 self.now, self.since = at, self.events
+                self._begin_instant()
             if self.events >= self.pause_at:
                 self._check_clock()
                 if self.needs_engine or not self.dirty:
@@ -399,6 +402,8 @@ cdef class NodeEvents(NodeActions):
             if phase != self.phase and self.dirty:
                 self._flush()
                 continue
+            if phase != self.only_phase >= 0:
+                return NEVER
             self.phase = phase
             if phase == DELIVERIES:
                 self._wave()
@@ -421,7 +426,7 @@ cdef class NodeEvents(NodeActions):
         if self.released < self.release.shape[0]:
             first = min(first, self.release[self.released])
         # the links must not run beyond the next event, whose messages may arrive before those in flight
-        return min(first, self.links._advance(min(first, self.limit)))
+        return min(first, self.links._advance(min(first, min(self.limit, self.horizon))))
 
     @cython.final
     cdef bint _has_pending_acts(self) noexcept:
@@ -486,12 +491,19 @@ cdef class NodeEvents(NodeActions):
         """Handle all messages that have arrived, and send the messages from their handlers."""
         cdef Py_ssize_t number, k, n
         cdef Links links = self.links
+        self._begin_step(DELIVERIES, 0)
         for number in range(self.n_kinds):
             if (links.deferred[number] or pending_first(&links.queue[number]) == NULL
                     or (<MessageKind> self.kinds[number]).delay >= 0):
                 continue
             n = links._take(<int> number, self.now)
             if n == 0:
+                continue
+            if links.shared and (<MessageKind> self.kinds[number]).moves_tasks:
+                self._count_arrived(n)
+            if self.in_batches:
+                self._count(number, links.due[0].node, n)
+                self.cython_handlers._take_messages(self, number, n)
                 continue
             links._sort_by_node(n)
             self._count(number, (<const long long*> (links.data + links.due[0].slot * links.stride))[0], n)
@@ -513,6 +525,12 @@ cdef class NodeEvents(NodeActions):
         cdef const long long[::1] order
         for number in range(self.n_kinds):
             if not self.links.deferred[number]:
+                continue
+            if self.in_batches:
+                for _, _, records in (self.links._take_unboxed(<int> number, self.now),
+                                      self.links._take_boxed(<int> number, self.now)):
+                    self.cython_handlers._take_deferred(self, number, records)
+                    self.events += len(records)
                 continue
             machine, times, records = (np.concatenate(column) for column in zip(
                 self.links._take_unboxed(<int> number, self.now), self.links._take_boxed(<int> number, self.now)))
@@ -631,6 +649,8 @@ cdef class NodeEvents(NodeActions):
         for i in range(kind.n if kind.has_arrays else 0):
             if kind.type_codes[i] == 2:
                 self.payloads._fetch(row[2 + i])
+        if self.cython_handlers is not None:
+            self.cython_handlers._lose(self, kind.number, row)
         cdef long long node = row[0]
         self.links._free_slot(slot)
         if kind.moves_tasks:
@@ -731,11 +751,11 @@ cdef class NodeEvents(NodeActions):
         if t == &self.reorder:
             self.events += n
             self._reorder(n)
-            if self.placed_at < 0 and self.queues.enqueued >= self.total:
-                self.placed_at = self.now
-                self.finished = self.until_placed
+            if self.placed_at < 0 and self._is_placed():
+                self._end_placement()
             return 0
         event = ON_START if t == &self.start else ON_END if t == &self.end else ON_IDLE
+        self._begin_step(ACTS, 1 if event == ON_START else 2 if event == ON_END else 3)
         self._count(self.n_kinds + event, self.acting[0] if t == &self.start else self.home[self.acting[0]], n)
         for k in range(n):
             machine = node = self.acting[k]
@@ -751,9 +771,31 @@ cdef class NodeEvents(NodeActions):
                 self._call_without_arguments(ON_IDLE, "on_idle", node)
         return 0
 
+    cdef bint _is_placed(self) except -1:
+        """Return whether all tasks are in queues."""
+        return self.queues.enqueued >= self.total
+
+    cdef int _end_placement(self) except -1:
+        """Note that all tasks are in queues."""
+        self.placed_at = self.now
+        self.finished = self.until_placed
+        return 0
+
+    cdef int _begin_instant(self) except -1:
+        """Begin a new instant, for processes that share a run."""
+        return 0
+
+    cdef int _begin_step(self, int phase, int part) except -1:
+        """Begin a step of an instant: a part of a phase; for processes that share a run."""
+        return 0
+
+    cdef int _count_arrived(self, Py_ssize_t n) except -1:
+        """Count the tasks in `n` messages that have arrived, for processes that share a run."""
+        return 0
+
     cdef int _take_turns(self) except -1:
         """Call `on_act` of the nodes that requested it for this instant."""
-        cdef Py_ssize_t k, n = 0
+        cdef Py_ssize_t k, n = 0, n_up = 0
         cdef int slot
         while timers_first(&self.turns) <= self.now:
             slot = pending_pop(&self.turns.heap).slot
@@ -765,27 +807,40 @@ cdef class NodeEvents(NodeActions):
             timers_unlink(&self.turns, slot)
             timers_release(&self.turns, slot)
         qsort(self.acting, n, sizeof(int), ascending)
+        self._begin_step(ACTS, 4)
         self._count(self.n_kinds + ON_ACT, self.acting[0], n)
         for k in range(n):
-            if self.up[self.acting[k]] and (k == 0 or self.acting[k] != self.acting[k - 1]):
-                self._call_without_arguments(ON_ACT, "on_act", self.acting[k])
+            if self.up[self.acting[k]] and (n_up == 0 or self.acting[k] != self.acting[n_up - 1]):
+                self.acting[n_up] = self.acting[k]
+                n_up += 1
+        if self.in_batches:
+            return self.cython_handlers._act(self, self.acting, n_up)
+        for k in range(n_up):
+            self._call_without_arguments(ON_ACT, "on_act", self.acting[k])
         return 0
 
     cdef int _reorder(self, Py_ssize_t n) except -1:
         """Reorder the queues of the acting machines as `TaskQueues.reschedule` does."""
         cdef Py_ssize_t k
-        cdef Scratch s
         if not self.queues.edf:
             return 0
-        if not scratch_make(&s, self.queues.capacity):
-            raise MemoryError
-        with nogil:
-            for k in range(n):
-                self.queues._advance(self.acting[k], self.now)
-                self.queues._reorder(self.acting[k], self.now, &s)
-                self.queues._update(self.acting[k])
-        scratch_free(&s)
+        self._make_scratch()
+        for k in range(n):
+            self.queues._advance(self.acting[k], self.now)
+        if self.threads > 1 and n >= MIN_THREADED:
+            self._run_in_threads(self._reorder_part, n)
+        else:
+            self._reorder_part(0, n, 0)
+        for k in range(n):
+            self.queues._update(self.acting[k])
         return 0
+
+    def _reorder_part(self, Py_ssize_t low, Py_ssize_t high, Py_ssize_t thread):
+        """Order the queues of the acting machines low..high - 1, in a thread."""
+        cdef Py_ssize_t k
+        with nogil:
+            for k in range(low, high):
+                self.queues._reorder(self.acting[k], self.now, &self.scratch[thread])
 
     # -- releases and timers ----------------------------------------------------------------------------------
 
@@ -793,6 +848,7 @@ cdef class NodeEvents(NodeActions):
     cdef int _release_or_fire(self) except -1:
         cdef Py_ssize_t first = self.released, k, n = 0
         cdef int number
+        self._begin_step(TIMERS, 0)
         if self.direct_kinds.shape[0]:
             while True:
                 number = self._next_direct()

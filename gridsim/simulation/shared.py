@@ -1,7 +1,7 @@
 """Runs that several processes share, each of which has some of the machines.
 
 Every process runs the complete program: the scenario, the engine and the scheduler, with the same random
-numbers.  Only the work of a compiled protocol for the nodes is divided (`gridcore.network.exchange`).  The
+numbers.  Only the work of the nodes is divided (`gridcore.network.exchange`).  The
 first process makes the result from the reports of the others at the end.
 """
 

@@ -149,8 +149,7 @@ def objects() -> dict[str, Any]:
         "BackfillQueue": backfill(), "WorkQueue": work_queue(), "PullQueue": pull()[0],
         "DataQueues": data_queues(20),
         "TaskQueues": tree.queues, "SummaryTree": tree.tree, "Links": walks.network.links,
-        "FairTreeProtocol": tree.flow,
-        "FairTreeProtocol: tree": tree.tree, "FairTreeProtocol: queues": tree.queues,
+        "FairTreeNodes": tree.compiled, "FairTreeNodes: tree": tree.tree,
         "SlotSchedules": schedules()[0], "Views": schedules()[1],
         "NodeCore": nodes.core,
         "JobWalks": walks.policy.walks, "JobWalks: links": walks.network.links,
@@ -270,6 +269,6 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 #: Kernels that require others, and a run that uses them.
 WITHIN = {
-    "Links": "FairTree", "SummaryTree": "FairTree", "FairTreeProtocol": "FairTree",
+    "Links": "FairTree", "SummaryTree": "FairTree",
     "JobWalks": "Rjss", "NodeCore": "DgsAsap", "View": "Search", "BoardView": "Search",
 }  # fmt: skip

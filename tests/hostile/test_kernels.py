@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import gridsim as gs
 from gridcore import (
-    FairTreeProtocol,
     JobWalks,
     Links,
     PullQueue,
@@ -26,9 +26,8 @@ from gridcore import (
     bind_earliest,
     sample_availability,
 )
-from gridcore.fair_tree.protocol import SHARE
-from gridcore.fair_tree.summary_tree import REQUEST, SPREAD, SUMMARY
 from gridcore.queues import edf
+from gridsim.simulation.simulate import Options, Simulation
 from tests.reference import availability as availability_reference
 from tests.reference import edf as edf_reference
 from tests.reference import links as links_reference
@@ -57,27 +56,10 @@ def tree() -> SummaryTree:
     return SummaryTree(GRID, np.ones(2), release=[0.0], size=[4.0], task_size=[1.0], nbytes=10)
 
 
-def flow_parts() -> dict[str, Any]:
-    queues = TaskQueues(np.ones(2))
-    queues.add_applications([0.0], [4.0], [1.0])
-    widths = [SUMMARY.itemsize, REQUEST.itemsize, SHARE.itemsize, SPREAD.itemsize]
-    over = links(widths, deferred=[False, False, True, False], keep=[True, True, False, False])
-    return {"tree": tree(), "queues": queues, "links": over}
-
-
-def flow(**changes: Any) -> Any:
-    settings = {
-        **flow_parts(), "summary": (0, 10), "request": (1, 10), "accept": (2, 10), "spread": (3, 10),
-        "idle_minimum": np.ones(2), "submitter": [0], "goal": 2**62,
-    }  # fmt: skip
-    return FairTreeProtocol(**{**settings, **changes})
-
-
 FACTORIES: dict[Any, Callable[[], Any]] = {
     Links: links,
     TaskQueues: lambda: TaskQueues([1.0]),
     SummaryTree: tree,
-    FairTreeProtocol: flow,
     Views: lambda: Views(3, 2, shuffle=1),
 }
 
@@ -93,70 +75,49 @@ def test_kernels_require_arguments_and_ignore_a_second_init(cls: Any) -> None:
     assert set(made.getstate()) == set(before)
 
 
-@pytest.mark.parametrize("name", ["tree", "queues", "links"])
-def test_a_protocol_without_one_of_its_parts_is_rejected(name: str) -> None:
-    with pytest.raises(TypeError, match=name):
-        flow(**{name: None})
-
-
 def test_walks_without_links_are_rejected() -> None:
     none: Any = None
     with pytest.raises(TypeError, match="links"):
         JobWalks(none, [], kinds=[], release=[], node=[], work=[], data=[], rate=[], probes=0)
 
 
-def test_mismatched_parts_of_a_protocol_are_rejected() -> None:
-    widths = [SUMMARY.itemsize, REQUEST.itemsize, SHARE.itemsize, SPREAD.itemsize]
-    with pytest.raises(ValueError, match="^links"):
-        flow(links=links(widths, 2, deferred=[False, False, True, False]))
-    with pytest.raises(ValueError, match="^queues"):
-        flow(queues=TaskQueues(np.ones(2)), submitter=np.zeros(0, np.int64))
+def tree_run() -> Simulation:
+    scenario = gs.Scenario(gs.Platform.equal(2), gs.Workload.of([9.0], [4], 1.0, [0]))
+    return Simulation(scenario, gs.FairTree(samples=(1, 1, 1)), Options())
+
+
+def send(run: Simulation, kind: str, count: int = 1, **fields: int) -> None:
+    """Put messages of compiled nodes from node 1 to the root of a tree into the links."""
+    policy: Any = run.policy
+    rows = np.zeros(count, policy.kinds[kind].dtype)
+    for name, value in {"sender": 1, **fields}.items():
+        rows[name] = value
+    run.network.links.send(0, run.network.number(kind)[0], rows.view(np.uint8).reshape(count, -1), 10)
 
 
 @pytest.mark.parametrize("payload", [-2, 0, 512, 2**31, LAST])
 def test_a_summary_with_an_unknown_payload_is_rejected(payload: int) -> None:
     """The cells of such a summary would be read from arbitrary memory."""
-    made = flow_parts()
-    it = flow(**made)
-    row = np.zeros(1, SUMMARY)
-    row["sender"], row["payload"] = 1, payload
-    made["links"].send(0, 0, row.view(np.uint8).reshape(1, -1), 10)
+    run = tree_run()
+    send(run, "summary", payload=payload)
     with pytest.raises(ValueError, match=f"payload {payload} from node 1 to 0"):
-        it.advance(10**9)
-
-
-def test_invalid_logs_of_a_protocol_are_rejected() -> None:
-    for log in ((np.ones(3, bool), sum), (np.ones(2), sum), (with_false_shape([True], (2,)), sum)):
-        with pytest.raises(ValueError, match="^up"):
-            flow(log=log)
-    with pytest.raises(TypeError, match="^speed_below"):
-        flow(log=(np.ones(2, bool), 3))
-    with pytest.raises(ValueError, match="^read_log"):
-        flow().read_log(1, 0)
-
-    def speed_below(node: int) -> float:
-        raise KeyError(node)
-
-    made = flow_parts()
-    it = flow(**made, log=(np.ones(2, bool), speed_below))
-    assert it.read_log(9, 0)[1] == 0
-    row = np.zeros(1, REQUEST)
-    row["tasks"], row["sequence"], row["copy"] = 1, -1, -1
-    made["links"].send(0, 1, row.view(np.uint8).reshape(1, -1), 10)
-    with pytest.raises(KeyError):
-        it.advance(10**9)
+        run.run()
 
 
 @pytest.mark.parametrize(("requests", "application"), [(1, 1), (6, 2**40)])  # with six, some are prefetched
 def test_a_request_for_an_unknown_application_is_rejected(requests: int, application: int) -> None:
-    made = flow_parts()
-    it = flow(**made)
-    made["queues"].add_applications([0.0], [1.0], [1.0])
-    row = np.zeros(requests, REQUEST)
-    row["application"], row["tasks"] = application, 1
-    made["links"].send(0, 1, row.view(np.uint8).reshape(requests, -1), 10)
+    run = tree_run()
+    send(run, "request", requests, application=application, tasks=1)
     with pytest.raises(ValueError, match=f"got 1 tasks of application {application}"):
-        it.advance(10**9)
+        run.run()
+
+
+@pytest.mark.parametrize("kind", ["request", "spread"])
+def test_a_copy_of_the_root_that_does_not_exist_is_rejected(kind: str) -> None:
+    run = tree_run()
+    send(run, kind, copy=512, **({"tasks": 1} if kind == "request" else {}))
+    with pytest.raises(ValueError, match=r"copies of the root's summary that exist, or -1, got 512"):
+        run.run()
 
 
 @pytest.mark.parametrize("kind", [Links, links_reference.Links], ids=["kernel", "reference"])
@@ -244,21 +205,6 @@ def test_a_rejected_state_of_queues_changes_nothing() -> None:
 def test_a_search_with_an_interval_requires_a_time(kind: Any) -> None:
     with pytest.raises(ValueError, match="^poll_period"):
         kind(2, stale=True).search(np.array([[1], [0]], np.int32), [0], 1, 1, 0, poll_period=7)
-
-
-def test_a_tree_is_empty_after_a_rejected_state() -> None:
-    """Its nodes once referred to summaries that no longer existed."""
-    made = flow_parts()
-    it, protocol = made["tree"], flow(**made)
-    protocol.touch([1, 2], 0)
-    protocol.act(0)
-    assert it.payloads_in_use == 2
-    state = dict(it.getstate())
-    chunks = [chunk.copy() for chunk in state["cells_0"]]
-    for bad in ([*chunks, np.zeros(3, np.uint8)], 3):
-        with pytest.raises(ValueError, match=r"state\['cells_0'\]"):
-            it.setstate({**state, "cells_0": bad})
-        assert it.payloads_in_use == 0
 
 
 def test_binding_too_many_tasks_raises_an_error_at_once() -> None:

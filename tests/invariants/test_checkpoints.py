@@ -334,15 +334,15 @@ def replacement(value: Any, *path: str) -> Any:
         *(
             lambda state, path=path: delete(state, *path)
             for path in (
-                ["network"], ["released"], ["policy", "accepted"], ["policy", "flow"], ["engine", "now"],
-                ["policy", "tree", "nodes"], ["outages", "up"], ["released", "count"],
+                ["network"], ["released"], ["policy", "core"], ["policy", "nodes"], ["engine", "now"],
+                ["policy", "core", "now"], ["outages", "up"], ["released", "count"],
             )
         ),
         replacement(-1, "engine"),
         replacement(-1, "policy"),
-        replacement({"state": {}}, "policy", "accepted"),
+        replacement({"state": {}}, "policy", "core"),
         replacement({"set": [1]}, "policy", "updates"),
-        replacement(1.5, "policy", "reported"),
+        replacement(1.5, "policy", "resubmitted"),
         replacement(5, "policy", "on_release"),
         replacement("boo", "scenario"),
         replacement({"dict": [[1, {"tuple": [0, 0]}]]}, "engine", "periods"),

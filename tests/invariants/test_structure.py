@@ -27,8 +27,8 @@ KERNELS = sorted(set(CORE.rglob("*.pyx")) - {SHARED})
 #: Modules of the message core, including those with classes only for it.
 MESSAGE_CORE = (
     "board", "handlers", "kinds", "payloads", "local_messages", "node_actions", "view", "compiled_calls",
-    "node_events", "node_memory", "message_core", "rows", "containers", "shared_array", "waiting_times",
-    "decision_rows",
+    "node_events", "shared_events", "node_memory", "message_core", "rows", "containers", "shared_array",
+    "waiting_times", "decision_rows",
 )  # fmt: skip
 PARTS = [
     path
@@ -42,7 +42,6 @@ PARTS = [
         "task_numbers",
         "transit",
         "exchange",
-        "shared_flow",
         "whole_numbers",
         "scalars",
     )  # fmt: skip
@@ -51,8 +50,8 @@ PARTS = [
 ]
 #: Kernels without a reference implementation: protocols and their parts are compared with node programs.
 WITHOUT_REFERENCE = (
-    "protocol", "summary_tree", "decision_log", "negotiations", "nodes", "machine_queues", "task_numbers",
-    "transit", "exchange", "shared_flow", "srpt", "walk", "workers", "scalars", "dispatch", *MESSAGE_CORE,
+    "summary_tree", "decision_log", "negotiations", "nodes", "machine_queues", "task_numbers",
+    "transit", "exchange", "srpt", "walk", "workers", "scalars", "dispatch", *MESSAGE_CORE,
 )  # fmt: skip
 WITH_REFERENCE = [path for path in KERNELS if path.stem not in WITHOUT_REFERENCE]
 REFERENCE = Path(__file__).parents[1] / "reference"
@@ -182,7 +181,7 @@ def parametrize_paths(paths: list[Path]) -> Any:
 
 
 def test_the_reader_of_imports_finds_all_imports() -> None:
-    found = {entry.target for entry in imports(CORE / "fair_tree" / "protocol.pyx")}
+    found = {entry.target for entry in imports(CORE / "fair_tree" / "nodes.pyx")}
     assert {
         "gridcore.queues.edf",
         "gridcore.network.links",

@@ -179,13 +179,13 @@ STATES: dict[str, Callable[[], Any]] = {
     "JobWalks": lambda: half.walks(10)[1],
     "Links": lambda: half.walks(10)[0],
     "SummaryTree": lambda: halfway(work.bags(), gs.FairTree(samples=(4, 3, 3))).tree,
-    "FairTreeProtocol": lambda: halfway(work.bags(), gs.FairTree(samples=(4, 3, 3))).flow,
+    "FairTreeNodes": lambda: halfway(work.bags(), gs.FairTree(samples=(4, 3, 3))).compiled,
     "DgsNodes": lambda: halfway(
         work.rigid(), gs.DgsAsap(degree=8, slot=10.0, overlay="cyclon", cycle=2.0)
     ).compiled,
 }  # fmt: skip
 # : Kernels of whole runs, for which Python itself sometimes keeps memory.
-OF_RUNS = ("SummaryTree", "FairTreeProtocol", "DgsNodes")
+OF_RUNS = ("SummaryTree", "FairTreeNodes", "DgsNodes")
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from gridcore.work_queue.dispatch import WorkQueue
 from gridsim.simulation.simulate import Options, Simulation
 from tests._helpers import thread_work as work_of
 
-NAMES = ("queues", "links", "tree", "flow", "pull", "backfill", "work", "walk", "nodes")
+NAMES = ("queues", "links", "tree", "pull", "backfill", "work", "walk", "nodes")
 
 
 def backfill(events: int) -> BackfillQueue:
@@ -113,8 +113,7 @@ def kernels(of: Simulation) -> dict[str, Any]:
     return {
         "queues": policy.queues,
         "links": of.network.links,
-        "tree": policy.tree,
-        "flow": policy.flow,
+        "tree": policy.compiled,
     }
 
 
@@ -158,7 +157,7 @@ def deep_copy(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def fresh(name: str) -> Any:
-    """Return a newly constructed kernel; the kernels on which a protocol depends have their states."""
+    """Return a newly constructed kernel."""
     if name in ("backfill", "work"):
         return {name: (backfill if name == "backfill" else work)(0)}
     if name == "walk":
@@ -169,15 +168,14 @@ def fresh(name: str) -> Any:
     return objects
 
 
-@pytest.fixture(scope="module", params=(5, 10, 20))
+@pytest.fixture(scope="module", params=(4, 10, 20))
 def snapshot(request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
     return states(request.param)
 
 
 def set_all(objects: dict[str, Any], snapshot: dict[str, dict[str, Any]], name: str) -> None:
-    """Restore the states of the kernels on which a kernel depends, in order, and its own."""
-    for each in ("tree", "queues", "links", "flow") if name == "flow" else (name,):
-        objects[each].setstate(snapshot[each])
+    """Restore the state of a kernel."""
+    objects[name].setstate(snapshot[name])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -187,29 +185,17 @@ def test_a_restored_state_equals_the_saved_one(name: str, snapshot: dict[str, di
     restored = deep_copy(objects[name].getstate())
     assert set(restored) == set(snapshot[name])
     for entry, value in snapshot[name].items():
-        other = restored[entry]
-        if name == "tree" and entry == "nodes":  # the order of debts may differ
-            value, other = (np.delete(array, np.s_[4:8], axis=1) for array in (value, other))
-        if name == "tree" and entry.startswith("cells"):  # compare only summaries in use
-            used = snapshot[name][entry.replace("cells", "references")] > 0
-            value, other = (summaries(chunks, used) for chunks in (value, other))
-        assert np.array_equal(value, other), entry
-
-
-def summaries(chunks: list[np.ndarray[Any, Any]], used: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the summaries of a pool that are in use."""
-    cells = np.concatenate([*chunks, np.zeros(0, np.uint8)])
-    return cells.reshape(len(used), -1)[used] if len(used) else cells
+        assert np.array_equal(value, restored[entry]), entry
 
 
 def test_saved_states_have_pending_events() -> None:
     """Otherwise the tests here would be vacuous."""
-    seen = [states(wave) for wave in (5, 10, 20)]
+    seen = [states(wave) for wave in (4, 10, 20)]
     for name, entry in (
         ("queues", "came"), ("queues", "ran"), ("queues", "shares"),
         ("links", "messages"), ("links", "letters"),
         ("links", "logged"), ("links", "places"), ("links", "letter_places"),
-        ("tree", "debt_counts"), ("tree", "references_0"), ("flow", "arrivals"),
+        ("tree", "debts"), ("tree", "narrow"), ("tree", "updates"),
         ("pull", "seen"), ("pull", "log"), ("backfill", "coming"), ("backfill", "runs"),
         ("work", "running"), ("work", "ranked"), ("work", "rows"), ("work", "faults"), ("work", "seen"),
         ("walk", "ending"), ("walk", "searches"), ("walk", "steps"), ("walk", "looks"),
@@ -224,9 +210,6 @@ def test_saved_states_have_pending_events() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_values_that_are_not_states_are_rejected(name: str, snapshot: dict[str, dict[str, Any]]) -> None:
     objects = fresh(name)
-    if name == "flow":
-        for each in ("tree", "queues", "links"):
-            objects[each].setstate(snapshot[each])
     good = snapshot[name]
     bad: Any
     for bad in (None, [], 3):
@@ -304,7 +287,7 @@ def test_a_state_is_read_only_and_outlives_its_kernel() -> None:
 def test_summaries_of_a_state_are_read_to_the_end(snapshot: dict[str, dict[str, Any]]) -> None:
     objects = fresh("tree")["tree"]
     objects.setstate(snapshot["tree"])
-    telling = objects.getstate()["cells_0"]
+    telling = objects.getstate()["narrow"]
     assert len(next(telling))
     objects.setstate(fresh("tree")["tree"].getstate())
     assert not list(telling)

@@ -40,7 +40,7 @@ def test_a_failed_allocation_raises_only_a_memory_error(counted: Any) -> None:
     """Wherever it fails, no memory leaks, no array is overrun, and later calls do not crash."""
     kernels = check(counted("failing.py", *QUICK), QUICK)
     assert kernels >= {"queues.edf", "queues.availability", "queues.task_queues", "network.links"}
-    assert kernels >= {"fair_tree.summaries", "fair_tree.summary_tree", "fair_tree.protocol", "dgs.slots"}
+    assert kernels >= {"fair_tree.summaries", "fair_tree.summary_tree", "fair_tree.nodes", "dgs.slots"}
     assert kernels >= {"dgs.nodes", "work_queue.dispatch", "random_walk.walk", "rigid_queue.backfill"}
     assert kernels >= {"centralized.earliest_ends", "centralized.pull_queue", "centralized.mapping"}
 

@@ -1,19 +1,15 @@
-"""Words of the table ``decisions`` for a fair tree, and what its compiled protocol records there."""
+"""Words of the table ``decisions`` for a fair tree."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcore.fair_tree.decision_log import ACTIONS
-from gridcore.fair_tree.protocol import FairTreeProtocol
-from gridsim.results.decisions import Decisions, DecisionTexts
-from gridsim.schedulers.fair_tree.bags import Bags
-from gridsim.scheduling.contract import DecisionVerb, Run
-from gridsim.support.arrays import Integers, Rows
+from gridsim.results.decisions import DecisionTexts
+from gridsim.scheduling.contract import DecisionVerb
+from gridsim.support.arrays import Integers
 
 _STRETCH = ("a stretch of", "s/Mflop")
 _ON = "passed {tasks} tasks on to machine {machine}: "
@@ -41,48 +37,6 @@ VERBS: Mapping[str, DecisionVerb] = {
     "queued": "keeps",
     "sent-on": "gives",
 }
-#: The position among the words of each action that the compiled protocol logs.
-_CODES = np.array([list(WORDS).index(action) for action in ACTIONS], np.int16)
-
-
-class TreeLog:
-    """Moves what the compiled protocol has logged to `log`, in order with the requests of submitters."""
-
-    def __init__(self, run: Run, log: Decisions, bags: Bags) -> None:
-        self.run, self.log, self.bags = run, log, bags
-        self.first_leaf = len(run.speeds) - 1
-        #: Node -> total speed of the leaves below it that are up, as long as these are the same.
-        self._speed: dict[int, float] = {}
-
-    def speed_below(self, node: int) -> float:
-        """Return the total speed (Mflop/s) of the leaves below `node` that are up."""
-        if node not in self._speed:
-            machines = leaves_below(node, self.run.up)
-            self._speed[node] = float(self.run.speeds[machines].sum())
-        return self._speed[node]
-
-    def forget(self) -> None:
-        """Forget the speeds below nodes, since machines have failed or recovered."""
-        self._speed.clear()
-
-    def submitted(self, flow: FairTreeProtocol, rows: Rows, machines: Any, again: bool) -> None:
-        """Record that requests enter the tree at nodes on `machines`; `again`: they are for lost tasks."""
-        self.read(flow)
-        self.log.record(
-            "requested-again" if again else "requested",
-            time=self.run.engine.now,
-            application=self.bags.whose[rows["application"]],
-            decider=rows["sender"] - self.first_leaf,
-            machine=machines,
-            tasks=rows["tasks"],
-        )
-        self.read(flow)  # which has room for fewer rows now
-
-    def read(self, flow: FairTreeProtocol) -> None:
-        """Record what `flow` has logged since the last call."""
-        rows, left_out = flow.read_log(self.log.limit - self.log.kept, self.run.engine.now)
-        rows["action"] = _CODES[rows["action"]]
-        self.log.add(rows, left_out)
 
 
 def leaves_below(node: int, up: NDArray[np.bool_]) -> Integers:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gridcore.fair_tree.summary_tree import DECISION
 from gridsim.engine.engine import TIMER
@@ -115,31 +116,37 @@ class TreeEnvironment(Environment):
 
     # -- the end --------------------------------------------------------------------------------------------
 
-    def report(self, outcome: Outcome, ledger_end: int | None, resubmitted: Integers | None) -> None:
-        """Replace the outcome by that of a fair tree; see `Found` for the arguments."""
-        requests, updates, reports = (outcome.tables[name] for name in ("routed", "updates", "told"))
+    def node_findings(self, tables: dict[str, dict[str, NDArray[Any]]]) -> dict[str, Any]:
+        """Return what nodes know for the result, as arguments of `Found`, from the tables that they wrote."""
+        requests, updates, reports = (tables[name] for name in ("routed", "updates", "told"))
         has_climbed = requests["hops"] >= 0
         decisions = np.zeros(int(has_climbed.sum()), DECISION)
         for name in ("node", "application", "tasks", "sample", "hops"):
             decisions[name] = requests[name][has_climbed]
         decisions["guaranteed"] = decisions["sample"] >= 0
-        findings = Found(
-            decisions=decisions,
-            decided=requests["time"][has_climbed],
-            updates=np.stack((updates["arrived"], updates["since"]), axis=1),
-            accepted=int(reports["accepted"].sum()),
-            completed=int(reports["completed"].sum()),
-            below_window=int((requests["sample"] == 0).sum()),
-            above_window=int((requests["sample"] < 0).sum()),
-            ledger_end=ledger_end,
-            resubmitted=resubmitted,
-        )
+        return {
+            "decisions": decisions,
+            "decided": requests["time"][has_climbed],
+            "updates": np.stack((updates["arrived"], updates["since"]), axis=1),
+            "accepted": int(reports["accepted"].sum()),
+            "completed": int(reports["completed"].sum()),
+            "below_window": int((requests["sample"] == 0).sum()),
+            "above_window": int((requests["sample"] < 0).sum()),
+        }
+
+    def gather(self, findings: Found, totals: dict[str, Integers]) -> tuple[Found, dict[str, Integers]]:
+        """Add what other processes know that share the run, and the totals of their queues."""
+        return findings, totals
+
+    def report(self, outcome: Outcome, ledger_end: int | None, resubmitted: Integers | None) -> None:
+        """Replace the outcome by that of a fair tree; see `Found` for the arguments."""
+        findings = Found(**self.node_findings(outcome.tables), ledger_end=ledger_end, resubmitted=resubmitted)
         tree, queues = self.tree, self.adapter.queues
         axes: dict[str, list[Any]] = {
             **({} if tree.data is None else {"bytes_per_mflop": list(tree.data.samples)}),
             **({} if tree.needs is None else {"needs": [list(each) for each in tree.needs.samples]}),
         }
-        totals = ended(queues)
+        findings, totals = self.gather(findings, ended(queues))
         own = outcome_of(self.parameters, self.run, tree.grid, queues, self.bags, findings, totals, axes)
         for field in fields(own):
             setattr(outcome, field.name, getattr(own, field.name))
@@ -167,16 +174,20 @@ class IdealRepair(TreeEnvironment):
         "release_cell": "refresh",
         "refresh": "refresh",
     }
-    STATE = "bags", "leaves", "speed", "absent", "recovery", "up"
+    STATE: ClassVar[tuple[str, ...]] = "bags", "leaves", "speed", "absent", "recovery", "up"
 
     def __init__(self, parameters: Any, run: Run) -> None:
         super().__init__(parameters, run)
         self.first_leaf = self.tree.first_leaf
         self.to_place = int(run.applications.tasks.sum())
-        self.leaves = [int(count) for count in subtree_sums(np.ones(len(run.speeds)))]
-        self.speed = subtree_sums(run.speeds)
-        self.absent = [False] * len(self.leaves)
+        self.count_leaves()
         self.recovery: Recovery | None = None
+
+    def count_leaves(self) -> None:
+        """Count the leaves below each node."""
+        self.leaves = [int(count) for count in subtree_sums(np.ones(len(self.run.speeds)))]
+        self.speed = subtree_sums(self.run.speeds)
+        self.absent = [False] * len(self.leaves)
 
     def attach(self, adapter: Any) -> None:
         """Make what handles failures."""
@@ -302,11 +313,13 @@ class IdealRepair(TreeEnvironment):
 
     def complete(self, outcome: Outcome) -> None:
         """See `Environment`."""
-        if self.recovery is not None:
-            self.report(outcome, None, self.recovery.resubmitted)
-            return
-        placed = self.adapter.core.placed_at
-        self.report(outcome, None if placed < 0 else placed, None)
+        resubmitted = None if self.recovery is None else self.recovery.resubmitted
+        self.report(outcome, self.ledger_end(), resubmitted)
+
+    def ledger_end(self) -> int | None:
+        """Return when the accounting of messages ended, ns, as all tasks were placed; None if it goes on."""
+        placed: int = self.adapter.core.placed_at
+        return None if placed < 0 or self.recovery is not None else placed
 
 
 class RepairView:

@@ -27,7 +27,7 @@ from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.errors import CompileError, ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.results.decisions import DecisionTexts
-from gridsim.schedulers.fair_tree.compiled import Compiled
+from gridsim.schedulers.fair_tree.compiled import CompiledTree
 from gridsim.schedulers.fair_tree.data_axis import DataAxis, data_samples, effective
 from gridsim.schedulers.fair_tree.decisions import VERBS, WORDS
 from gridsim.schedulers.fair_tree.environment import IdealRepair, TreeEnvironment
@@ -376,7 +376,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
             )
         if by_messages or special or run.nodes == "interpreted":
             return Adapter(self, run)
-        return Compiled(self, self.summary_axes(run)[0], run)
+        return CompiledTree(self, run)
 
     @property
     def moves_data(self) -> bool:

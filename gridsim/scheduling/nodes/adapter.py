@@ -231,7 +231,7 @@ class Adapter(CorePolicy):
     keeps_jobs = False
 
     def __init__(self, parameters: Any, run: Run) -> None:
-        self.environment = parameters.make_environment(run)
+        self.environment = self.make_environment(parameters, run)
         #: The environment, or one that does nothing.
         self.outside = Environment(parameters, run) if self.environment is None else self.environment
         self.single_tasks, self.is_recorded = None, run.record
@@ -275,7 +275,7 @@ class Adapter(CorePolicy):
         self.decider = Decider(self)
         self.until = parameters.run_until(run)
         self.lost: dict[int, dict[int, int]] = {}  # detection time -> application -> tasks
-        self.kinds = kinds_of(parameters.messages_of(run))
+        self.kinds = kinds_of(self.messages(parameters, run))
         for number, (name, kind) in enumerate(self.kinds.items()):
             kind.declare(network, name, priority=10 + number)
         network.open(layout.machine_of, layout.level_of, carried=True, application_of=self.application_of())
@@ -333,6 +333,7 @@ class Adapter(CorePolicy):
             environment=None if self.environment is None else self.environment.of_node,
             board=parameters.make_board(self.up, len(bags), run.streams),
             report_endless=self.progress_checks.endless_error,
+            threads=run.threads,
         )
         self.outside.attach(self)
         engine.on("pause", self._pause, priority=10, phase=ACT)
@@ -344,6 +345,16 @@ class Adapter(CorePolicy):
         engine.add_source(self)
         for watcher in run.watchers:
             watcher.attach(self)
+
+    def make_environment(self, parameters: Any, run: Run) -> Environment | None:
+        """Make the environment of the nodes; None if there is none."""
+        environment: Environment | None = parameters.make_environment(run)
+        return environment
+
+    def messages(self, parameters: Any, run: Run) -> Mapping[str, Message]:
+        """Return the kinds of messages of the run."""
+        kinds: Mapping[str, Message] = parameters.messages_of(run)
+        return kinds
 
     @property
     def takes_blocks(self) -> bool:  # type: ignore[override]
@@ -792,6 +803,7 @@ class Adapter(CorePolicy):
     def finish(self) -> Outcome:
         """Handle the deferred messages, run the queues to their end, and return the outcome."""
         self.core.drain(self.now)
+        self.queues.log = False  # completions are not reported any more
         self.queues.advance(NEVER)
         outcome = Outcome.of(self.queues, self.resubmitted)
         machines = len(self.run.speeds)

@@ -216,6 +216,8 @@ class Message:
                 "delay or arrays"
             )
         self.arrays = tuple(name for name, kind in fields.items() if isinstance(kind, ArrayField))
+        #: The fields that are numbers of data elsewhere: of arrays, or of what handlers in Cython keep.
+        self.opaque = self.arrays
         self.answers = (answer,) if isinstance(answer, str) else tuple(answer)
         if not all(isinstance(name, str) for name in self.answers):
             raise ScenarioError(f"answer of a message must be a kind of message or several, got {answer!r}")
@@ -247,8 +249,8 @@ class Message:
             None,
             priority=priority,
             deferred=self.deferred,
-            keep=self.moves_tasks or bool(self.arrays),
-            opaque=self.arrays,
+            keep=self.moves_tasks or bool(self.opaque),
+            opaque=self.opaque,
             counted=self.counted,
             delay=self.delay,
         )

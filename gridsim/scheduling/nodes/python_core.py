@@ -110,6 +110,7 @@ class PythonCore(PythonActions):
         board: Board | None = None,
         report_endless: Callable[..., Exception],
         only_node: int = -1,
+        threads: int = 1,
     ) -> None:
         super().__init__(
             links,

@@ -100,13 +100,6 @@ def test_a_new_tree_has_no_summaries():
     one = small()
     assert one.payloads_in_use == one.below_window == one.above_window == 0
     assert (one.leaves, one.nodes, one.first_leaf) == (2, 3, 1)
-    assert len(one.spread()) == 0  # summaries are not spread to leaves
-    assert len(tree.SummaryTree(GRID, [1.0], **OPTIONS).spread()) == 0
-
-
-def test_the_root_spreads_its_minimum_only_to_routers():
-    rows = tree.SummaryTree(GRID, [1.0] * 3, **OPTIONS).spread()
-    assert rows[["node", "sender", "minimum", "copy"]].tolist() == [(1, 0, math.inf, -1)]
 
 
 def halfway():
@@ -143,9 +136,9 @@ def test_a_state_that_is_rejected_late_leaves_no_summary_in_use():
     """A summary both in use and free would be freed twice."""
     policy = halfway()
     one = policy.tree
-    state = {name: value for name, value in one.getstate().items() if name[:6] != "cells_"}
-    cells = [each.copy() for each in one.getstate()["cells_0"]]
-    assert one.payloads_in_use and cells
-    with pytest.raises(ValueError, match="cells_1"):
-        one.setstate({**state, "cells_0": cells, "cells_1": [7]})
+    state = one.getstate()
+    narrow = list(state["narrow"])
+    assert one.payloads_in_use and narrow
+    with pytest.raises(ValueError, match="wide"):
+        one.setstate({**state, "narrow": narrow, "wide": [7]})
     assert one.payloads_in_use == 0

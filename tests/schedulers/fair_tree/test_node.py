@@ -1,4 +1,4 @@
-"""The node program of the fair tree equals the compiled protocol."""
+"""The node program of the fair tree equals its compiled nodes."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.scheduling.contract import ProcessShare
 from gridsim.simulation.shared import sharing
+from gridsim.simulation.simulate import Options, Simulation
 from gridsim.testing import scenarios
 from tests._helpers.scenarios import fair_trees
 from tests._helpers.sharing import shared
@@ -100,6 +102,29 @@ def test_unsupported_runs_cannot_be_shared(options: dict[str, Any], message: str
     arguments = {"scenario": scenario(), "scheduler": gs.FairTree(), "processes": 2, **options}
     with pytest.raises(gs.ScenarioError, match=f"^{message}$"):
         gs.simulate(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "options", "network", "message"),
+    [
+        (gs.ExpandingRing(), Options(), {}, "^join requires handlers in Cython"),
+        (gs.FairTree(), Options(record="messages"), {}, "^join does not support records"),
+        (
+            gs.FairTree(),
+            Options(),
+            {"latency": 0.0},
+            "^links must delay each message by at least 1 ns, got 0$",
+        ),
+    ],
+    ids=["interpreted", "recorded", "no delay"],
+)
+def test_a_core_that_processes_cannot_share_is_rejected(
+    scheduler: gs.Scheduler, options: Options, network: dict[str, Any], message: str
+) -> None:
+    run = Simulation(scenario(4, **network), scheduler, options)
+    policy: Any = run.policy
+    with pytest.raises(ValueError, match=message):
+        policy.core.join(np.zeros(4, np.int64), 0, 1, np.zeros(2**16, np.uint8), len)
 
 
 def end(share: ProcessShare) -> None:
