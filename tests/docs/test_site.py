@@ -18,6 +18,7 @@ from docstring_parser.numpydoc import parse
 import gridcore
 import gridsim as gs
 from gridsim.support.docstrings import first_paragraph, parameter_texts
+from gridsim.support.parameters import CheckedStruct, fields_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 if not DOCS.is_dir():
@@ -94,6 +95,10 @@ def test_documented_parameters_exist(module):
                 known = set(inspect.signature(function).parameters)
             except (TypeError, ValueError):
                 continue
+            if isclass(thing) and issubclass(thing, CheckedStruct):
+                # names in files, and fields that a base class describes for the classes that derive from it
+                for kind in (thing, *thing.__subclasses__()):
+                    known |= {field.encode_name for field in fields_of(kind).values()}
             params = [p for p in parse(inspect.getdoc(function)).params if p.args[0] == "param"]
             stated = {name.strip(" *") for param in params for name in param.arg_name.split(",")}
             assert stated <= known, f"{module}.{name}: {stated - known}"

@@ -132,12 +132,12 @@ def test_repeatedly_resumed_runs_have_the_same_digest(tmp_path: Path) -> None:
     scheduler = EVERY["fair-tree, on change"]
     uninterrupted = gs.simulate(scenario, scheduler)
     file = tmp_path / "run.checkpoint"
-    interrupt_at(file, 5, scenario, scheduler)
+    interrupt_at(file, 2, scenario, scheduler)
     for _ in range(6):
         simulation = Simulation(scenario, scheduler, Options())
         with Checkpoint(file) as kept:
             kept.restore(simulation)
-        simulation.engine.at_wave_end(Interruption(simulation, file, 3))
+        simulation.engine.at_wave_end(Interruption(simulation, file, 1))
         with pytest.raises(Interrupted):
             simulation.run()
     assert gs.resume(file).digest == uninterrupted.digest
@@ -390,7 +390,7 @@ def test_a_loss_of_an_unknown_application_is_rejected(kept: Path, tmp_path: Path
 
         def change(document: Any, number: int = number) -> None:
             at = entry(document["state"], "engine", "now") + 1
-            losses = entry(document["state"], "policy", "recovery", "losses")["dict"]
+            losses = entry(document["state"], "policy", "environment", "recovery", "losses")["dict"]
             losses[:] = [[at, {"dict": [[number, 3]]}]]
 
         files.append(edited(kept, change, tmp_path / f"{number}"))
@@ -417,7 +417,10 @@ def test_resuming_with_a_changed_trace_is_rejected(tmp_path: Path) -> None:
     line = "{} {} -1 10 1 -1 -1 1 -1 -1 1 1 1 1 -1 -1 -1 -1\n"
     log.write_text("".join(line.format(i, 10 * i) for i in range(1, 9)))
     scenario = gs.Scenario(
-        gs.Platform.desktop_grid(nodes=9, seed=1), gs.Workload.from_log(log, seed=1), seed=1
+        gs.Platform.desktop_grid(nodes=9, seed=1),
+        gs.Workload.from_log(log, seed=1),
+        seed=1,
+        faults=gs.Faults.poisson(100.0, 1),
     )
     file = tmp_path / "run.checkpoint"
     interrupt_at(file, 3, scenario, gs.FairTree())

@@ -162,6 +162,10 @@ class CompiledTree(Adapter):
             self.core.join(parts, share.rank, share.ranks, share.memory, share.watch)
             share.leave = self.core.leave
 
+    def seed(self) -> int:
+        """Return 0, since the nodes draw nothing."""
+        return 0
+
     def make_environment(self, parameters: Any, run: Run) -> CompiledRepair:
         """Make the ideal repair of compiled nodes."""
         return CompiledRepair(parameters, run)

@@ -312,7 +312,7 @@ class Adapter(CorePolicy):
             submitter=bags.submitter,
             tasks=bags.tasks,
             application=self.application,
-            seed=int(run.streams(f"{parameters.name} nodes").integers(2**63)),
+            seed=self.seed(),
             report_lost=self.report_lost,
             add_note=self._add_note,
             record_decision=(
@@ -627,6 +627,10 @@ class Adapter(CorePolicy):
         """Do nothing; the call only makes the engine end a wave and call its hooks."""
 
     # -- failures -------------------------------------------------------------------------------------------
+
+    def seed(self) -> int:
+        """Draw the seed of the random streams of the nodes."""
+        return int(self.run.streams(f"{self.parameters.name} nodes").integers(2**63))
 
     def register_failure_timers(self) -> None:
         """Register the timer that submits lost tasks again."""

@@ -76,7 +76,7 @@ def started(scheduler: gs.Scheduler) -> Simulation:
     faults = gs.Faults.exponential(up=600.0, down=60.0, seed=1) if scheduler == FAILING else None
     this = gs.Scenario(gs.Platform.equal(100), jobs, NETWORKS["fifo"], seed=3, faults=faults)
     # failures continue for ever, even if a damaged state leaves jobs over
-    run = Simulation(this, scheduler, Options(record=True, time_limit=5e3 if faults else 1e8))
+    run = Simulation(this, scheduler, Options(record=True, time_limit=1e4 if faults else 1e8))
     run.engine.on("look", lambda _: None, priority=4095, phase=TIMER)
     return run
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 import gridsim as gs
-from gridsim.scheduling.nodes import adapter as local_adapter
+from gridsim.scheduling.nodes import declarations
 from gridsim.testing.cases import scenarios
 from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
@@ -32,7 +32,7 @@ def line(monkeypatch: pytest.MonkeyPatch) -> None:
     def neighbours(machines: int, degree: int, stream: Any, among: Any = None) -> Any:
         return np.array([[min(u + 1, machines - 1)] for u in range(machines)])
 
-    monkeypatch.setattr(local_adapter, "random_neighbours", neighbours)
+    monkeypatch.setattr(declarations, "random_neighbours", neighbours)
 
 
 def run(scheduler: gs.Scheduler, tasks: int = 3, machines: int = 4, **more: Any) -> gs.Result:

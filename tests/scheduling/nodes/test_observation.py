@@ -403,10 +403,8 @@ def test_schedulers_without_node_programs_are_not_observed() -> None:
         gs.ScenarioError, match='^fcfs does not support record="events": it has no node programs$'
     ):
         gs.simulate(pair(), "fcfs", record="events")
-    with pytest.raises(
-        gs.ScenarioError, match="^fair-tree does not support observe: only its interpreted nodes"
-    ):
-        gs.simulate(pair(), "fair-tree", observe=observe, nodes="compiled")
+    with pytest.raises(gs.ScenarioError, match="^rjss does not support observe: only its interpreted nodes"):
+        gs.simulate(pair(), "rjss", observe=observe, nodes="compiled")
 
 
 @pytest.mark.parametrize(
