@@ -82,7 +82,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         a climbing request.  ``"root"``: S <= B * (what the root could promise, by a copy of its summary).
         ``"minimum"``: S <= B * (minimum stretch of the leaves that count), the paper's rule. ``"largest"``: S
         <= B * (largest minimum stretch of a leaf).  ``"either"``: by ``"root"``, or by ``"largest"`` with B =
-        1.  What a router does not know yet sends the request up.
+        1.  A limit that a router does not know yet sends the request up.
     bound
         B of that rule.  0 sends every request to the root (``fair-tree-root``).  B and the ratio of
         neighbouring stretch samples act together, since S is rounded up to a sample.
