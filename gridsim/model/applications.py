@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +61,10 @@ class Column(NamedTuple):
 #: submitter, and task_size or task_sizes.
 Columns = dict[str, NDArray[Any]]
 
-_NotShown = Column(in_results=False)
+
+def _optional(**how: Any) -> Any:
+    """Return the field of a column that only some workloads have; `how` are the parameters of `Column`."""
+    return field(default=None, metadata={"column": Column(**how)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,22 +127,22 @@ class Applications:
     task_size: Floats
     size: Floats
     submitter: Integers
-    requested: Annotated[Floats | None, _NotShown] = None
-    task_sizes: Annotated[Floats | None, Column("task", in_results=False)] = None
-    rates: Annotated[Floats | None, Column("machine", in_results=False)] = None
-    job: Annotated[Integers | None, _NotShown] = None
-    group: Annotated[Integers | None, _NotShown] = None
-    suited: Annotated[Bools | None, Column("group", in_results=False)] = None
-    data: Annotated[Integers | None, Column()] = None
-    input_bytes: Annotated[Floats | None, Column(neutral=0.0)] = None
-    output_bytes: Annotated[Floats | None, Column(neutral=0.0)] = None
-    estimate: Annotated[Floats | None, Column()] = None
-    memory: Annotated[Floats | None, Column()] = None
-    disk: Annotated[Floats | None, Column()] = None
-    kind: Annotated[Texts | None, Column()] = None
-    not_before: Annotated[Floats | None, Column(is_time=True, neutral="release")] = None
-    deadline: Annotated[Floats | None, Column(is_time=True, neutral=math.inf)] = None
-    cancel_at: Annotated[Floats | None, Column(is_time=True, neutral=math.inf)] = None
+    requested: Floats | None = _optional(in_results=False)
+    task_sizes: Floats | None = _optional(per="task", in_results=False)
+    rates: Floats | None = _optional(per="machine", in_results=False)
+    job: Integers | None = _optional(in_results=False)
+    group: Integers | None = _optional(in_results=False)
+    suited: Bools | None = _optional(per="group", in_results=False)
+    data: Integers | None = _optional()
+    input_bytes: Floats | None = _optional(neutral=0.0)
+    output_bytes: Floats | None = _optional(neutral=0.0)
+    estimate: Floats | None = _optional()
+    memory: Floats | None = _optional()
+    disk: Floats | None = _optional()
+    kind: Texts | None = _optional()
+    not_before: Floats | None = _optional(is_time=True, neutral="release")
+    deadline: Floats | None = _optional(is_time=True, neutral=math.inf)
+    cancel_at: Floats | None = _optional(is_time=True, neutral=math.inf)
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -220,9 +223,7 @@ class Applications:
 
 #: Name of a column of `Applications` that only some workloads have -> how it is made.
 OPTIONAL_COLUMNS: dict[str, Column] = {
-    name: hint.__metadata__[0]
-    for name, hint in get_type_hints(Applications, include_extras=True).items()
-    if get_origin(hint) is Annotated
+    entry.name: entry.metadata["column"] for entry in fields(Applications) if "column" in entry.metadata
 }
 #: Names of the columns with an entry for each application.
 PER_APPLICATION = tuple(
@@ -262,8 +263,8 @@ class ListedWorkload(Recipe, frozen=True, kw_only=True):
         release = self.release
         if not isinstance(release, (list, tuple, np.ndarray, FloatColumn)):
             normalise(self, release=(release := sequence("workload.release", release)))
-        for name, field in fields_of(type(self)).items():
-            kind = column_of(field.type)
+        for name, declared in fields_of(type(self)).items():
+            kind = column_of(declared.type)
             if kind and issubclass(kind, FlatColumn) and np.isscalar(value := getattr(self, name)):
                 normalise(self, **{name: [value] * len(release)})
         super().__post_init__()
