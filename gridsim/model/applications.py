@@ -62,9 +62,9 @@ class Column(NamedTuple):
 Columns = dict[str, NDArray[Any]]
 
 
-def _optional(**how: Any) -> Any:
-    """Return the field of a column that only some workloads have; `how` are the parameters of `Column`."""
-    return field(default=None, metadata={"column": Column(**how)})
+def _optional(**parameters: Any) -> Any:
+    """Return the field of a column that only some workloads have, with these parameters of its `Column`."""
+    return field(default=None, metadata={"column": Column(**parameters)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +263,8 @@ class ListedWorkload(Recipe, frozen=True, kw_only=True):
         release = self.release
         if not isinstance(release, (list, tuple, np.ndarray, FloatColumn)):
             normalise(self, release=(release := sequence("workload.release", release)))
-        for name, declared in fields_of(type(self)).items():
-            kind = column_of(declared.type)
+        for name, info in fields_of(type(self)).items():
+            kind = column_of(info.type)
             if kind and issubclass(kind, FlatColumn) and np.isscalar(value := getattr(self, name)):
                 normalise(self, **{name: [value] * len(release)})
         super().__post_init__()
