@@ -16,9 +16,10 @@ from gridsim.emulation.virtual import VirtualCoordinator
 from gridsim.emulation.wire import LOOPBACK, check_address, from_plain
 from gridsim.errors import ScenarioError
 from gridsim.model.faults import Faults
-from gridsim.model.scenario import Scenario
+from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
+from gridsim.scheduling.registry import scheduler_of
 from gridsim.simulation.outages import Outages
 from gridsim.simulation.simulate import checked_limit
 from gridsim.support.arguments import integer, one_of, real
@@ -32,7 +33,7 @@ MOST_SPEEDUP = 1e6
 
 def emulate(
     scenario: Scenario,
-    scheduler: Scheduler,
+    scheduler: Scheduler | str,
     *,
     processes: int | None = None,
     speedup: float = 10.0,
@@ -53,6 +54,8 @@ def emulate(
 
     Parameters
     ----------
+    scheduler
+        The scheduler, or its name; a name gets its parameters from ``scenario.schedulers``.
     processes
         In how many processes the machines are, neighbouring ones in the same; None for 1 with
         ``speedup=math.inf``, else 2.
@@ -77,7 +80,8 @@ def emulate(
     check_address(host)
     if not hasattr(os, "fork") and speedup != math.inf:
         raise ScenarioError("emulate needs a system that can copy a process (fork), such as Linux")
-    if isinstance(scheduler, Scheduler) and "interpreted" not in scheduler.node_forms:
+    scheduler = scheduler_of("scheduler", scheduler, check_scenario(scenario).schedulers)
+    if "interpreted" not in scheduler.node_forms:
         raise ScenarioError(f"{scheduler.name} has no node program that could be emulated")
     speedup = real("speedup", speedup, above=0, finite=False)
     is_virtual = speedup == math.inf

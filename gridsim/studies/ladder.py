@@ -30,7 +30,7 @@ from gridsim.schedulers import Asap, MinCent
 from gridsim.scheduling.contract import LadderStep, Scheduler
 from gridsim.scheduling.description import describe
 from gridsim.scheduling.nodes.board import BoardScheduler
-from gridsim.scheduling.registry import make_scheduler
+from gridsim.scheduling.registry import make_scheduler, scheduler_of
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import store_of
@@ -229,7 +229,7 @@ def ladder(
     scenario: Scenario,
     replicates: int = 10,
     *,
-    scheduler: Scheduler | None = None,
+    scheduler: Scheduler | str | None = None,
     faults: Faults | None = None,
     ages: Sequence[float] = (),
     time_limit: float | None = None,
@@ -242,9 +242,9 @@ def ladder(
     Parameters
     ----------
     scheduler
-        The scheduler at the end of the ladder, which declares its steps (`Scheduler.ladder_steps`), as all
-        that are decentralized do; None for a `FairTree`, or a `DgsAsap` for rigid jobs, with the parameters
-        that the scenario has for it.
+        The scheduler at the end of the ladder, or its name, which declares its steps
+        (`Scheduler.ladder_steps`), as all that are decentralized do; None for a `FairTree`, or a `DgsAsap`
+        for rigid jobs.  A name gets the parameters that the scenario has for it.
     faults
         The faults of the last step; None for those of the scenario, or else, for bags of tasks, the transient
         failures of the fair tree papers.  All other steps run without faults.
@@ -260,9 +260,9 @@ def ladder(
     integer("replicates", replicates, low=1, high=1_000_000)
     rigid = scenario.workload.rigid
     if scheduler is None:
-        name = DEFAULT_SCHEDULERS[rigid]
-        scheduler = make_scheduler(name, scenario.schedulers.get(name))
-    if not isinstance(scheduler, Scheduler) or scheduler.rigid != rigid:
+        scheduler = DEFAULT_SCHEDULERS[rigid]
+    scheduler = scheduler_of("scheduler", scheduler, scenario.schedulers)
+    if scheduler.rigid != rigid:
         what = "rigid jobs" if rigid else "bags of tasks"
         raise ScenarioError(f"scheduler must be a Scheduler of {what}, got {scheduler!r}")
     old = [real("ages", age, low=0, unit="s") for age in ages]

@@ -191,6 +191,16 @@ def test_a_virtual_run_ends_at_its_time_limit() -> None:
         gs.emulate(bags(), gs.Sparrow(), processes=1, speedup=math.inf, time_limit=50.0)
 
 
+def test_a_name_stands_for_the_scheduler_with_the_parameters_of_the_scenario() -> None:
+    scenario = dataclasses.replace(
+        gs.Scenario(gs.Platform.equal(4), gs.Workload.of([0.0], 9, 1e4), seed=1),
+        schedulers={"sparrow": {"probe_ratio": 3.0}},
+    )
+    given = gs.Sparrow(probe_ratio=3.0)
+    one, other = (gs.emulate(scenario, each, speedup=math.inf) for each in ("sparrow", given))
+    assert one.digest == other.digest == gs.simulate(scenario, "sparrow").digest
+
+
 def test_a_virtual_result_can_be_saved(tmp_path: Path) -> None:
     gs.emulate(bags(), gs.Sparrow(), speedup=math.inf).save(tmp_path / "virtual.npz")
     again = gs.Result.load(tmp_path / "virtual.npz")

@@ -182,6 +182,12 @@ def test_parameters_of_the_scheduler_come_from_the_scenario() -> None:
     assert found["3 hops, fresh views"].scheduler == gs.DgsAsap(hops=3, policy="pull", degree=5)
 
 
+def test_a_name_stands_for_the_scheduler_with_the_parameters_of_the_scenario() -> None:
+    scenario = dataclasses.replace(BAGS, schedulers={"fair-tree": {"bound": 2.0}})
+    named, given = (ladder(scenario, 1, scheduler=each) for each in ("fair-tree", gs.FairTree(bound=2.0)))
+    assert named.to_json() == given.to_json()
+
+
 def test_each_age_of_views_is_a_step_and_later_steps_keep_the_last() -> None:
     informed = gs.LeastWork(refresh="periodic", error=0.2)
     found = ladder(BAGS, 2, scheduler=informed, ages=(0.0, 5.0, 60.0))
