@@ -73,8 +73,6 @@ class Applications:
 
     This is the one list of the columns of a workload.  A column is None if no application has it.
 
-    Attributes
-    ----------
     release_ns
         int64[n], release, ns.
     release
