@@ -27,6 +27,11 @@ def print_text(text: str) -> None:
     click.echo(printable(text))
 
 
+def single_line(message: str) -> str:
+    """Return a message as one line; control characters are escaped."""
+    return printable(" ".join(message.split()))
+
+
 def terminal_width() -> int:
     """Return the width of the terminal in characters; 100 if standard output is not a terminal."""
     from gridsim.support.text import WIDTH

@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 import click
 
-from gridsim.cli.quantities import INT
+from gridsim.cli.options import INT
 from gridsim.errors import GridSimError, ScenarioError, name_files_in_errors, printable
 
 #: Endings of the files in a folder that are read as results.

@@ -1,17 +1,18 @@
-"""Flags and files that specify the scenario and the schedulers, shared by several commands."""
+"""Flags and files that specify the scenario, the schedulers and the options of a run."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from gridsim.cli.options import FLOAT, INT, SECONDS, WORK, Decorator, Flags, OptionGroup, field_option
 from gridsim.cli.output import check_distinct, check_output, scenario_files
-from gridsim.cli.quantities import BYTES, FLOAT, INT, RATE, SECONDS, WORK
+from gridsim.cli.result_args import parse_nodes
 from gridsim.errors import ScenarioError, printable
 from gridsim.support.random_streams import DEFAULT_SEED
 
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
     from gridsim.model.faults import Faults
     from gridsim.model.scenario import Scenario
     from gridsim.scheduling.contract import Scheduler
-    from gridsim.simulation.simulate import Record, Recording
-
-Flags = dict[str, Any]
+    from gridsim.scheduling.nodes.observe import Observe
 
 _PLATFORM_FLAGS = ("nodes",)
 _NETWORK_FLAGS = ("latency", "bandwidth", "interfaces", "task_data")
@@ -32,29 +31,96 @@ _FIELDS = {"applications": ("max_applications", "applications"), "load": ("load"
 #: Number of machines of the default scenario.
 _NODES = 1000
 
+_OPTIONS = "gridsim.simulation.simulate:Options"
+_NETWORK = "gridsim.model.network:Network"
+_BAGS = "gridsim.model.bag_workloads:BagRecipe"
 
-#: Option of commands that repeat the runs described in a file.
-import_option = click.option(
-    "--import",
-    "imports",
-    metavar="module:function",
-    multiple=True,
-    help="Allow parameters in the file to import this code; repeatable.  [nothing is imported]",
+_scenario_options: tuple[Decorator, ...] = (
+    click.argument("scenario", required=False, metavar="[SCENARIO.toml]"),
+    click.option(
+        "--nodes", type=INT, help="Number of machines.  [1000; with a job log, as its header states]"
+    ),
+    click.option(
+        "--speeds",
+        type=click.Choice(["uniform", "pareto", "equal"]),
+        help="Distribution of the machines' speeds.  [uniform]",
+    ),
+    click.option("--hosts", metavar="FILE", help="Draw the machines' speeds from a table of hosts (CSV)."),
+    click.option(
+        "--applications",
+        type=INT,
+        help="Number of applications; with a job log, its first ones.  [100]",
+    ),
+    field_option(_BAGS, "interarrival"),
+    field_option(_BAGS, "tasks_per_node"),
+    click.option(
+        "--task-size",
+        help="Work of a task in Mflop: a number, LOW..HIGH, or classes A,B,C.  [65536]",
+    ),
+    click.option(
+        "--load",
+        type=FLOAT,
+        help="Scale the release times to this load (work / capacity).  [as drawn, or as in the log]",
+    ),
+    click.option("--job-log", metavar="FILE", help="Make bags of tasks from a job log (SWF, GWF, .tr)."),
+    click.option(
+        "--rigid",
+        is_flag=True,
+        default=None,
+        help="Keep the jobs of the log rigid, on machines of equal speed.",
+    ),
+    *(field_option(_NETWORK, name) for name in _NETWORK_FLAGS),
+    click.option("--seed", type=INT, help=f"Random seed of platform, workload and run.  [{DEFAULT_SEED}]"),
+    click.option(
+        "--change",
+        "changes",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Set any key of the scenario file, such as workload.end=86400; repeatable.",
+    ),
 )
-
-
-#: Option of commands that run schedulers.
-settings_option = click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="NAME.PARAM=VALUE",
-    help="Set a parameter of a scheduler; repeatable.",
+_fault_options: tuple[Decorator, ...] = (
+    click.option("--availability", metavar="FILE", help="Trace of the machines' up intervals (avt, FTA)."),
+    click.option("--failures", type=SECONDS, help="Mean time to failure of a machine.  [no failures]"),
+    click.option(
+        "--down", type=SECONDS, help="Mean time to recovery of a failed machine.  [0, with --failures]"
+    ),
 )
+#: The options that specify a scenario: with and without those for the failures of machines.
+scenario_options = OptionGroup("scenario_flags", *_scenario_options, *_fault_options)
+faultless_scenario_options = OptionGroup("scenario_flags", *_scenario_options)
 
-#: Option of commands whose results can be reported.
-report_option = click.option(
-    "--report", metavar="FILE", help="Also write a report: one HTML file that works offline."
+_threads_option = field_option(_OPTIONS, "threads")
+#: The number of threads of a continued run.
+resumed_threads_option = field_option(_OPTIONS, "threads", default_text="as in the run")
+time_limit_option = field_option(_OPTIONS, "time_limit")
+_shared_run_options: tuple[Decorator, ...] = (
+    _threads_option,
+    time_limit_option,
+    click.option("--record", "schedule", is_flag=True, help="Also save the schedule, for gridsim validate."),
+    click.option("--decisions", is_flag=True, help="Also save the decisions, for gridsim why."),
+    click.option("--messages", is_flag=True, help="Also save a log of all messages."),
+)
+#: The options of a run that `compare` supports.
+shared_run_options = OptionGroup("run_flags", *_shared_run_options)
+#: The options of a run.
+run_options = OptionGroup(
+    "run_flags",
+    *_shared_run_options,
+    click.option("--events", is_flag=True, help="Also save the handler calls of nodes, for gridsim diary."),
+    field_option(_OPTIONS, "nodes", "--node-form"),
+    field_option(_OPTIONS, "processes"),
+    *(field_option(_OPTIONS, f"{name}_limit", metavar="N") for name in ("decisions", "messages", "diary")),
+    click.option("--record-nodes", metavar="A,B,C", help="Nodes for --events.  [all]"),
+    click.option(
+        "--observe",
+        "columns",
+        multiple=True,
+        metavar="[NAME=]ATTRIBUTE,...",
+        help="Sample attributes of nodes, such as mean or view.work, into the table observed; repeatable.",
+    ),
+    click.option("--observe-every", type=SECONDS, help="Simulated time between samples, for --observe."),
+    click.option("--observe-nodes", metavar="A,B,C", help="Nodes to sample.  [all]"),
 )
 
 
@@ -66,127 +132,17 @@ def complete_schedulers(ctx: click.Context, param: click.Parameter, incomplete: 
     return [f"{before}{comma}{name}" for name in registered() if name.startswith(last)]
 
 
-def scenario_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the argument SCENARIO.toml and the options that change the scenario to a command."""
-    options = [
-        click.argument("scenario", required=False, metavar="[SCENARIO.toml]"),
-        click.option(
-            "--nodes", type=INT, help="Number of machines.  [1000; with a job log, as its header states]"
-        ),
-        click.option(
-            "--speeds",
-            type=click.Choice(["uniform", "pareto", "equal"]),
-            help="Distribution of the machines' speeds.  [uniform]",
-        ),
-        click.option(
-            "--hosts", metavar="FILE", help="Draw the machines' speeds from a table of hosts (CSV)."
-        ),
-        click.option(
-            "--applications",
-            type=INT,
-            help="Number of applications; with a job log, its first ones.  [100]",
-        ),
-        click.option("--interarrival", type=SECONDS, help="Mean time between two releases.  [10]"),
-        click.option("--tasks-per-node", type=FLOAT, help="Mean tasks per application and machine.  [10]"),
-        click.option(
-            "--task-size",
-            help="Work of a task in Mflop: a number, LOW..HIGH, or classes A,B,C.  [65536]",
-        ),
-        click.option(
-            "--load",
-            type=FLOAT,
-            help="Scale the release times to this load (work / capacity).  [as drawn, or as in the log]",
-        ),
-        click.option("--job-log", metavar="FILE", help="Make bags of tasks from a job log (SWF, GWF, .tr)."),
-        click.option(
-            "--rigid",
-            is_flag=True,
-            default=None,
-            help="Keep the jobs of the log rigid, on machines of equal speed.",
-        ),
-        click.option(
-            "--latency", type=SECONDS, help='Latency of a message, such as 0.05 or "50 ms".  [0.05]'
-        ),
-        click.option(
-            "--bandwidth", type=RATE, help="Bandwidth of a machine's link in each direction.  [125000]"
-        ),
-        click.option(
-            "--interfaces",
-            type=click.Choice(["fifo", "equal"]),
-            help="Sharing of a machine's link: one message after another, or equal shares.  [fifo]",
-        ),
-        click.option(
-            "--task-data",
-            type=BYTES,
-            help="Input data that a task fetches, counted separately from messages.  [0]",
-        ),
-        click.option(
-            "--seed", type=INT, help=f"Random seed of platform, workload and run.  [{DEFAULT_SEED}]"
-        ),
-        click.option(
-            "--change",
-            "changes",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="Set any key of the scenario file, such as workload.end=86400; repeatable.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+#: Flag -> the flag of the recording to which it applies.
+_RECORDING_OF = {
+    "decisions_limit": "decisions",
+    "messages_limit": "messages",
+    "diary_limit": "events",
+    "record_nodes": "events",
+}
 
 
-def run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that `run` and `compare` share, including those of the scenario, to a command."""
-    options = [
-        click.option(
-            "--availability", metavar="FILE", help="Trace of the machines' up intervals (avt, FTA)."
-        ),
-        click.option("--failures", type=SECONDS, help="Mean time to failure of a machine.  [no failures]"),
-        click.option(
-            "--down", type=SECONDS, help="Mean time to recovery of a failed machine.  [0, with --failures]"
-        ),
-        settings_option,
-        click.option(
-            "--bound",
-            type=click.Choice(["best", "fluid", "preemptive", "discrete"]),
-            default="best",
-            help="Lower bound of the max stretch to compare with.  [best: discrete if affordable]",
-        ),
-        click.option(
-            "--out",
-            metavar="PATH",
-            help="Save the results; run: a file, or a folder for NAME.npz; compare: a folder.",
-        ),
-        report_option,
-        click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML."),
-        click.option(
-            "--threads",
-            type=INT,
-            default=1,
-            help="Number of threads of compiled kernels; results do not depend on it.  [1]",
-        ),
-        click.option("--record", is_flag=True, help="Also save the schedule, for gridsim validate."),
-        click.option("--decisions", is_flag=True, help="Also save the decisions, for gridsim why."),
-        click.option("--messages", is_flag=True, help="Also save a log of all messages."),
-        click.option(
-            "--time-limit", type=SECONDS, help="Simulated time after which a run ends with an error."
-        ),
-        click.option(
-            "--progress/--no-progress",
-            default=None,
-            help="Show a progress bar (default: on a terminal, without --json).",
-        ),
-        click.option("--verbose", is_flag=True, help="Show parameters, reported facts and more metrics."),
-        click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return scenario_options(command)
-
-
-def records(flags: Flags, *destinations: str | None) -> Record:
-    """Return the argument `record` of `simulate` for --record, --decisions, --messages and --events.
+def run_arguments(flags: Flags, *destinations: str | None) -> Flags:
+    """Return the arguments of `simulate` that `run_options` specify.
 
     Parameters
     ----------
@@ -196,24 +152,50 @@ def records(flags: Flags, *destinations: str | None) -> Record:
     Raises
     ------
     ScenarioError
-        If a flag is set and all destinations are None.
+        If a flag has a value that is not allowed, or requires another flag or a destination.
     """
-    recordings: dict[str, Recording] = {
-        "record": "schedule",
-        "decisions": "decisions",
-        "messages": "messages",
-        "events": "events",
-    }
-    selected = [flag for flag in recordings if flags.get(flag)]
-    if selected and all(destination is None for destination in destinations):
-        raise ScenarioError(f"--{selected[0]} requires --out")
-    return tuple(recordings[flag] for flag in selected)
+    from gridsim.simulation.simulate import Options, Recording
+
+    record = tuple(name for name in get_args(Recording) if flags.get(name))
+    if record and all(destination is None for destination in destinations):
+        raise ScenarioError(f"--{record[0].replace('schedule', 'record')} requires --out")
+    for flag, kind in _RECORDING_OF.items():
+        if flag in flags and kind not in record:
+            raise ScenarioError(f"--{flag.replace('_', '-')} requires --{kind}")
+    arguments = {name: flags[name] for name in Options.__struct_fields__ if name in flags}
+    arguments["record"] = record
+    if (observe := _observation(flags)) is not None:
+        arguments["observe"] = observe
+    if "node_form" in flags:
+        arguments["nodes"] = flags["node_form"]
+    if "record_nodes" in flags:
+        arguments["record_nodes"] = parse_nodes("--record-nodes", flags["record_nodes"])
+    with flags_in_errors({"nodes": "--node-form"} | run_options.flags):
+        Options(**arguments)
+    return arguments
+
+
+def _observation(flags: Flags) -> Observe | None:
+    """Return the argument `observe` of `simulate`."""
+    paths = [path.strip() for text in flags.get("columns", ()) for path in text.split(",")]
+    for flag in ("observe_every", "observe_nodes"):
+        if flag in flags and not paths:
+            raise ScenarioError(f"--{flag.replace('_', '-')} requires --observe")
+    if not paths:
+        return None
+    if "observe_every" not in flags:
+        raise ScenarioError("--observe requires --observe-every")
+    from gridsim.scheduling.nodes.observe import Observe
+
+    nodes = parse_nodes("--observe-nodes", flags["observe_nodes"]) if "observe_nodes" in flags else None
+    return Observe(every=flags["observe_every"], columns=paths, nodes=nodes)
 
 
 def input_files(flags: Flags) -> dict[str, str | None]:
     """Return flag -> the input file that it names."""
-    files = {"SCENARIO": flags["scenario"], "--hosts": flags["hosts"], "--job-log": flags["job_log"]}
-    return files | {"--availability": flags.get("availability")}
+    flag_of = {"scenario": "SCENARIO", "hosts": "--hosts", "job_log": "--job-log"}
+    flag_of["availability"] = "--availability"
+    return {flag: flags.get(name) for name, flag in flag_of.items()}
 
 
 def scenario_of(flags: Flags) -> Scenario:
@@ -227,9 +209,9 @@ def scenario_of(flags: Flags) -> Scenario:
     from gridsim.model.workload import Workload
     from gridsim.support.arguments import integer, text
 
-    if flags["scenario"] is None and flags["nodes"] is None and flags["job_log"] is not None:
+    if "job_log" in flags and not {"scenario", "nodes"} & set(flags):
         flags["nodes"] = _machine_count(text("--job-log", flags["job_log"]))  # later calls need it, too
-    values = {key: value for key, value in flags.items() if value is not None}
+    values = dict(flags)
     if "hosts" in values and "speeds" in values:
         raise ScenarioError("--hosts and --speeds exclude each other")
     rigid = values.pop("rigid", False)
@@ -238,7 +220,7 @@ def scenario_of(flags: Flags) -> Scenario:
             raise ScenarioError(f"--rigid and --{flag} exclude each other: rigid jobs require equal machines")
     if "seed" in values:
         integer("--seed", values["seed"])
-    if flags["scenario"] is not None:
+    if "scenario" in flags:
         _check_not_job_log(flags["scenario"])
         base = Scenario.from_toml(Path(text("SCENARIO.toml", flags["scenario"])))
     else:
@@ -277,7 +259,8 @@ def scenario_of(flags: Flags) -> Scenario:
         seed=run_seed,
         faults=_faults(flags, run_seed) or base.faults,
     )
-    return scenario.replaced(dict(map(_parse_change, flags["changes"]))) if flags["changes"] else scenario
+    changes = dict(map(_parse_change, flags.get("changes", ())))
+    return scenario.replaced(changes) if changes else scenario
 
 
 def _check_not_job_log(file: str) -> None:
@@ -435,52 +418,80 @@ def _parse_value(value: str) -> Any:
 
 
 def prepare(
-    names: list[str], flags: Flags, outputs: list[str], checkpoint: str | None = None
-) -> tuple[Scenario, dict[str, Scheduler], Callable[[], Scenario]]:
+    names: list[str],
+    flags: Flags,
+    settings: Sequence[str],
+    outputs: Sequence[tuple[str, str | None]],
+) -> tuple[Scenario, dict[str, Scheduler], Callable[[str | None], Scenario]]:
     """Return the scenario, the schedulers and a function that saves the scenario.
 
-    Input and output files are checked here, before a run.  The function returns the scenario with the
-    parameters of the schedulers, and writes it to the file of --save-scenario.  Call it after the run, so
-    that only scenarios that can be run are saved.
-    """
-    import dataclasses
+    Input and output files are checked here, before a run.
 
+    Parameters
+    ----------
+    names
+        Names of the schedulers.
+    flags
+        The values of `scenario_options`.
+    settings
+        The values of ``--set``.
+    outputs
+        Pairs of a flag and the output file that it names, or None.
+
+    Returns
+    -------
+    tuple
+        The function writes the scenario, with the parameters of the schedulers, to a file, and returns it.
+        Call it after the run, so that only scenarios that can be run are saved.
+    """
+    for flag, path in outputs:
+        if path is not None:
+            check_output(flag, path)
+    check_distinct(input_files(flags).items(), outputs)
+    scenario = scenario_of(flags)
+    check_distinct(scenario_files(scenario.files), outputs)
+    schedulers, parameters = _schedulers_of(names, settings, scenario.schedulers)
+
+    def save_scenario(file: str | None) -> Scenario:
+        import dataclasses
+
+        completed = dataclasses.replace(scenario, schedulers=parameters)
+        if file is not None:
+            completed.save(file)
+        return completed
+
+    return scenario, schedulers, save_scenario
+
+
+def _schedulers_of(
+    names: list[str], settings: Sequence[str], tables: Mapping[str, Mapping[str, Any]]
+) -> tuple[dict[str, Scheduler], dict[str, dict[str, Any]]]:
+    """Return name -> scheduler, and name -> parameters for the scenario file.
+
+    Parameters
+    ----------
+    tables
+        Name -> parameters in the scenario, which those of ``--set`` override.
+    """
     import msgspec
 
     from gridsim.scheduling.registry import named_scheduler
     from gridsim.support.arguments import hint
 
-    scenario_file = flags["save_scenario"]
-    files: list[tuple[str, str | None]] = [("--out", path) for path in outputs]
-    files += [("--save-scenario", scenario_file), ("--checkpoint", checkpoint)]
-    for flag, path in files:
-        if path is not None:
-            check_output(flag, path)
-    files += [("--figure", flags.get("figure")), ("--report", flags["report"])]
-    check_distinct(input_files(flags).items(), files)
-    scenario = scenario_of(flags)
-    check_distinct(scenario_files(scenario.files), files)
-    settings: dict[str, dict[str, Any]] = {name: dict(scenario.schedulers.get(name, {})) for name in names}
-    for setting in flags["settings"]:
+    values_by_name = {name: dict(tables.get(name, {})) for name in names}
+    for setting in settings:
         name, parameter, value = parse_setting(setting)
-        if name not in settings:
+        if name not in values_by_name:
             choices = f"{', '.join(names)}, got {name!r}{hint(names, name)}"
             raise ScenarioError(f"--set {setting}: the scheduler must be one of {choices}")
-        settings[name][parameter] = value
-    schedulers = {name: named_scheduler(name, settings[name]) for name in names}
-    for name, table in scenario.schedulers.items():
+        values_by_name[name][parameter] = value
+    schedulers = {name: named_scheduler(name, table) for name, table in values_by_name.items()}
+    for name, table in tables.items():
         named_scheduler(name, table)  # tables of schedulers that do not run are checked as well
-
-    def save_scenario() -> Scenario:
-        # save parameters as the checked schedulers have them: plain values of the declared types
-        parameters = {name: dict(table) for name, table in scenario.schedulers.items()}
-        for name in names:
-            if settings[name] and ":" not in name:
-                values = msgspec.to_builtins(schedulers[name])
-                parameters[name] = {key: values[key] for key in settings[name] if values[key] is not None}
-        completed = dataclasses.replace(scenario, schedulers=parameters)
-        if scenario_file is not None:
-            completed.save(scenario_file)
-        return completed
-
-    return scenario, schedulers, save_scenario
+    parameters = {name: dict(table) for name, table in tables.items()}
+    for name, table in values_by_name.items():
+        if table and ":" not in name:
+            # as the checked schedulers have them: plain values of the declared types
+            values = msgspec.to_builtins(schedulers[name])
+            parameters[name] = {key: values[key] for key in table if values[key] is not None}
+    return schedulers, parameters

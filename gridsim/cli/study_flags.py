@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from gridsim.cli.options import FLOAT, INT, Command, Flags, workers_option
 from gridsim.cli.output import check_output, print_text
-from gridsim.cli.quantities import FLOAT, INT
 from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
@@ -19,19 +19,8 @@ if TYPE_CHECKING:
     from gridsim.studies.execution.store import Store
     from gridsim.studies.study import Study
 
-Flags = dict[str, Any]
 
-
-#: Option of commands that execute runs in several processes.
-workers_option = click.option(
-    "--workers",
-    type=INT,
-    metavar="N",
-    help="Number of worker processes.  [as many as processors; 1: run in this process]",
-)
-
-
-def execution_options(command: Callable[..., None]) -> Callable[..., None]:
+def execution_options(command: Command) -> Command:
     """Add the options for processes, the store and the figure to a command."""
     options = [
         workers_option,
@@ -56,7 +45,7 @@ headline_option = click.option(
 )
 
 
-def replication_options(command: Callable[..., None]) -> Callable[..., None]:
+def replication_options(command: Command) -> Command:
     """Add the options for replications to a command."""
     options = [
         click.option(
@@ -114,9 +103,20 @@ def check_figure(file: str | None) -> None:
         import_extra("matplotlib.figure", "plot", "--figure")
 
 
+def check_report(file: str | None, flag: str = "--report") -> None:
+    """Check, before a run, that a report can be written."""
+    if file is None:
+        return
+    from gridsim.report.html import check_extra
+
+    if not file.lower().endswith(".html"):
+        raise ScenarioError(f"{flag} must end in .html, got {file!r}")
+    check_output(flag, file)
+    check_extra(flag)
+
+
 def check_study(flags: Flags, feature: str) -> None:
     """Check, before the runs, that `feature` can compute intervals, and write the figure and the report."""
-    from gridsim.cli.commands.report import check_report
     from gridsim.support.extras import import_extra
 
     import_extra("scipy.stats", "stats", feature)  # used only after the runs

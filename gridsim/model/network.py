@@ -28,6 +28,7 @@ class Network(CheckedStruct, frozen=True, kw_only=True):
     bandwidth
         Bytes/s of each machine, up and down; ``inf`` for no transmission time.
     interfaces
+        Sharing of a machine's link: ``"fifo"``, one message after another, or ``"equal"``, without queues.
         With ``"fifo"`` each machine sends, and receives, one message after another.  A message starts when
         the sender's interface is free, and its first byte arrives `latency` later.  It is delivered when the
         receiver's interface is free and has received all bytes.  With ``"equal"`` messages do not queue, and

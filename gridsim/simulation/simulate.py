@@ -87,14 +87,14 @@ class Options(CheckedStruct, frozen=True, kw_only=True):
         with several processes must have its code under ``if __name__ == "__main__":``.  The result does not
         depend on it.
     nodes
-        The way to run the nodes of a decentralized scheduler: ``"interpreted"``, as its node program, whose
-        handlers are Python methods; ``"compiled"``, as its compiled protocol; None for the fastest one that
-        the scheduler has.  ``"python"`` is for reading and debugging: a core in plain Python
+        Form in which the nodes of a decentralized scheduler run.  ``"interpreted"``: its node program, whose
+        handlers are Python methods; ``"compiled"``: its compiled protocol; None: the fastest one that the
+        scheduler has.  ``"python"`` is for reading and debugging: a core in plain Python
         (`gridsim.scheduling.nodes.python_core`) calls the node program, so that a debugger steps through all
         of it; it takes many times longer.  The result does not depend on it.
     time_limit
-        Simulated time in s after which the run is stopped; None for no limit.  Only failures can make a run
-        endless, if machines do not stay up for as long as a task takes.  Without failures the simulated clock
+        Simulated time, s, after which the run ends with an error; None for no limit.  Only failures can make
+        a run endless, if machines do not stay up for as long as a task takes.  Without failures the clock
         may end when the last task has been placed, long before it is completed.
     events_limit
         Approximate number of events (messages, timers and so on) after which the run is stopped, because the
@@ -108,8 +108,12 @@ class Options(CheckedStruct, frozen=True, kw_only=True):
         ``diary``, for `Result.diary`: each handler call of the nodes `record_nodes`, with what it got, sent,
         set and changed; it requires node programs.  A list of these names adds several; ``"all"`` adds all
         that the scheduler supports, except events.  The digest does not depend on it.
-    decisions_limit, messages_limit, diary_limit
-        Maximum number of rows of ``decisions``, ``message_log`` and ``diary``; later rows are only counted.
+    decisions_limit
+        Maximum number of recorded decisions; later ones are only counted.
+    messages_limit
+        Maximum number of recorded messages; later ones are only counted.
+    diary_limit
+        Maximum number of recorded handler calls; later ones are only counted.
     record_nodes
         The nodes of which ``record="events"`` writes the diaries; None for all.
     observe

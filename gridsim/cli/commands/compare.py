@@ -9,10 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.commands.report import check_report
+from gridsim.cli.options import (
+    Flags,
+    bound_option,
+    json_option,
+    progress_option,
+    report_option,
+    save_scenario_option,
+    settings_option,
+    verbose_option,
+)
 from gridsim.cli.output import file_name, print_text, progress_of, terminal_width
-from gridsim.cli.scenario_flags import Flags, complete_schedulers, prepare, records, run_options, scenario_of
+from gridsim.cli.scenario_flags import (
+    complete_schedulers,
+    prepare,
+    run_arguments,
+    scenario_of,
+    scenario_options,
+    shared_run_options,
+)
 from gridsim.cli.study_flags import (
+    check_report,
     check_study,
     execution_arguments,
     execution_options,
@@ -27,6 +44,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from gridsim.model.scenario import Scenario
+    from gridsim.studies.compare import Comparison
     from gridsim.studies.replicate import Replicates
 
 #: Whether the workload has rigid jobs -> the schedulers that are compared by default.
@@ -37,7 +55,8 @@ DEFAULT_SCHEDULERS = {
 
 
 @click.command()
-@run_options
+@scenario_options
+@settings_option
 @click.option(
     "--schedulers",
     "names",
@@ -52,9 +71,17 @@ DEFAULT_SCHEDULERS = {
     help="Scheduler to which ratios of max stretch, or of mean waiting time, are relative.  [mincent; for "
     "rigid jobs backfill (EASY); else the first centralized one, else the first]",
 )
+@shared_run_options
+@bound_option
+@click.option("--out", metavar="DIR", help="Save the results in a folder, as NAME.npz.")
+@save_scenario_option
+@verbose_option
 @replication_options
 @execution_options
 @headline_option
+@report_option
+@progress_option
+@json_option
 def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
     """Compare schedulers on one scenario; without arguments, on a desktop grid of 1000 machines.
 
@@ -84,7 +111,7 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
 
 def _selected_schedulers(names: str | None, flags: Flags) -> tuple[list[str], dict[str, str]]:
     """Return the names of the schedulers to compare, and name -> reason for excluded ones."""
-    scenario = scenario_of(flags)
+    scenario = scenario_of(flags["scenario_flags"])
     defaults = DEFAULT_SCHEDULERS[scenario.workload.rigid]
     if names == "all" or (names is None and scenario.workload.rigid and _has_job_requirements(scenario)):
         from gridsim.studies.compare import applicable
@@ -132,20 +159,23 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
     check_report(flags["report"])
     is_new_folder = out is not None and not os.path.isdir(out)
     outputs = [out.rstrip("/")] if is_new_folder else list(files.values())
-    scenario, schedulers, save_scenario = prepare(names, flags, outputs)
+    scenario, schedulers, save_scenario = prepare(
+        names,
+        flags["scenario_flags"],
+        flags["settings"],
+        [*(("--out", path) for path in outputs), *_outputs(flags)],
+    )
     with _run_executor(flags["workers"]) as executor:
-        comparison = experiment.compare(
+        comparison: Comparison = experiment.compare(  # type: ignore[assignment]
             scenario,
             schedulers,
             progress=progress_of(flags["progress"], flags["as_json"]),
             baseline=baseline,
             bound=flags["bound"],
-            threads=flags["threads"],
-            time_limit=flags["time_limit"],
-            record=records(flags, out, flags["report"]),
             executor=executor,
+            **run_arguments(flags["run_flags"], out, flags["report"]),
         )
-    save_scenario()
+    save_scenario(flags["save_scenario"])
     if files:
         os.makedirs(out, exist_ok=True)
         for name, file in files.items():
@@ -165,6 +195,12 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
         click.echo(f"saved {file}")
 
 
+def _outputs(flags: Flags) -> list[tuple[str, str | None]]:
+    """Return the pairs of a flag and its output file, besides those of ``--out``."""
+    names = ("save_scenario", "figure", "report")
+    return [(f"--{name.replace('_', '-')}", flags[name]) for name in names]
+
+
 def _run_executor(count: int | None) -> AbstractContextManager[Executor | None]:
     """Return a context manager with the executor of the runs; None to execute them in this process."""
     if count is None:
@@ -178,9 +214,11 @@ def _command(result: Replicates, flags: Flags) -> list[str]:
     """Return the command that repeats the replications of the scenario in scenario.toml."""
     arguments = ["gridsim", "compare", "scenario.toml", "--schedulers", ",".join(result.schedulers)]
     arguments += ["--baseline", str(result.baseline), "--replicates", str(len(result.seeds))]
-    for flag in ("hold", "metrics", "time_limit"):
+    for flag in ("hold", "metrics"):
         if flags[flag] is not None:
-            arguments += ["--" + flag.replace("_", "-"), str(flags[flag])]
+            arguments += [f"--{flag}", str(flags[flag])]
+    if (time_limit := flags["run_flags"].get("time_limit")) is not None:
+        arguments += ["--time-limit", str(time_limit)]
     return arguments
 
 
@@ -190,17 +228,22 @@ def _compare_replications(
     from gridsim.studies import compare as experiment
     from gridsim.studies.replicate import AT_MOST, replicate
 
-    for flag in ("out", "record", "decisions", "messages", "verbose"):
-        if flags[flag]:
-            raise ScenarioError(
-                f"--replicates does not support --{flag}, which is for single runs; use --store DIR"
-            )
+    run_flags = dict(flags["run_flags"])
+    time_limit = run_flags.pop("time_limit", None)
+    single = [shared_run_options.flags[name] for name in run_flags if name != "threads"]
+    single += [f"--{name}" for name in ("out", "verbose") if flags[name]]
+    if single:
+        raise ScenarioError(
+            f"--replicates does not support {single[0]}, which is for single runs; use --store DIR"
+        )
     if flags["at_most"] is not None and flags["half_width"] is None:
         raise ScenarioError("--at-most requires --half-width")
     if flags["bound"] != "best":
         raise ScenarioError("--replicates does not support --bound: the metric gap uses the best bound")
     check_study(flags, "--replicates")
-    scenario, schedulers, save_scenario = prepare(names, flags, [])
+    scenario, schedulers, save_scenario = prepare(
+        names, flags["scenario_flags"], flags["settings"], _outputs(flags)
+    )
     with execution_arguments(flags) as execution:
         result = replicate(
             scenario,
@@ -212,7 +255,7 @@ def _compare_replications(
             baseline=baseline or experiment.default_baseline(schedulers),
             metrics=names_of(flags["metrics"]) or None,
             errors="record",
-            time_limit=flags["time_limit"],
+            time_limit=time_limit,
             progress=progress_of(flags["progress"], flags["as_json"]),
             **execution,
         )
@@ -220,7 +263,7 @@ def _compare_replications(
         result,
         flags,
         list(result.values),
-        scenario=save_scenario(),
+        scenario=save_scenario(flags["save_scenario"]),
         command=_command(result, flags),
         details={"scenario": scenario.to_toml(), "not_applicable": exclusions},
         messages=[f"not applicable: {name}: {reason}" for name, reason in exclusions.items()],

@@ -1,10 +1,12 @@
-"""The command `gridsim init`: example files."""
+"""The commands `gridsim init`, which writes example files, and `gridsim schema`."""
 
 from __future__ import annotations
 
 import os
 
 import click
+
+from gridsim.cli.options import json_option
 
 _SCENARIO = ("scenario.toml",)
 #: Kind of example -> its files; the kind "all" has the files of all kinds.
@@ -30,7 +32,7 @@ _NEXT_COMMAND = {
 @click.command()
 @click.argument("kind", type=click.Choice(list(FILES)), default="scenario")
 @click.argument("folder", default=".")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@json_option
 def init(kind: str, folder: str, as_json: bool) -> None:
     """Write commented example files to FOLDER.
 
@@ -68,3 +70,27 @@ def example(name: str) -> bytes:
     # examples in Python have the ending .txt here, since .py files would be modules of gridsim
     resource = f"{name}.txt" if name.endswith(".py") else name
     return files("gridsim.cli").joinpath("examples", resource).read_bytes()
+
+
+@click.command()
+@click.option("--out", metavar="FILE", help="Write the schema to FILE instead of standard output.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="With --out, answer in JSON; the schema is JSON in any case."
+)
+def schema(out: str | None, as_json: bool) -> None:
+    """Print the JSON Schema of scenario files, for editors that complete and check them."""
+    import json
+
+    from gridsim.cli.output import check_output
+    from gridsim.cli.schema import scenario_schema
+    from gridsim.support.files import atomic_file
+    from gridsim.support.text import to_json
+
+    document = json.dumps(scenario_schema(), indent=2, allow_nan=False)
+    if out is None:
+        click.echo(document)
+        return
+    check_output("--out", out)
+    with atomic_file(out) as stream:
+        stream.write(f"{document}\n".encode())
+    click.echo(to_json({"out": out}) if as_json else f"saved {out}")

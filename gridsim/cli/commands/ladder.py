@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from gridsim.cli.output import check_distinct, progress_of, scenario_files
-from gridsim.cli.quantities import INT, SECONDS
-from gridsim.cli.scenario_flags import (
+from gridsim.cli.options import (
+    INT,
+    SECONDS,
     Flags,
-    flags_in_errors,
-    input_files,
-    parse_setting,
+    json_option,
+    progress_option,
     report_option,
-    scenario_of,
-    scenario_options,
     settings_option,
+)
+from gridsim.cli.output import progress_of
+from gridsim.cli.scenario_flags import (
+    faultless_scenario_options,
+    flags_in_errors,
+    prepare,
+    scenario_of,
+    time_limit_option,
 )
 from gridsim.cli.study_flags import check_study, execution_arguments, execution_options, show_study
 from gridsim.errors import ScenarioError
 
-if TYPE_CHECKING:
-    from gridsim.model.scenario import Scenario
 
-
-@click.command("ladder")
-@scenario_options
+@click.command()
+@faultless_scenario_options
 @settings_option
 @click.option(
     "--scheduler",
@@ -52,12 +54,13 @@ if TYPE_CHECKING:
     help="Mean time between transient failures of a machine in the last step.  [the scenario's faults, else "
     "14400 for bags]",
 )
-@click.option("--time-limit", type=SECONDS, help="Simulated time after which a run ends with an error.")
+@time_limit_option
 @execution_options
 @report_option
-@click.option("--progress/--no-progress", default=None, help="Show a progress bar (default: on a terminal).")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
-def ladder_command(
+@progress_option
+@json_option
+def ladder(
+    scenario_flags: Flags,
     name: str | None,
     ages: str | None,
     settings: tuple[str, ...],
@@ -68,26 +71,21 @@ def ladder_command(
 ) -> None:
     """Measure the cost of decentralization step by step, from a central scheduler to a decentralized one."""
     from gridsim.model.faults import Faults
-    from gridsim.scheduling.registry import named_scheduler
-    from gridsim.studies.ladder import DEFAULT_SCHEDULERS, ladder
+    from gridsim.studies.ladder import DEFAULT_SCHEDULERS
+    from gridsim.studies.ladder import ladder as run_ladder
 
     check_study(flags, "ladder")
-    scenario = scenario_of(flags)
-    check_distinct(
-        [*input_files(flags).items(), *scenario_files(scenario.files)],
-        [("--figure", flags["figure"]), ("--report", flags["report"])],
-    )
-    for other, table in scenario.schedulers.items():
-        named_scheduler(other, table)  # tables of schedulers that do not run are checked as well
-    name = DEFAULT_SCHEDULERS[scenario.workload.rigid] if name is None else name
-    scheduler = named_scheduler(name, _parameters(name, scenario, settings))
+    if name is None:
+        name = DEFAULT_SCHEDULERS[scenario_of(scenario_flags).workload.rigid]
+    outputs = [("--figure", flags["figure"]), ("--report", flags["report"])]
+    scenario, schedulers, _ = prepare([name], scenario_flags, settings, outputs)
     with flags_in_errors({"faults.mean": "--failures"}):
         faults = None if failures is None else Faults.poisson(failures, scenario.seed)
     with execution_arguments(flags) as execution:
-        result = ladder(
+        result = run_ladder(
             scenario,
             replicates,
-            scheduler=scheduler,
+            scheduler=schedulers[name],
             faults=faults,
             ages=() if ages is None else _parse_ages(ages),
             time_limit=time_limit,
@@ -107,14 +105,3 @@ def _parse_ages(ages: str) -> list[float]:
         return [float(age) for age in ages.split(",")]
     except ValueError:
         raise ScenarioError(f"--ages must be numbers, such as 1,10, got {ages!r}") from None
-
-
-def _parameters(name: str, scenario: Scenario, settings: tuple[str, ...]) -> Flags:
-    """Return the parameters of the scheduler, from the scenario and ``--set``."""
-    parameters = dict(scenario.schedulers.get(name, {}))
-    for setting in settings:
-        target, parameter, value = parse_setting(setting)
-        if target != name:
-            raise ScenarioError(f"--set {setting}: the scheduler must be {name}, got {target!r}")
-        parameters[parameter] = value
-    return parameters

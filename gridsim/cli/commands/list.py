@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
+from gridsim.cli.options import json_option
 from gridsim.cli.output import print_text, terminal_width
 
 Row = dict[str, Any]
-
-_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 
 @click.group("list")
@@ -38,7 +37,7 @@ def _listing(name: str, *columns: str) -> Callable[[Callable[..., Iterator[Row]]
         command.__doc__ = rows.__doc__
         for option in getattr(rows, "__click_params__", []):
             command.__dict__.setdefault("__click_params__", []).append(option)
-        list_command.command(name)(_json(command))
+        list_command.command(name)(json_option(command))
         return command
 
     return decorate

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.scenario_flags import import_option
+from gridsim.cli.options import class_option, import_option, json_option
 from gridsim.errors import ScenarioError, name_files_in_errors, one_line
 
 if TYPE_CHECKING:
@@ -92,11 +92,9 @@ def _changes(original: dict[str, Any], current: dict[str, Any]) -> dict[str, tup
 
 @click.command()
 @click.argument("file", metavar="RESULT")
-@click.option(
-    "--scheduler", "name", metavar="module:Class", help="Class of your own scheduler, if the run used one."
-)
+@class_option
 @import_option
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@json_option
 def repro(file: str, name: str | None, imports: tuple[str, ...], as_json: bool) -> None:
     """Repeat the run of a result, and compare the digests.
 

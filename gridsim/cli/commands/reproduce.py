@@ -1,4 +1,4 @@
-"""The command `gridsim reproduce`."""
+"""The commands that repeat published experiments and exact results: `gridsim reproduce` and `theory`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gridsim.cli.options import INT, json_option, progress_option, workers_option
 from gridsim.cli.output import progress_of
-from gridsim.cli.quantities import INT
 from gridsim.errors import ScenarioError
 from gridsim.support.extras import import_extra
 
@@ -100,7 +100,7 @@ def experiments_with(files: Files) -> list[str]:
 )
 @click.option("--seeds", type=INT, metavar="N", help="Use seeds 1..N.  [as many as the experiment states]")
 @click.option("--out", metavar="DIR", help="Write DIR/NAME/table.md, table.json, figure.png, scenarios/.")
-@click.option("--workers", type=INT, metavar="N", help="Number of worker processes.  [as many as processors]")
+@workers_option
 @click.option(
     "--log",
     metavar="FILE",
@@ -123,12 +123,8 @@ def experiments_with(files: Files) -> list[str]:
 @click.option(
     "--procs-per-node", type=INT, metavar="N", help="Processors of the log per node of the platform.  [1]"
 )
-@click.option(
-    "--progress/--no-progress",
-    default=None,
-    help="Show progress bars (default: on a terminal, without --json).",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@progress_option
+@json_option
 def reproduce(
     name: str | None,
     list_only: bool,
@@ -317,3 +313,42 @@ def _check_extras(figures: bool) -> None:
     import_extra("scipy.stats", "stats", "reproduce")
     if figures:
         import_extra("matplotlib", "plot", "reproduce --out")
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAMES]")
+@click.option(
+    "--full", is_flag=True, help="Run for minutes, for narrow intervals.  [a smaller version, for seconds]"
+)
+@click.option(
+    "--seed",
+    type=INT,
+    default=1,
+    show_default=True,
+    help="Random seed from which all replications are seeded.",
+)
+@workers_option
+@progress_option
+@json_option
+@click.pass_context
+def theory(
+    ctx: click.Context,
+    names: tuple[str, ...],
+    full: bool,
+    seed: int,
+    workers: int | None,
+    progress: bool | None,
+    as_json: bool,
+) -> None:
+    """Compare simulations with exact results of queueing theory.
+
+    The exit code is 1 if a theoretical value is outside the confidence interval of the simulation.
+    """
+    from gridsim.support.text import to_json
+    from gridsim.theory import check_theory
+
+    outcome = check_theory(
+        names, full=full, seed=seed, workers=workers, progress=progress_of(progress, as_json)
+    )
+    click.echo(to_json(outcome.to_dict()) if as_json else outcome.format())
+    ctx.exit(int(not outcome.passed))

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gridsim.cli.options import INT, json_option, progress_option, report_option
 from gridsim.cli.output import check_distinct, check_output, progress_of, scenario_files
-from gridsim.cli.quantities import INT
-from gridsim.cli.scenario_flags import report_option
 from gridsim.cli.study_flags import (
     check_study,
     execution_arguments,
@@ -48,8 +47,8 @@ if TYPE_CHECKING:
 @headline_option
 @report_option
 @click.option("--out", metavar="FILE", help="Save the table of runs (.parquet or .csv).")
-@click.option("--progress/--no-progress", default=None, help="Show a progress bar (default: on a terminal).")
-@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@progress_option
+@json_option
 def sweep(
     file: str,
     names: str | None,

@@ -1,0 +1,275 @@
+"""The commands on saved results: `gridsim report`, `plot`, `export`, `validate`, `why` and `diary`."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gridsim.cli.options import INT, SECONDS, json_option
+from gridsim.cli.output import check_distinct, check_output, print_text
+from gridsim.cli.result_args import guard_display, named_files, parse_machines, parse_nodes
+from gridsim.cli.study_flags import check_figure, check_report, save_figure
+from gridsim.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from gridsim.validation.common import Violation
+
+
+@click.command("report")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--out", required=True, metavar="FILE", help="Output file (.html).")
+@click.option("--title", metavar="TEXT", help="Title of the page.  [the names of the results]")
+@json_option
+def report(paths: tuple[str, ...], out: str, title: str | None, as_json: bool) -> None:
+    """Write a report on results (files, or folders of files): one HTML file that works offline.
+
+    Several results are compared under the names of their files.  The baseline is the result named mincent,
+    else the first of a centralized scheduler, else the first.
+    """
+    from gridsim.report import write_report
+    from gridsim.results.result import Result
+    from gridsim.support.text import to_json
+
+    if title is not None and not title.strip():
+        raise ScenarioError(f"--title must not be empty, got {title!r}")
+    files = named_files(paths)
+    check_report(out, "--out")
+    check_distinct([(f"PATH {file}", file) for file in files.values()], [("--out", out)])
+    results = {name: Result.load(file) for name, file in files.items()}
+    with guard_display(files.values()):
+        write_report(results, out, title=title, files=files)
+    if as_json:
+        digests = {name: result.digest for name, result in results.items()}
+        click.echo(to_json({"out": out, "files": files, "digests": digests}))
+    else:
+        click.echo(f"saved {out}: {', '.join(files)}")
+
+
+#: Flag -> the kind of chart that supports it.
+_KIND_OF_FLAG = {
+    "metric": "distribution",
+    "quantity": "series",
+    "machines": "gantt",
+    "unit": "traffic",
+    "column": "tree",
+    "nodes": "sequence",
+    "start": "sequence",
+    "end": "sequence",
+}
+_KINDS = ("gantt", "distribution", "series", "sequence", "traffic", "tree")
+
+
+@click.command()
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.option("--kind", type=click.Choice(_KINDS), required=True, help="Kind of chart.")
+@click.option("--figure", required=True, metavar="FILE", help="Output file (.png, .svg or .pdf).")
+@click.option(
+    "--metric", metavar="NAME", help="distribution: column of the table of applications.  [stretch_agg]"
+)
+@click.option(
+    "--quantity",
+    metavar="NAME",
+    help="series: number of active or waiting applications, or of busy machines.  [active]",
+)
+@click.option("--machines", metavar="FIRST:END|A,B,C", help="gantt: machines to draw.  [all]")
+@click.option("--unit", metavar="NAME", help="traffic: unit, bytes or messages.  [bytes]")
+@click.option("--column", metavar="NAME", help="tree: column of the table of machines.  [utilization]")
+@click.option("--nodes", metavar="A,B,C", help="sequence: nodes to draw.  [all recorded ones]")
+@click.option("--start", type=SECONDS, help="sequence: start of the part to draw.  [0]")
+@click.option("--end", type=SECONDS, help="sequence: end of the part to draw.  [the end of the run]")
+@json_option
+def plot(paths: tuple[str, ...], kind: str, figure: str, as_json: bool, **flags: Any) -> None:
+    """Draw a chart of saved results (files, or folders of files).
+
+    Kinds: gantt, a Gantt chart of the machines; distribution, of a metric of applications; series, a quantity
+    over time; sequence, the messages and timers of nodes; traffic, messages sent by each level of the tree;
+    tree, the tree itself.  Several results share one chart of the kinds distribution and series, and have a
+    chart each of the other kinds.  gantt, and series of busy machines, require results with a schedule (run
+    --record), and sequence requires diaries of nodes (run --events).
+    """
+    from gridsim.results.result import Result
+    from gridsim.studies.figures import of_results
+    from gridsim.support.text import to_json
+
+    parsers: dict[str, Callable[[str], Any]] = {
+        "machines": parse_machines,
+        "nodes": partial(parse_nodes, "--nodes"),
+    }
+    options: dict[str, Any] = {}
+    for flag, value in flags.items():
+        if value is not None:
+            if _KIND_OF_FLAG[flag] != kind:
+                raise ScenarioError(f"--{flag} requires --kind {_KIND_OF_FLAG[flag]}, got --kind {kind}")
+            options[flag] = parsers[flag](value) if flag in parsers else value
+    files = named_files(paths)
+    check_figure(figure)
+    check_distinct([("PATH", file) for file in files.values()], [("--figure", figure)])
+    results = {name: Result.load(file) for name, file in files.items()}
+    with guard_display(files.values()):
+        save_figure(figure, of_results(kind, results, **options))
+    if as_json:
+        click.echo(to_json({"files": files, "kind": kind, "figure": figure}))
+    else:
+        click.echo(f"saved {figure}")
+
+
+@click.command("export")
+@click.argument("file", metavar="RESULT")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["batsim", "evalys", "swf", "perfetto"]),
+    required=True,
+    help="Batsim's jobs table (column job_id), the same table for evalys (column jobID), a job log, or a "
+    "trace for ui.perfetto.dev.",
+)
+@click.option("--machines", metavar="FIRST:END|A,B,C", help="Machines in a perfetto trace.  [all]")
+@click.option("--out", required=True, metavar="FILE", help="Output file.")
+@json_option
+def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) -> None:
+    """Write the schedule of a result (run --record) in the format of another program."""
+    from gridsim.results.formats.job_logs import to_batsim, to_swf, unique_job_numbers
+    from gridsim.results.formats.perfetto import to_perfetto
+    from gridsim.results.result import Result
+    from gridsim.support.text import to_json
+
+    check_output("--out", out)
+    check_distinct([("RESULT", file)], [("--out", out)])
+    if machines is not None and kind != "perfetto":
+        raise ScenarioError(f"--machines requires --format perfetto, got {kind}")
+    selection = None if machines is None else parse_machines(machines)
+    result = Result.load(file)
+    with guard_display([file]):
+        if kind == "perfetto":
+            rows = to_perfetto(result, out, machines=selection)
+        elif kind == "swf":
+            rows = to_swf(result, out)
+        else:
+            rows = to_batsim(result, out, dialect="evalys" if kind == "evalys" else "batsim")
+    if as_json:
+        click.echo(to_json({"file": file, "format": kind, "rows": rows, "out": out}))
+    else:
+        click.echo(f"saved {out}: {rows} {'events' if kind == 'perfetto' else 'rows'}")
+        if kind != "perfetto":
+            unit = "job" if result.rigid else "bag"
+            offset = f"{unit} k is application k - 1 of gridsim why"
+            click.echo(offset if unique_job_numbers(result) is None else "jobs have their numbers in the log")
+        if kind == "perfetto" and (count := result.left_out.get("message_log")):
+            length = len(result.tables["message_log"])
+            click.echo(
+                f"the log has the first {length} messages; {count} later ones were not recorded", err=True
+            )
+
+
+@click.command()
+@click.argument("file", metavar="SCHEDULE")
+@click.option("--nodes", type=INT, metavar="N", help="Number of machines, for a job log or a jobs table.")
+@click.option("--job-log", metavar="FILE", help="Submitted jobs (SWF, GWF), for a job log or a jobs table.")
+@json_option
+def validate(file: str, nodes: int | None, job_log: str | None, as_json: bool) -> None:
+    """Check a finished schedule: a result (run --record), Batsim's jobs table, or a job log (SWF, GWF).
+
+    The exit code is 1 if an invariant is violated.
+    """
+    from dataclasses import asdict
+
+    from gridsim.support.text import to_json
+
+    kind, violations = _check(file, nodes, job_log)
+    if as_json:
+        click.echo(
+            to_json(
+                {"file": file, "kind": kind, "violations": [asdict(violation) for violation in violations]}
+            )
+        )
+    else:
+        for violation in violations:
+            click.echo(str(violation))
+        plural = "" if len(violations) == 1 else "s"
+        click.echo(f"{file}: {kind}, {len(violations) or 'no'} violation{plural}")
+    if violations:
+        sys.exit(1)
+
+
+def _check(file: str, nodes: int | None, job_log: str | None) -> tuple[str, list[Violation]]:
+    from gridsim.results.result import Result
+    from gridsim.support.arguments import integer
+    from gridsim.support.files import open_regular
+    from gridsim.traces._text import text_lines
+    from gridsim.validation.logs import validate_batsim, validate_swf
+    from gridsim.validation.results import validate_result
+
+    if nodes is not None:
+        integer("--nodes", nodes, low=1, high=2**31 - 1)
+    with open_regular(file) as stream:
+        is_zip = stream.read(4) == b"PK\x03\x04"
+    if is_zip:
+        for option, value in (("--nodes", nodes), ("--job-log", job_log)):
+            if value is not None:
+                raise ScenarioError(f"a result does not support {option}, since it contains its scenario")
+        result = Result.load(file, verify=False)
+        schedule = "with its schedule" if "schedule" in result.tables else "without a schedule (run --record)"
+        with guard_display([file]):
+            return f"a result {schedule}", validate_result(result)
+    first = next(iter(text_lines(file)), "")
+    if "job_id" in first.split(","):
+        return "a jobs table of Batsim", validate_batsim(file, machines=nodes, job_log=job_log)
+    return "a job log", validate_swf(file, machines=nodes, job_log=job_log)
+
+
+@click.command()
+@click.argument("file", metavar="RESULT")
+@click.argument("application", type=INT, metavar="[APPLICATION]", required=False)
+@click.option("--job", type=INT, metavar="N", help="Number of a job in its log, instead of APPLICATION.")
+@click.option("--task", type=INT, metavar="K", help="Only show decisions on task K, or on all tasks.")
+@json_option
+def why(file: str, application: int | None, job: int | None, task: int | None, as_json: bool) -> None:
+    """Explain the decisions on an application or a job.
+
+    Each decision is shown with the machine that decided (or the scheduler), the information used, its age,
+    and the true values at that time.  RESULT must contain decisions (run --decisions).  Applications and
+    tasks are numbered from 0, in order of release.
+    """
+    from gridsim.results.result import Result
+    from gridsim.support.text import to_json
+
+    if (application is None) == (job is None):
+        raise ScenarioError(
+            "why requires exactly one of APPLICATION and --job (a job's number in its log), "
+            f"got {'neither' if job is None else 'both'}"
+        )
+    result = Result.load(file, verify=False)
+    with guard_display([file]):
+        try:
+            if job is not None:
+                application = result.row_of_job(job)
+            assert application is not None
+            explanation = result.why(application, task)
+        except IndexError as error:
+            raise ScenarioError(f"{file}: {error}") from error
+        print_text(to_json({"file": file, **explanation.to_dict()}) if as_json else explanation.format())
+
+
+@click.command()
+@click.argument("file", metavar="RESULT")
+@click.argument("node", type=INT)
+@click.option("--start", type=SECONDS, default=0.0, help="Start of the part to show.  [0]")
+@click.option("--end", type=SECONDS, default=math.inf, help="End of the part to show.  [the end of the run]")
+@json_option
+def diary(file: str, node: int, start: float, end: float, as_json: bool) -> None:
+    """Show what the handlers of a node got, sent, set, queued and changed.
+
+    RESULT must contain the diary of the node (run --events).
+    """
+    from gridsim.results.result import Result
+    from gridsim.support.text import to_json
+
+    result = Result.load(file, verify=False)
+    with guard_display([file]):
+        calls = result.diary(node, start, end)
+        print_text(to_json({"file": file, **calls.to_dict()}) if as_json else calls.format())

@@ -1,0 +1,213 @@
+"""The commands that run one scheduler: `gridsim run`, `resume` and `emulate`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gridsim.cli.options import (
+    FLOAT,
+    INT,
+    SECONDS,
+    Decorator,
+    Flags,
+    bound_option,
+    class_option,
+    import_option,
+    json_option,
+    out_option,
+    progress_option,
+    report_option,
+    save_scenario_option,
+    settings_option,
+    verbose_option,
+)
+from gridsim.cli.output import (
+    check_distinct,
+    check_output,
+    output_file,
+    progress_of,
+    scenario_files,
+    show_result,
+)
+from gridsim.cli.scenario_flags import (
+    complete_schedulers,
+    prepare,
+    resumed_threads_option,
+    run_arguments,
+    run_options,
+    scenario_options,
+    time_limit_option,
+)
+from gridsim.cli.study_flags import check_report
+
+
+def _scheduler_option(default: str) -> Decorator:
+    """Return the option for the scheduler to run."""
+    return click.option(
+        "--scheduler",
+        "name",
+        default=default,
+        show_default=True,
+        metavar="NAME|module:Class",
+        shell_complete=complete_schedulers,
+        help="The scheduler to run: its registered name or its class.",
+    )
+
+
+@click.command()
+@scenario_options
+@_scheduler_option("fair-tree")
+@settings_option
+@run_options
+@click.option("--checkpoint", metavar="FILE", help="Save checkpoints to FILE, for gridsim resume.")
+@click.option(
+    "--checkpoint-every",
+    type=SECONDS,
+    help="Save a checkpoint after each such period of computing time (to gridsim.checkpoint unless "
+    "--checkpoint names a file).  [600]",
+)
+@bound_option
+@out_option
+@report_option
+@save_scenario_option
+@progress_option
+@verbose_option
+@json_option
+def run(
+    scenario_flags: Flags,
+    name: str,
+    settings: tuple[str, ...],
+    run_flags: Flags,
+    checkpoint: str | None,
+    checkpoint_every: float | None,
+    bound: Any,
+    out: str | None,
+    report: str | None,
+    save_scenario: str | None,
+    progress: bool | None,
+    verbose: bool,
+    as_json: bool,
+) -> None:
+    """Run one scheduler on a scenario; flags override the scenario file or, without a file, the defaults."""
+    from gridsim.simulation.simulate import CHECKPOINT_EVERY, simulate
+
+    out = output_file(out, name)
+    if checkpoint_every is not None and checkpoint is None:
+        checkpoint = "gridsim.checkpoint"
+    check_report(report)
+    outputs = [("--out", out), ("--save-scenario", save_scenario), ("--checkpoint", checkpoint)]
+    scenario, schedulers, save = prepare([name], scenario_flags, settings, [*outputs, ("--report", report)])
+    result = simulate(
+        scenario,
+        schedulers[name],
+        progress=progress_of(progress, as_json),
+        **run_arguments(run_flags, out, report, checkpoint),
+        checkpoint=checkpoint,
+        checkpoint_every=CHECKPOINT_EVERY if checkpoint_every is None else checkpoint_every,
+    )
+    save(save_scenario)
+    show_result(result, name, out=out, report=report, bound=bound, as_json=as_json, verbose=verbose)
+
+
+@click.command()
+@click.argument("file", metavar="CHECKPOINT")
+@class_option
+@import_option
+@resumed_threads_option
+@click.option(
+    "--checkpoint-every",
+    type=SECONDS,
+    help="Save a checkpoint after each such period of computing time.  [as in the run]",
+)
+@bound_option
+@out_option
+@progress_option
+@json_option
+def resume(
+    file: str,
+    name: str | None,
+    imports: tuple[str, ...],
+    threads: int | None,
+    checkpoint_every: float | None,
+    bound: Any,
+    out: str | None,
+    progress: bool | None,
+    as_json: bool,
+) -> None:
+    """Continue an interrupted run from its checkpoint (run --checkpoint)."""
+    from gridsim.scheduling.registry import scheduler_from
+    from gridsim.simulation.checkpoint import Checkpoint
+    from gridsim.simulation.resume import resume as continue_run
+
+    with Checkpoint(file) as checkpoint:
+        header = checkpoint.header.scheduler
+    title = header.name
+    description = {"name": title, "class": header.cls, "parameters": header.parameters}
+    out = output_file(out, title)
+    if out is not None:
+        check_output("--out", out)
+        check_distinct([("CHECKPOINT", file), *scenario_files(checkpoint.header.files)], [("--out", out)])
+    result = continue_run(
+        file,
+        scheduler=scheduler_from(description, "the run", imported_as=name, imports=imports),
+        progress=progress_of(progress, as_json),
+        threads=threads,
+        checkpoint_every=checkpoint_every,
+    )
+    show_result(result, title, out=out, bound=bound, as_json=as_json)
+
+
+@click.command()
+@scenario_options
+@_scheduler_option("sparrow")
+@settings_option
+@click.option(
+    "--processes",
+    type=INT,
+    help="Number of processes that share the machines.  [default: 2, or 1 with --speedup inf]",
+)
+@click.option("--speedup", type=FLOAT, default=10.0, show_default=True, help="Simulated seconds per second.")
+@click.option(
+    "--network",
+    type=click.Choice(["modelled", "real"]),
+    default="modelled",
+    show_default=True,
+    help="Delay messages as the scenario models it, or send them as fast as the sockets do.",
+)
+@click.option(
+    "--work",
+    type=click.Choice(["sleep", "spin"]),
+    default="sleep",
+    show_default=True,
+    help="Activity of a task for its run time: sleep, or use the processor.",
+)
+@click.option("--kill", is_flag=True, help="Let failures kill processes (SIGKILL), not only node objects.")
+@time_limit_option
+@bound_option
+@out_option
+@report_option
+@save_scenario_option
+@json_option
+def emulate(
+    scenario_flags: Flags,
+    name: str,
+    settings: tuple[str, ...],
+    bound: Any,
+    out: str | None,
+    report: str | None,
+    save_scenario: str | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Emulate a scheduler: run its nodes in processes that send messages over sockets of this machine."""
+    from gridsim.emulation.emulate import emulate as run_for_real
+
+    out = output_file(out, name)
+    check_report(report)
+    outputs = [("--out", out), ("--save-scenario", save_scenario), ("--report", report)]
+    scenario, schedulers, save = prepare([name], scenario_flags, settings, outputs)
+    result = run_for_real(scenario, schedulers[name], **options)
+    save(save_scenario)
+    show_result(result, name, out=out, report=report, bound=bound, as_json=as_json)

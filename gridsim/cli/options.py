@@ -1,0 +1,251 @@
+"""Options of commands: types of values, options for fields of structs, and groups of options."""
+
+from __future__ import annotations
+
+import functools
+import pkgutil
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    _Quantity = click.ParamType[float]
+    _Type = click.ParamType[Any]
+else:
+    _Quantity = _Type = click.ParamType  # older versions of click have no type parameter
+
+#: Name of an option -> its value.
+Flags = dict[str, Any]
+Command = Callable[..., Any]
+Decorator = Callable[[Command], Command]
+
+
+class _AsciiOnly:
+    """A mixin that rejects numbers with underscores, such as 1_000, or with digits other than 0-9."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str) and (not value.isascii() or "_" in value):
+            raise click.BadParameter(
+                f"must be a number in the digits 0-9, got {value!r}", ctx=ctx, param=param
+            )
+        return super().convert(value, param, ctx)  # type: ignore[misc]
+
+
+class _Int(_AsciiOnly, type(click.INT)):  # type: ignore[misc]
+    pass
+
+
+class _Float(_AsciiOnly, type(click.FLOAT)):  # type: ignore[misc]
+    pass
+
+
+INT, FLOAT = _Int(), _Float()
+
+
+class UnitQuantity(_Quantity):
+    """A number in `unit`, or a string such as "50 ms" with a unit of the same dimension."""
+
+    name = "quantity"
+
+    def __init__(self, unit: str) -> None:
+        self.unit = unit
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the value of a flag in `unit`; its range is checked later, by the scenario."""
+        from gridsim.support import units
+
+        try:
+            return float(FLOAT.convert(value, param, ctx))
+        except click.BadParameter:
+            number = units.number(value, self.unit)
+        if number is None:
+            known = ", ".join(units.UNITS[self.unit])
+            self.fail(
+                f"{value!r} is neither a number ({self.unit}) nor a number with a unit: {known}", param, ctx
+            )
+        return number
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return the placeholder of the value in the help text."""
+        return self.unit.upper() if self.unit == "s" else self.unit
+
+
+SECONDS, WORK = UnitQuantity("s"), UnitQuantity("Mflop")
+
+
+class _FieldType(_Type):
+    """The type of the values of a field; its range is checked later, by the struct."""
+
+    name = "field"
+
+    def __init__(self, struct: str, field: str, default: str | None) -> None:
+        self.struct, self.field, self.default = struct, field, default
+
+    @functools.cached_property
+    def type(self) -> _Type:
+        from gridsim.support.parameters import fields_of, limits_of, literal_values
+        from gridsim.support.units import UNITS
+
+        kind = pkgutil.resolve_name(self.struct)
+        field = fields_of(kind)[self.field]
+        if values := literal_values(field.type):
+            return click.Choice(values)
+        limits = limits_of(kind).get(field.encode_name)
+        if limits is not None and limits.unit in UNITS:
+            return UnitQuantity(limits.unit)
+        return INT if limits is not None and "int" in str(field.type) else FLOAT
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return self.type.convert(value, param, ctx)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        own = self.type.get_metavar(param, ctx=ctx)
+        return self.type.name.upper() if own is None else own
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        return self.type.shell_complete(ctx, param, incomplete)
+
+    @property
+    def help(self) -> str:
+        """The first sentence of the description of the field, and its default."""
+        from gridsim.support.docstrings import parameter_texts
+        from gridsim.support.parameters import fields_of
+
+        kind = pkgutil.resolve_name(self.struct)
+        default = fields_of(kind)[self.field].default if self.default is None else self.default
+        sentence = parameter_texts(kind)[self.field].split(". ")[0].rstrip(".").replace("`", "")
+        sentence = sentence.removesuffix("; None for no limit")  # an option without a value is not set
+        shown = f"{default:.9g}" if isinstance(default, int | float) else default
+        return f"{sentence}." + (f"  [{shown}]" if isinstance(shown, str) else "")
+
+
+class _FieldOption(click.Option):
+    """An option for a field.  Its struct is imported when it is needed, so that other commands start fast."""
+
+    _text: str | None = None
+
+    @property
+    def help(self) -> str | None:
+        if self._text is None and isinstance(self.type, _FieldType):
+            self._text = self.type.help
+        return self._text
+
+    @help.setter
+    def help(self, text: str | None) -> None:
+        self._text = text
+
+
+def field_option(
+    struct: str, field: str, *names: str, default_text: str | None = None, **settings: Any
+) -> Decorator:
+    """Return an option whose type, help and default are those of a field of a struct.
+
+    Parameters
+    ----------
+    struct
+        Path of the struct, ``module:Class``.
+    field
+        Name of the field.
+    names
+        Names of the option; by default that of the field.
+    default_text
+        Text for the default in the help; None for the default of the field.
+    settings
+        Settings of `click.option`; without ``help`` it is the first sentence of the field's description.
+    """
+    names = names or (f"--{field.replace('_', '-')}",)
+    return click.option(*names, cls=_FieldOption, type=_FieldType(struct, field, default_text), **settings)
+
+
+class OptionGroup:
+    """Options that a command gets as one mapping.
+
+    Parameters
+    ----------
+    name
+        Name of the argument of the command: a mapping of the options that are set to their values.
+    options
+        The options and arguments, as decorators.
+    """
+
+    def __init__(self, name: str, *options: Decorator) -> None:
+        self.name, self.options = name, options
+
+    def __call__(self, command: Command) -> Command:
+        """Add the options to a command."""
+
+        def call(**values: Any) -> Any:
+            flags = {name: values.pop(name) for name in self.flags}
+            set_flags = {
+                name: value
+                for name, value in flags.items()
+                if value is not None and value is not False and value != ()
+            }
+            return command(**{self.name: set_flags}, **values)
+
+        group: Command = functools.wraps(command)(call)
+        for option in reversed(self.options):
+            group = option(group)
+        return group
+
+    @functools.cached_property
+    def flags(self) -> dict[str, str]:
+        """Name of each option -> its flag, such as ``--time-limit``."""
+
+        def command() -> None: ...
+
+        for option in self.options:
+            option(command)
+        parameters: Sequence[click.Parameter] = command.__click_params__  # type: ignore[attr-defined]
+        return {str(parameter.name): parameter.opts[0] for parameter in parameters}
+
+
+#: Option of commands that execute runs in several processes.
+workers_option = click.option(
+    "--workers",
+    type=INT,
+    metavar="N",
+    help="Number of worker processes.  [as many as processors; 1: run in this process]",
+)
+#: Options of commands that repeat the runs described in a file.
+import_option = click.option(
+    "--import",
+    "imports",
+    metavar="module:function",
+    multiple=True,
+    help="Allow parameters in the file to import this code; repeatable.  [nothing is imported]",
+)
+class_option = click.option(
+    "--scheduler", "name", metavar="module:Class", help="Class of your own scheduler, if the run used one."
+)
+#: Option of commands that run schedulers.
+settings_option = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME.PARAM=VALUE",
+    help="Set a parameter of a scheduler; repeatable.",
+)
+#: Options of commands with results.
+bound_option = click.option(
+    "--bound",
+    type=click.Choice(["best", "fluid", "preemptive", "discrete"]),
+    default="best",
+    help="Lower bound of the max stretch to compare with.  [best: discrete if affordable]",
+)
+out_option = click.option("--out", metavar="PATH", help="Save the result: a file, or a folder for NAME.npz.")
+report_option = click.option(
+    "--report", metavar="FILE", help="Also write a report: one HTML file that works offline."
+)
+verbose_option = click.option(
+    "--verbose", is_flag=True, help="Show parameters, reported facts and more metrics."
+)
+save_scenario_option = click.option("--save-scenario", metavar="FILE", help="Save the scenario as TOML.")
+#: Options of most commands.
+progress_option = click.option(
+    "--progress/--no-progress",
+    default=None,
+    help="Show a progress bar (default: on a terminal, without --json).",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
