@@ -105,9 +105,11 @@ class Neighbourhood(Stateful):
         return self.views.views
 
     def shuffle(self, _: list[int]) -> None:
-        """Run a cycle of CYCLON; each new neighbour in a view sends its schedule, which is counted in all.
+        """Run a cycle of CYCLON; each new neighbour in a view sends its schedule, which is counted.
 
-        With pull nobody needs these schedules.
+        `gridcore.dgs.overlay` has the protocol: the partner is the oldest neighbour, and one that is down is
+        removed from the view.  The schedules are counted with every policy, so that the costs of an overlay
+        do not depend on it, although only push uses them.
         """
         self._tell()
         *_others, new = self.views.cycle(self.run.up)

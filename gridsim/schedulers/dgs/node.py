@@ -264,7 +264,7 @@ class DgsNode(NodeProgram):
         """Search anew for a job that is displaced in this attempt to place it, unless it is over."""
         if attempt != job.attempt:
             return
-        if job.phase in (PLACED, BROKEN):
+        if job.phase == BROKEN:  # after a new search a message on the old placement finds another phase
             view.jobs.count("displaced")
             view.environment.log.moves(job)
             self.start_again(view, job)
@@ -408,7 +408,7 @@ class DgsNode(NodeProgram):
         """Extend the slots of a job that goes on here until `instant`; tell whom this displaces."""
         job, end = view.jobs[application.number], instant // self.slot
         displaced = view.slots.extend(job.number, job.attempt, job.start, end)
-        if displaced is None:
+        if displaced is None:  # in an emulation the reservation may have been given up on the way here
             return
         view.environment.log.extends(view.node, job.number, end, len(displaced))
         view.jobs.count("extended")

@@ -145,7 +145,7 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
 
     @property
     def failures_known(self) -> bool:  # type: ignore[override]
-        """Whether nodes know at once who is up: a shuffle with a failed node shows that it is."""
+        """Whether a node may act on who is up at an instant: a shuffle with a failed node fails at once."""
         return self.overlay == "cyclon"
 
     @property

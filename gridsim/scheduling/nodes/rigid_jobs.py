@@ -493,8 +493,16 @@ class RigidAdapter(Adapter):
 
     def _watch_reservation(self, job: Any) -> None:
         """Return to a job at the end of its reservation if it outlives that."""
-        if self.runs.outlives(job.number):
-            self.wake(int(self.runs.until[job.number]), "outlived", job)
+        if not self.runs.outlives(job.number):
+            return
+        until = int(self.runs.until[job.number])
+        if until >= self.now:
+            self.wake(until, "outlived", job)
+            return
+        # the last reply came after the end, when its machines had no reason to reserve more for the job
+        job.phase = int(BROKEN)
+        self.run.engine.at(self.now, "unheard", claimed(job.number, job.attempt))
+        self.core.wake(self.now)
 
     def withdraw(self, number: int) -> None:
         """Undo the start of a job that has lost a machine."""

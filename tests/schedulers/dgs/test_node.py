@@ -139,3 +139,16 @@ def test_resumed_run_equals_the_whole_run(policy: Any, fails: bool, asked: float
         result = gs.simulate(scenario, scheduler, **options)
         assert (result.facts.get("displaced", 0) > 0) == (asked < 1)
         assert resume_difference(scenario, scheduler, result, **options) is None
+
+
+def test_a_job_whose_reservation_ends_before_the_last_reply_is_searched_for_anew() -> None:
+    requested = [3.0, 3.0]  # s; the reply to a commit takes two latencies of 5 s
+    workload = gs.Workload.jobs_of([1.0, 2.0], [1, 1], [30.0, 30.0], requested=requested, submitter=[1, 3])
+    network = gs.Network(latency=5.0, interfaces="equal")
+    scenario = gs.Scenario(gs.Platform.equal(4), workload, network, seed=48)
+    scheduler = gs.DgsAsap(forward=3, degree=3, slot=1.0)
+    compiled, program = (
+        gs.simulate(scenario, scheduler, nodes=form, record=True) for form in ("compiled", "interpreted")
+    )
+    assert compiled.digest == program.digest
+    assert compiled.facts["displaced"] > 0 and compiled.tables["schedule"]["completed"].tolist() == [1, 1]
