@@ -283,6 +283,7 @@ from .scheduling.nodes.adapter import (
 from .scheduling.nodes.board import (
     BoardScheduler as BoardScheduler,
 )
+from .scheduling.nodes.diary import Sent as Sent
 from .scheduling.nodes.environment import Environment as Environment
 from .scheduling.nodes.observe import Observe as Observe
 from .scheduling.nodes.rigid_jobs import (
@@ -297,7 +298,6 @@ from .scheduling.nodes.rigid_jobs import (
 from .scheduling.nodes.rigid_jobs import (
     RigidNodeScheduler as RigidNodeScheduler,
 )
-from .scheduling.nodes.sent import Sent as Sent
 from .scheduling.registry import register as register
 from .simulation.resume import resume as resume
 from .simulation.simulate import simulate as simulate
@@ -308,7 +308,7 @@ from .studies.ladder import Ladder as Ladder
 from .studies.ladder import ladder as ladder
 from .studies.replicate import Replicates as Replicates
 from .studies.replicate import replicate as replicate
-from .studies.replications import replication as replication
+from .studies.replicate import replication as replication
 from .studies.study import Study as Study
 from .studies.sweep import Sweep as Sweep
 from .studies.sweep import sweep as sweep

@@ -49,8 +49,7 @@ from gridsim.errors import (
     TraceWarning,
     printable,
 )
-from gridsim.support.extras import MissingExtra
-from gridsim.support.idle_threads import sleeping_thread_variables
+from gridsim.support.imports import MissingExtra, sleeping_thread_variables
 
 #: Error numbers of failed writes; without a file name, the write was to standard output.
 _WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)

@@ -94,7 +94,7 @@ def check_figure(file: str | None) -> None:
     """
     if file is not None:
         from gridsim.plots import FORMATS
-        from gridsim.support.extras import import_extra
+        from gridsim.support.imports import import_extra
 
         if _ending(file) not in FORMATS:
             known = ", ".join(f".{name}" for name in FORMATS)
@@ -117,7 +117,7 @@ def check_report(file: str | None, flag: str = "--report") -> None:
 
 def check_study(flags: Flags, feature: str) -> None:
     """Check, before the runs, that `feature` can compute intervals, and write the figure and the report."""
-    from gridsim.support.extras import import_extra
+    from gridsim.support.imports import import_extra
 
     import_extra("scipy.stats", "stats", feature)  # used only after the runs
     check_figure(flags["figure"])

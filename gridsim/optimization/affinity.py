@@ -24,7 +24,7 @@ from gridsim.errors import ScenarioError
 from gridsim.optimization.mapping_matrices import TaskMapping
 from gridsim.support.arguments import one_of, real, short_repr
 from gridsim.support.arrays import Floats
-from gridsim.support.extras import import_extra
+from gridsim.support.imports import import_extra
 
 #: Mapping rules of `map_arrivals`.
 Rule = Literal["mct", "met", "olb", "kpb"]

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from gridsim.errors import ScenarioError
 from gridsim.support.arguments import one_of, real, short_repr
 from gridsim.support.arrays import Floats, Integers
-from gridsim.support.extras import import_extra
+from gridsim.support.imports import import_extra
 
 #: Port of a node, which sends to one child at a time, or to all children at once, each over its own link.
 Port = Literal["one", "many"]

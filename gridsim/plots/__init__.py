@@ -10,9 +10,8 @@ All functions raise ImportError without matplotlib, and ScenarioError for data t
 
 from gridsim.plots.estimates import bars, boxes, intervals, lines, scaling, waterfall
 from gridsim.plots.gantt import gantt
-from gridsim.plots.runs import distribution, series
 from gridsim.plots.sequences import sequence
-from gridsim.plots.studies import comparison, swept
+from gridsim.plots.studies import comparison, distribution, series, swept
 from gridsim.plots.style import COLOURS, FORMATS, MAP, MARKERS, figure, legend, save, shared_legend, use_style
 from gridsim.plots.trees import traffic, tree
 

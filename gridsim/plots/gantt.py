@@ -19,7 +19,7 @@ from gridsim.results.metrics.series import (
     recorded_schedule,
 )
 from gridsim.support.arrays import Integers
-from gridsim.support.extras import import_extra
+from gridsim.support.imports import import_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

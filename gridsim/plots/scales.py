@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gridsim.results.metrics import series
-from gridsim.support.extras import import_extra
+from gridsim.support.imports import import_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -23,7 +23,7 @@ from gridsim.model.network import Network
 from gridsim.model.platform import PlatformRecipe
 from gridsim.model.workload import WorkloadRecipe
 from gridsim.scheduling.registry import registered
-from gridsim.support.extras import import_extra
+from gridsim.support.imports import import_extra
 from gridsim.support.parameters import limits_of
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from gridsim.results.metrics import series
 from gridsim.results.schema import COLUMN_UNITS
 from gridsim.scheduling.overlays import tree_level, tree_machines, tree_spans
 from gridsim.support.arrays import Floats
-from gridsim.support.extras import import_extra
+from gridsim.support.imports import import_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,8 +13,8 @@ from gridsim.report.contents import Page, of_results, of_study
 from gridsim.results.result import Result
 from gridsim.studies.compare import Comparison
 from gridsim.studies.study import Study
-from gridsim.support.extras import import_extra
 from gridsim.support.files import atomic_file
+from gridsim.support.imports import import_extra
 from gridsim.support.provenance import VERSION
 from gridsim.support.text import to_json
 

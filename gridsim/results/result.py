@@ -22,7 +22,7 @@ from gridsim.results.table import Table, digest
 from gridsim.results.text import as_text, availability_lines, draw_lines, run_lines, scenario_lines
 from gridsim.support import html
 from gridsim.support.arguments import SuggestingDict, integer, real
-from gridsim.support.extras import import_extra
+from gridsim.support.imports import import_extra
 from gridsim.support.provenance import check_digests
 from gridsim.support.references import Arrays
 from gridsim.support.text import WIDTH, check_name, plain

@@ -14,7 +14,7 @@ from gridsim.errors import one_line
 from gridsim.support import html
 from gridsim.support.arguments import unknown_name_error
 from gridsim.support.columns import is_valid_unicode
-from gridsim.support.extras import import_extra
+from gridsim.support.imports import import_extra
 from gridsim.support.text import align, check_name, plain
 
 Column = NDArray[Any]

@@ -17,9 +17,8 @@ from gridsim.errors import GridSimError, ScenarioError, text_of
 from gridsim.scheduling.contract import Scheduler
 from gridsim.support import imports as importing
 from gridsim.support.arguments import closest, hint, listed, short_repr, text
-from gridsim.support.imports import current_name, first_code_name, import_object, stored_name
+from gridsim.support.imports import current_name, first_code_name, import_object, plugins, stored_name
 from gridsim.support.parameters import changed_fields, fields_of, limits_of, literal_values
-from gridsim.support.plugins import plugins
 
 #: Schedulers passed by a user: objects, names or ``module:Class``, as a list, or as a mapping from names.
 Schedulers = Mapping[str, Scheduler | str] | Sequence[Scheduler | str]

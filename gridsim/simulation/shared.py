@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from gridsim.errors import GridSimError, ScenarioError
+from gridsim.errors import GridSimError, ScenarioError, collect_warnings
 from gridsim.model.scenario import Scenario
 from gridsim.scheduling.contract import ProcessShare, Scheduler
 from gridsim.support.clock import nanoseconds
 from gridsim.support.processes import Processes
-from gridsim.support.warning_scope import collect_warnings
 
 #: Size of the shared memory of each process, bytes; longer data are exchanged in parts.
 _MEMORY_PER_PROCESS = 8 * 2**20

@@ -14,8 +14,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from gridsim.engine.engine import TIMER, Engine
-from gridsim.engine.message_log import MAX_MESSAGES, MESSAGES_LIMIT
-from gridsim.engine.transport import Transport
+from gridsim.engine.transport import MAX_MESSAGES, MESSAGES_LIMIT, Transport
 from gridsim.errors import FileChanged, ScenarioError, SchedulerError
 from gridsim.model.applications import Applications
 from gridsim.model.sanity_checks import warn_unusual

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from gridsim.errors import FileChanged, ScenarioError
+from gridsim.errors import FileChanged, ScenarioError, WarningScope, collect_warnings, warn
 from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.plots.charts import Chart, result_chart
@@ -33,7 +33,6 @@ from gridsim.support.arguments import hint, unknown_name_error
 from gridsim.support.progress import Progress, with_progress
 from gridsim.support.provenance import TraceDigests
 from gridsim.support.text import WIDTH
-from gridsim.support.warning_scope import WarningScope, collect_warnings, warn
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

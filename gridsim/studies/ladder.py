@@ -35,8 +35,7 @@ from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import store_of
 from gridsim.studies.overview import Overview, TextTable
-from gridsim.studies.replicate import Replicates, arranged
-from gridsim.studies.replications import replication
+from gridsim.studies.replicate import Replicates, arranged, replication
 from gridsim.studies.study import Study
 from gridsim.support.arguments import integer, real, unknown_name_error
 

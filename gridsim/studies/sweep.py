@@ -36,7 +36,7 @@ from gridsim.simulation.simulate import checked_limit
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import MOST_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
-from gridsim.studies.replications import replication
+from gridsim.studies.replicate import replication
 from gridsim.studies.sweep_result import COLUMNS, Point, SweepResult, as_column, column_of, label_of
 from gridsim.support import html
 from gridsim.support import toml as toml_files
@@ -71,7 +71,7 @@ class Sweep:
     replicates
         The number of replications of each point.
     hold
-        Parts that are the same in all replications; see `gridsim.studies.replications.replication`.
+        Parts that are the same in all replications; see `gridsim.studies.replicate.replication`.
     metrics
         As in `gridsim.replicate`.
     baseline

@@ -25,7 +25,7 @@ from gridsim.studies.replicate import Replicates, arranged
 from gridsim.studies.study import Study
 from gridsim.studies.verdicts import points_text, short_list
 from gridsim.support import units
-from gridsim.support.extras import import_extra
+from gridsim.support.imports import import_extra
 from gridsim.support.text import plain
 
 #: Columns of the table of runs, besides axes and metrics.

@@ -1,4 +1,4 @@
-"""Import of classes and functions of user modules by name."""
+"""Imports by name: optional packages, objects at a path, plugins, and settings before numpy is imported."""
 
 from __future__ import annotations
 
@@ -6,9 +6,18 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import Any
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from gridsim.errors import PluginWarning, text_of
+from gridsim.support.memory import check_address_space
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 def first_code_name(value: Any) -> str | None:
@@ -68,3 +77,103 @@ def _append_current_directory() -> None:
     with suppress(FileNotFoundError):  # the directory may have been removed
         if "" not in sys.path and os.getcwd() not in sys.path:
             sys.path.append(os.getcwd())
+
+
+_TIMEOUT_VARIABLE = "OPENBLAS_THREAD_TIMEOUT"
+
+
+def sleeping_thread_variables() -> dict[str, str]:
+    """Return environment variables that make idle threads of OpenBLAS sleep at once.
+
+    By default each thread keeps a core busy for 20 ms or more after numpy is imported.  The number of
+    threads, on which floating-point sums may depend, is unchanged.  A value set by the user is kept.
+    """
+    return {_TIMEOUT_VARIABLE: os.environ.get(_TIMEOUT_VARIABLE, "4")}  # 2**4 cycles, the minimum
+
+
+#: Address space (bytes) that a library needs to load and to start its threads.  With less, OpenBLAS (part of
+#: SciPy) retries forever, and Arrow crashes.
+_ADDRESS_SPACE = {"scipy.stats": 400_000_000, "scipy.optimize": 400_000_000, "pyarrow": 400_000_000}
+
+
+class MissingExtra(ImportError):
+    """Error about a module of an extra that is not installed."""
+
+
+def import_extra(module: str, extra: str, feature: str) -> Any:
+    """Import and return `module`, which `feature` requires and `extra` installs.
+
+    A module that is installed but cannot be imported raises its own error.
+
+    Raises
+    ------
+    MissingExtra
+        If the module is not installed (an ImportError).
+    OutOfMemory
+        If the process has too little address space left for the module.
+    """
+    package = module.partition(".")[0]
+    for name in (package, module):
+        if name in _ADDRESS_SPACE and name not in sys.modules:
+            check_address_space(package, _ADDRESS_SPACE[name])
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != package:
+            raise
+        raise MissingExtra(f'{feature} needs {package}: pip install "gridsched[{extra}]"') from error
+
+
+def plugins(group: str, check: Callable[[Any], str], reserved: Collection[str] = ()) -> dict[str, Any]:
+    """Return name -> object, for the entry points of `group` that can be loaded.
+
+    Installed packages add schedulers and trace formats by entry points in their ``pyproject.toml``::
+
+        [project.entry-points."gridsim.schedulers"]
+        my-scheduler = "mypackage.schedulers:MyScheduler"
+
+    User code need not import the package, and a file never names code.  A `PluginWarning` is issued, once per
+    process, for each entry point that is ignored.
+
+    Parameters
+    ----------
+    check
+        Function that returns the fault of a loaded object, or "" if it is valid.
+    reserved
+        Names of gridsim's own objects, which no package can replace.
+    """
+    objects = {}
+    for entry in _entry_points(group, tuple(sys.path)):
+        target, fault = _load(entry, check, entry.name in reserved or entry.name in objects)
+        if not fault:
+            objects[entry.name] = target
+    return objects
+
+
+@cache
+def _entry_points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Return the entry points of a group by name; cached per search path, since the search is slow."""
+    from importlib.metadata import entry_points  # imported here since it takes as long as a small run
+
+    return tuple(sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)))
+
+
+@cache
+def _load(entry: EntryPoint, check: Callable[[Any], str], is_reserved: bool) -> tuple[Any, str]:
+    """Return the object of an entry point and its fault, which is "" for a valid object."""
+    target, fault = None, "the name is taken" if is_reserved else ""
+    if not fault:
+        try:
+            target = entry.load()
+        except (Exception, SystemExit) as error:  # the module may raise anything
+            fault = f"{type(error).__name__}: {text_of(error)}"
+        else:
+            fault = check(target)
+    if fault:
+        owner = f" of {entry.dist.name}" if entry.dist is not None else ""
+        warnings.warn(
+            f"{entry.group}: {entry.name} = {entry.value}{owner} is ignored: {fault}",
+            PluginWarning,
+            stacklevel=2,
+        )
+    return target, fault

@@ -23,8 +23,7 @@ from typing import Any
 
 from gridsim.errors import GridSimError, OutOfMemory, ScenarioError, text_of
 from gridsim.support.arguments import integer
-from gridsim.support.extras import import_extra
-from gridsim.support.idle_threads import sleeping_thread_variables
+from gridsim.support.imports import import_extra, sleeping_thread_variables
 
 #: Signals that a terminal sends to all processes of a command; only the parent process handles them.
 _TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGTERM)

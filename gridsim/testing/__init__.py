@@ -17,10 +17,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from gridsim.support.extras import import_extra
+from gridsim.support.imports import import_extra
 
 if TYPE_CHECKING:
-    from gridsim.scheduling.nodes.sent import Sent
+    from gridsim.scheduling.nodes.diary import Sent
     from gridsim.testing.bench import Bench
     from gridsim.testing.cases import fault_schedules, networks, scenarios
     from gridsim.testing.conformance import check_scheduler

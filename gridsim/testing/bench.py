@@ -18,9 +18,9 @@ from gridsim.model.platform import Platform
 from gridsim.model.workload import Workload
 from gridsim.scheduling.contract import NodeForm, Run, Scheduler
 from gridsim.scheduling.nodes.adapter import Adapter
+from gridsim.scheduling.nodes.diary import Sent
 from gridsim.scheduling.nodes.python_core import PythonCore
 from gridsim.scheduling.nodes.roles import nodes_of_roles
-from gridsim.scheduling.nodes.sent import Sent
 from gridsim.simulation.checks import check_nodes
 from gridsim.support.arguments import integer, real
 from gridsim.support.clock import NS, nanoseconds

@@ -15,7 +15,7 @@ from gridsim.errors import ScenarioError
 from gridsim.results.metrics.estimates import Estimate
 from gridsim.scheduling.contract import NodeForm
 from gridsim.support.arguments import integer, listed
-from gridsim.support.extras import import_extra
+from gridsim.support.imports import import_extra
 from gridsim.support.processes import executor_of, result_of
 from gridsim.support.progress import Progress, with_progress
 from gridsim.support.text import align

@@ -18,10 +18,9 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.errors import TraceFormatError, TraceWarning
+from gridsim.errors import TraceFormatError, TraceWarning, warn
 from gridsim.support.files import StrPath, open_regular
 from gridsim.support.memory import memory, size_of
-from gridsim.support.warning_scope import warn
 
 _LOG = logging.getLogger(__name__)
 _CHUNK = 1 << 18  # bytes; only one chunk and one unfinished line are in memory at a time

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gridsim.support.files import StrPath
-from gridsim.support.plugins import plugins
+from gridsim.support.imports import plugins
 from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.jobs import JobLog
 

@@ -18,12 +18,12 @@ from gridsim.traces._text import format_error, parse_number, text_lines
 from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.avt import parse_count, read_avt
 from gridsim.traces.bags import Bags, bags_of_durations, bags_of_jobs, report_bags
-from gridsim.traces.contradictions import contradictions
 from gridsim.traces.formats import BUILT_IN, TraceFormat, format_descriptions, plugin_formats
 from gridsim.traces.fta import EVENT_FILES, NODE_TABLES, event_file, node_table, read_fta
 from gridsim.traces.gwf import GWF, load_gwf
 from gridsim.traces.hosts import read_host_speeds
 from gridsim.traces.job_lines import lines_of, unused_fields
+from gridsim.traces.job_remarks import contradictions
 from gridsim.traces.jobs import JobFormat, JobLog, header_of
 from gridsim.traces.swf import SWF, load_swf
 from gridsim.traces.tr import TaskLog, is_record, load_tr, read_tr

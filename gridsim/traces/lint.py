@@ -19,12 +19,12 @@ from gridsim.traces import avt, fta, hosts
 from gridsim.traces._text import text_lines
 from gridsim.traces.availability import AvailabilityTrace, RawIntervals, first_line
 from gridsim.traces.avt import parse_avt, read_avt
-from gridsim.traces.contradictions import contradictions
 from gridsim.traces.fta import UP, event_file, node_names, parse_fta, read_fta
 from gridsim.traces.gwf import GWF, parse_gwf
 from gridsim.traces.hosts import parse_host_speeds
 from gridsim.traces.info import FORMATS, choose_format, detect_format, info
 from gridsim.traces.job_lines import PARTS, lines_of, unknown_submissions, unused_fields
+from gridsim.traces.job_remarks import contradictions
 from gridsim.traces.jobs import JobFormat, JobLog, ParsedJobs
 from gridsim.traces.swf import SWF, parse_swf
 from gridsim.traces.tr import SAME_TIME_GAP, faulty_lines, parse_tr

@@ -16,7 +16,7 @@ import pytest
 import gridsim as gs
 from gridsim.cli.output import progress_of
 from gridsim.support import progress
-from gridsim.support.extras import MissingExtra, import_extra
+from gridsim.support.imports import MissingExtra, import_extra
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ import gridsim as gs
 from gridsim.simulation import checkpoint
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import collect
-from gridsim.studies.replications import replication
+from gridsim.studies.replicate import replication
 from gridsim.support import files
 from tests._helpers.disk import Disk, Ends, PowerCut
 

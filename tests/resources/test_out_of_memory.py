@@ -18,7 +18,7 @@ from gridsim.cli.main import cli
 from gridsim.errors import OutOfMemory
 from gridsim.studies.execution.cell import Cell, measure
 from gridsim.studies.execution.run_cells import run_cells
-from gridsim.support.extras import import_extra
+from gridsim.support.imports import import_extra
 from gridsim.support.processes import Processes
 from tests.resources.memory_cases import CASES, QUICK
 

@@ -23,7 +23,7 @@ from gridsim.simulation.simulate import Options, Simulation
 from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import Store
-from gridsim.studies.replications import replication
+from gridsim.studies.replicate import replication
 from gridsim.support.columns import content_name
 from gridsim.validation.results import validate_result
 from tests._helpers.checkpoints import edited

@@ -12,8 +12,7 @@ import pytest
 import gridsim as gs
 from gridsim import plots
 from gridsim.studies.ladder import FAILURES, Ladder, Step, ladder, steps_of
-from gridsim.studies.replicate import Replicates
-from gridsim.studies.replications import replication
+from gridsim.studies.replicate import Replicates, replication
 
 BAGS = gs.Scenario(
     gs.Platform.desktop_grid(nodes=20, seed=1),

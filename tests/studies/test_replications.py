@@ -8,7 +8,7 @@ import pytest
 
 import gridsim as gs
 from gridsim.model.background_load import LoadProfile
-from gridsim.studies.replications import PARTS, replication
+from gridsim.studies.replicate import PARTS, replication
 from gridsim.support.random_streams import Streams
 
 

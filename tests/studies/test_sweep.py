@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gridsim as gs
-from gridsim.studies.replications import PARTS, replication
+from gridsim.studies.replicate import PARTS, replication
 from gridsim.studies.sweep import Sweep, sweep
 from gridsim.studies.sweep_result import SweepResult
 from gridsim.support.text import to_json

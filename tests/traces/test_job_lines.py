@@ -19,8 +19,8 @@ import gridsim as gs
 from gridsim.cli.main import cli
 from gridsim.errors import TraceWarning
 from gridsim.traces import JOB_DTYPE, JobLog, derive_bags, derive_jobs, info, read_jobs
-from gridsim.traces.contradictions import contradictions
 from gridsim.traces.job_lines import lines_of
+from gridsim.traces.job_remarks import contradictions
 from gridsim.traces.lint import lint
 from gridsim.validation.logs import validate_swf
 

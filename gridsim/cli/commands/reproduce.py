@@ -10,7 +10,7 @@ import click
 from gridsim.cli.options import INT, json_option, progress_option, workers_option
 from gridsim.cli.output import progress_of
 from gridsim.errors import ScenarioError
-from gridsim.support.extras import import_extra
+from gridsim.support.imports import import_extra
 
 if TYPE_CHECKING:
     from gridsim.reproduce.framework import Desktops, Files, Log, Reproduction

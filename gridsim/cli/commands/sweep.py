@@ -113,8 +113,8 @@ def _check_table(out: str | None) -> None:
 
 
 def _save(result: SweepResult, out: str) -> None:
-    from gridsim.support.extras import import_extra
     from gridsim.support.files import atomic_file
+    from gridsim.support.imports import import_extra
 
     table = result.to_arrow()
     with atomic_file(out) as stream:

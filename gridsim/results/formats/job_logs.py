@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.errors import ScenarioError, TraceWarning, one_line
+from gridsim.errors import ScenarioError, TraceWarning, one_line, warn
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
 from gridsim.model.workload import Workload
@@ -29,7 +29,6 @@ from gridsim.support import provenance
 from gridsim.support.arguments import integer, real, text
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.files import StrPath, atomic_file
-from gridsim.support.warning_scope import warn
 
 Dialect = Literal["batsim", "evalys"]
 _COMMON = (

@@ -12,7 +12,7 @@ import numpy as np
 
 from gridsim.results.metrics.formulas import mean
 from gridsim.support.arrays import Floats
-from gridsim.support.extras import import_extra
+from gridsim.support.imports import import_extra
 from gridsim.support.random_streams import Streams
 
 RESAMPLES = 9999

@@ -16,8 +16,7 @@ from gridcore.dgs.decision_log import DgsDecisionLog
 from gridcore.dgs.slots import SlotSchedules
 from gridcore.dgs.state import claimant, claimed
 from gridsim.schedulers.dgs.candidates import Candidates
-from gridsim.schedulers.dgs.failures import Absences
-from gridsim.schedulers.dgs.jobs import Times, add_overlay
+from gridsim.schedulers.dgs.jobs import Absences, Times, add_overlay
 from gridsim.schedulers.dgs.neighbourhood import Neighbourhood
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.nodes.environment import Environment

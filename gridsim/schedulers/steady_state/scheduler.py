@@ -27,7 +27,7 @@ from gridsim.scheduling.contract import NodeForm, Policy, Run
 from gridsim.scheduling.nodes.adapter import Message, NodeScheduler
 from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.arrays import Integers
-from gridsim.support.extras import import_extra
+from gridsim.support.imports import import_extra
 from gridsim.support.parameters import Limits
 
 

@@ -7,10 +7,9 @@ from collections.abc import Container, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from gridsim.errors import SchedulerError, SchedulerWarning
+from gridsim.errors import SchedulerError, SchedulerWarning, warn
 from gridsim.scheduling.nodes.handler_errors import handler_text
 from gridsim.support.clock import NS
-from gridsim.support.warning_scope import warn
 
 __all__ = ["ProgressChecks", "event_text"]
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gridsim.errors import FileChanged, GridSimError, text_of
+from gridsim.errors import FileChanged, GridSimError, collect_warnings, text_of
 from gridsim.model.scenario import Scenario
 from gridsim.results.metrics.registry import MetricFunction, metric_values
 from gridsim.scheduling.contract import Scheduler
@@ -25,7 +25,6 @@ from gridsim.support.provenance import (
     first_differing_file,
     peak_memory,
 )
-from gridsim.support.warning_scope import collect_warnings
 
 Wanted = Mapping[str, "MetricFunction | None"]
 

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import Any
 
-from gridsim.errors import GridSimError
+from gridsim.errors import GridSimError, WarningScope, warn
 from gridsim.studies.execution.cell import Cell, Measured
 from gridsim.studies.execution.run_cells import run_cells
 from gridsim.studies.execution.store import Store
 from gridsim.support.progress import Progress, bar
 from gridsim.support.provenance import TraceDigests
-from gridsim.support.warning_scope import WarningScope, warn
 
 #: The most runs of a study: all are objects in memory before the first one begins.
 MOST_RUNS = 10_000_000

@@ -36,8 +36,8 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import describe
 from gridsim.studies.execution.cell import Cell, Measured
 from gridsim.studies.execution.keys import Keys
-from gridsim.support.extras import import_extra
 from gridsim.support.files import atomic_file, open_regular, temporary_names
+from gridsim.support.imports import import_extra
 from gridsim.support.memory import memory, size_of
 from gridsim.support.references import Arrays
 from gridsim.support.text import plain

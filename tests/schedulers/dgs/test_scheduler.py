@@ -11,7 +11,7 @@ import pytest
 
 import gridsim as gs
 from gridcore.dgs.negotiations import COMMITTING, PLACED
-from gridsim.schedulers.dgs.failures import Absences
+from gridsim.schedulers.dgs.jobs import Absences
 from gridsim.scheduling.nodes.rigid_jobs import RigidAdapter
 from gridsim.support.clock import NS
 from gridsim.validation.results import validate_result

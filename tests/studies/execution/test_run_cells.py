@@ -27,7 +27,7 @@ from gridsim.studies.execution import run_cells as execution
 from gridsim.studies.execution.cell import Cell, Measured, measure
 from gridsim.studies.execution.keys import Keys
 from gridsim.studies.execution.run_cells import run_cells
-from gridsim.studies.replications import replication
+from gridsim.studies.replicate import replication
 from gridsim.support.processes import Processes, executor_of
 from gridsim.support.provenance import code_version, digest_of_sources
 

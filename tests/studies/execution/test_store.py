@@ -15,7 +15,7 @@ from gridsim.studies.execution import store as stores
 from gridsim.studies.execution.cell import Cell, Measured
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import Store
-from gridsim.studies.replications import replication
+from gridsim.studies.replicate import replication
 
 
 def small(seed: int = 1) -> gs.Scenario:
