@@ -157,7 +157,7 @@ cdef class View:
 
     @property
     def machines(self) -> int:
-        """The number of machines; they are numbered 0..machines - 1."""
+        """The number of machines, numbered 0..machines - 1; those of servers, which have the last numbers, count."""
         return self.core.queues.machines
 
     def role(self, name: str) -> range:

@@ -8,9 +8,9 @@ check).
 **Order.**  Events have a total order: (time, phase, wave, priority of the kind, receiver, sequence).  An
 instant has three phases: *deliveries*, then *acts* (every node that was touched acts once), then *timers*.
 A delivery that is posted while its own instant is being handled belongs to the next wave.  The engine handles
-it before anything else, so that no node acts before all messages have arrived.  After each wave the hooks
-run: the network sends the messages that the wave's handlers posted, in an order that does not depend on the
-division into cohorts.
+it before anything else, so that no node acts before all messages have arrived.  Acts are a wave of their own,
+and so are timers.  After each wave the hooks run: the network sends the messages that the wave's handlers
+posted, in an order that does not depend on the division into cohorts.
 
 **Time** is int64 nanoseconds, so that messages with equal delays arrive in one cohort.
 

@@ -34,13 +34,14 @@ if TYPE_CHECKING:
 
 
 #: Priority of the timer that makes machines fail.  All other events of the instant come first, except timers
-#: with a higher number, which see the failures.
+#: with a higher number, which see the failures.  So a timer of a node that is due at the instant at which its
+#: machine fails still fires; its messages leave after the failure, and are lost if the machine is then down.
 FAULT_PRIORITY = 4000
 
 #: The orders of execution that a scheduler may promise as `Scheduler.order`.
 Order = Literal["fifo", "fcfs", "edf", "list", None]
 
-#: The ways to run the nodes of a decentralized scheduler, which `Scheduler.node_forms` lists.
+#: The ways to run the nodes of a decentralized scheduler (`Scheduler.node_forms`).
 NodeForm = Literal["python", "interpreted", "compiled"]
 
 #: The parts of the future that a scheduler may know, which `Scheduler.foresees` lists.
@@ -174,7 +175,8 @@ class Run:
         move no data.
     core, queues
         Factories that replace `gridcore.nodes.message_core.NodeCore` and
-        `gridcore.queues.task_queues.TaskQueues` if node programs do not run in simulated time.
+        `gridcore.queues.task_queues.TaskQueues` if node programs do not run in simulated time; `core` also in
+        the form ``"python"``.
     observations, recorder
         The observation and the diary of nodes, which a policy with node programs attaches to itself; None
         if there is none.  The result does not depend on them.
@@ -443,8 +445,8 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
     #: The ways in which `start` can run its nodes (`Run.nodes`), the default first; the result is the same.
     #: ``"interpreted"``: as a node program, with a Python method for each event of a node.
     #: ``"compiled"``: as any other policy, such as a compiled protocol.
-    #: Schedulers with ``"interpreted"`` also run in the form ``"python"``, which is not listed: the readable
-    #: core calls the node program.
+    #: Schedulers with ``"interpreted"`` also run in the form ``"python"``, which is not listed: the simulator
+    #: replaces it by ``"interpreted"`` with the readable core as `Run.core`, which calls the node program.
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled",)
     #: The decisions that it records in `Run.decisions`: action -> (sentence, quantity, unit).  The sentence
     #: follows the name of the node that decided, and may have columns of the table ``decisions`` in braces.

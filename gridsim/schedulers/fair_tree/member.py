@@ -426,6 +426,9 @@ class Member(NodeProgram):
 
         So does the home router: but this machine is up, and takes it back at once.
         """
+        # A newer claim may say that a node is here although it is not: this machine had it, and has failed
+        # since.  Such a claim is not noted.  The node is silent, so its children have it taken over, which
+        # makes a later claim.
         if claim <= self.claim(node) or (claim[1] == view.machine and self.program(view, node) is None):
             return
         self.claims[node] = claim

@@ -22,7 +22,10 @@ takes no time (`gridsim.schedulers.fair_tree.environment.RepairView`).  Where th
 that is what their machine has learned (`gridsim.schedulers.fair_tree.member`).
 
 The heavy computing is that of the shared kernels: to sample a queue, to add and to look up summaries, to
-split a request, and to debit a summary by what was dispatched since.
+split a request, and to debit a summary by what was dispatched since.  Of the paper's algorithms, 1 (whether a
+queue meets its deadlines) and 2 (its minimum stretch) are in `gridcore.queues.edf`, 3 (how much more it could
+take) is in `gridcore.queues.availability`; `gridcore.queues.task_queues` applies them to the leaves' queues.
+Algorithm 4 (the smallest stretch of a request) is in `Router.on_request`.
 """
 
 from __future__ import annotations
@@ -230,7 +233,13 @@ class TreeNode(NodeProgram, ABC):
     # -- the ideal repair of the tree, which calls these handlers --------------------------------------------
 
     def on_return(self, view: View, number: int) -> None:
-        """Be in the tree again, with an empty memory; requests up to that number are void."""
+        """Be in the tree again, with an empty memory; `number` is that of the last request from the parent.
+
+        Requests up to it are lost with the machine, so the next report echoes it, which ends their debts.  If
+        a router only moves home from a machine that is up, those under way still arrive and are handled.
+        Their debts end early all the same: until the leaves below have reported, the parent counts on the
+        room that they take.
+        """
         self.last_request = number
 
     def on_parent_return(self, view: View) -> None:
@@ -343,7 +352,8 @@ class Router(TreeNode):
     include yet, the latest first: number, tasks, task size, size, release, stretch and bytes per Mflop.
 
     A minimum stretch that is not known yet, of the rest of the tree or of a child that has not reported,
-    counts as `FairTree.unknown_minimum`.
+    counts as `FairTree.unknown_minimum`.  Such a child has no room.  The limit by "root" does not depend on
+    the children, so a request is accepted all the same if the other child has enough room.
     """
 
     stable_storage = (*TreeNode.stable_storage, "last_summary", "last_issued")
@@ -364,7 +374,11 @@ class Router(TreeNode):
         self.sent_largest, self.sent_copy = [0.0, 0.0], [-1, -1]  # likewise; and when the copy was made (ns)
 
     def on_child_leave(self, view: View, side: int) -> None:
-        """Forget all about a child that has left the tree."""
+        """Forget all about a child that has left the tree or moved, including debts for shares under way.
+
+        If it has moved, these shares still arrive.  Until the next reports of its leaves have climbed here,
+        more room is seen than there is, by at most these shares.
+        """
         self.oldest[side] = NEVER
         self.cells[side], self.minimum[side], self.sent_minimum[side] = None, math.inf, math.inf
         self.largest[side], self.covers[side] = 0.0, 0
@@ -409,6 +423,8 @@ class Router(TreeNode):
         """Add what the children can take; summaries for different release cells are not added."""
         tree = view.environment.tree
         known = [side for side in range(2) if self.cells[side] is not None]
+        # inf, of an idle leaf, is reported as such: its cells are the same at any later instant, which spares
+        # reports; less debts, which depend on the age of their requests, they hold for now only
         at = [self.release_of(view, side) if self.debts[side] else self.release[side] for side in known]
         if tree.cell and len(set(at)) == 2:
             return None
@@ -615,7 +631,11 @@ class Router(TreeNode):
             self.copy = RootCopy(message.made, message.release, cells)
 
     def renew(self, view: View) -> None:
-        """Copy, as the root, the summary of the tree, without debts, once it covers all leaves."""
+        """Copy, as the root, the summary of the tree, without debts, once it covers all leaves.
+
+        In a tree kept by messages, these are the leaves that the same summaries count: those below a node
+        that is back, but has not reported to its parent, may be missing.
+        """
         environment = view.environment
         children = [child for child in children_of(view.node) if not environment.has_left(child)]
         expected = sum(environment.leaves_below(child) for child in children)

@@ -42,12 +42,12 @@ class MarketNode(NodeProgram):
         deadline = application.release + self.parameters.slack * duration
         self.announce(view, application.number, tasks, deadline, 1)
 
-    def announce(self, view: View, application: int, tasks: int, deadline: float, number: int) -> None:
-        """Ask random providers for bids, in round `number` for these tasks."""
+    def announce(self, view: View, application: int, tasks: int, deadline: float, round_number: int) -> None:
+        """Ask random providers for bids, in round `round_number` (from 1 on) for these tasks."""
         count = min(math.ceil(self.parameters.ask_ratio * tasks), view.machines)
         self.last_call += 1
         self.calls[self.last_call], self.bids[self.last_call] = (
-            (application, tasks, deadline, count, number),
+            (application, tasks, deadline, count, round_number),
             [],
         )
         for machine in view.random.choice(view.machines, size=count, replace=False).tolist():
@@ -82,13 +82,13 @@ class MarketNode(NodeProgram):
         The remaining tasks are announced again, up to `rounds` times in all.  After the last round they go
         to the provider with the least work, and will miss the deadline; they run here if nobody has bid.
         """
-        application, tasks, deadline, _, number = self.calls.pop(call)
+        application, tasks, deadline, _, round_number = self.calls.pop(call)
         bids = self.bids.pop(call)
         tasks_left, awards = tasks, dict.fromkeys((bid[-1] for bid in bids), 0)
         for _, _, room, _, provider in sorted(bids):
             awards[provider] = min(room, tasks_left)
             tasks_left -= awards[provider]
-        remaining = tasks_left if number < self.parameters.rounds else 0
+        remaining = tasks_left if round_number < self.parameters.rounds else 0
         if tasks_left and not remaining and bids:
             provider = min(bids, key=lambda bid: (bid[3], bid[1]))[-1]
             awards[provider] += tasks_left
@@ -102,7 +102,7 @@ class MarketNode(NodeProgram):
             else:
                 view.send(provider, "decline", call=call)
         if remaining:
-            self.announce(view, application, remaining, deadline, number + 1)
+            self.announce(view, application, remaining, deadline, round_number + 1)
         elif tasks_left:
             view.decide("kept", application, tasks=tasks_left)
             view.enqueue(application, tasks_left)

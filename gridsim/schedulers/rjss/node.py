@@ -212,7 +212,7 @@ class RjssNode(NodeProgram):
         self.go_on(view, message.application)
 
     def on_scheduled(self, view: View, message: Any) -> None:
-        """Count a job of another node that was scheduled here (Q_l)."""
+        """Count a job that another node has scheduled here (Q_l)."""
         self.scheduled += 1
 
     # -- the rule -------------------------------------------------------------------------------------------

@@ -192,7 +192,9 @@ class Rjss(_Prober, frozen=True, kw_only=True):
     remote_threshold
         Threshold of the second condition.
     pick
-        ``"first"``: the first node that is good enough; ``"best"``: the best of all that are asked.
+        ``"first"``: the first node that is good enough; ``"best"``: the best of all that are asked.  With
+        ``prefer="stay"``, a node that is better, but where the job would not end before the owner's return,
+        does not end a search for the first; the best of these is taken if no other is found.
     turnaround
         What is compared: ``"complete"``: the whole turnaround; ``"printed"``: waiting and the way there with
         waiting at home; not where owners come and go.
@@ -219,14 +221,16 @@ class Rjss(_Prober, frozen=True, kw_only=True):
     predictor
         How a node predicts when its owner will return, which its answer says.  ``"none"``: not at all;
         ``"exact"``: as it will be; ``"past"``: the mean of the times for which the owner has stayed away that
-        were longer than the present one is already, among the last 32; ``"age"``: as long again as the owner
-        has been away.
+        were longer than the present one is already, among the last 32, or as ``"age"`` if none was;
+        ``"age"``: as long again as the owner has been away.
     prefer
         How nodes are compared where returns are predicted.  ``"stay"``: nodes where the job would end before
         the return come first, then the others, by how much later it would end; among equals the turnaround
         decides.  ``"completion"``: by the turnaround, plus what one interruption costs where the job would
         not end before the return: all time until then, or, if the job keeps what it has done, the way of its
-        `state` to another node.
+        `state` to another node.  With ``reading="fastest"`` of `ResourceExclusion` the speed takes the place
+        of the turnaround: with ``"stay"`` it decides among equals, and with ``"completion"`` predictions have
+        no effect.
     state
         Bytes of the state of a job that has begun, which travels with the job.
     retry
@@ -254,7 +258,8 @@ class ResourceExclusion(_Prober, frozen=True, kw_only=True):
     reading
         Where a job goes.  ``"completion"``: of the nodes asked that are not slower than `min_speed`, to the
         one with the least turnaround, if that is less than at home; ``"fastest"``: to the fastest node asked,
-        whatever its queue, if that is faster than the job's own node.
+        whatever its queue, if that is faster than the job's own node; how predicted returns of owners count,
+        see `prefer`.
     min_speed
         Mflop/s; None: the mean speed of all nodes, which they know when the run begins.
     k, probe_latency, dispatcher, load_packet, overlay, on_return, predictor, prefer, state, retry

@@ -191,7 +191,11 @@ class VolunteerNode(RjssNode):
         view.send(node, "probe", application=job, home=view.node, **about)
 
     def is_found(self, view: View, job: int) -> bool:
-        """Return whether there is a node where `job` would end before the owner is predicted to return."""
+        """Return whether a search for the first node that is good enough for `job` may end.
+
+        With ``prefer="completion"`` the first node that is better than this one ends it.  With ``"stay"`` the
+        job must also end there before the owner is predicted to return.
+        """
         best = self.searches[job].best
         return best is not None and self.rank(view, job, best, view.now_ns)[0] == 0
 

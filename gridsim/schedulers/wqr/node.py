@@ -331,20 +331,28 @@ class Worker(NodeProgram):
     checkpoint, previous_checkpoint
         The local checkpoints of the copy that runs, and of the last one that a failure ended: (application,
         task, Mflop done); None for none.
-    copy, start, done_before, checkpoints
+    assignment, start, done_before, checkpoints
         The record of the copy that runs: the signal that assigned it (None for none), when it began, Mflop
-        that were done before, and how many checkpoints it has written.  They are in stable storage since the
-        row of a copy that a failure ends is written after the failure.
+        that were done before, and how many checkpoints it has written.  They are in stable storage since in
+        an emulation the row of a copy that a failure ends is written after the restart of its process; in a
+        simulation `on_failure` writes it while the memory still exists.
     """
 
-    stable_storage = ("checkpoint", "previous_checkpoint", "copy", "start", "done_before", "checkpoints")
+    stable_storage = (
+        "checkpoint",
+        "previous_checkpoint",
+        "assignment",
+        "start",
+        "done_before",
+        "checkpoints",
+    )
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.checkpoint: tuple[int, int, float] | None = None
         self.previous_checkpoint: tuple[int, int, float] | None = None
         self.local = parameters.checkpoint_store == "local"
-        self.copy: Any = None
+        self.assignment: Any = None
         self.start = self.checkpoints = 0
         self.done_before = 0.0
         self.up_since = 0
@@ -361,14 +369,14 @@ class Worker(NodeProgram):
 
     def on_failure(self, view: View) -> None:
         """The machine fails: the copy ends, and only stable storage survives."""
-        if self.copy is not None:
+        if self.assignment is not None:
             self.end(view, FAILED)
 
     def on_assign(self, view: View, message: Any) -> None:
         """Run a copy of a task, from the checkpoint that the server sends or that is on the disk."""
         if message.since != self.up_since:  # the server learns later that the machine had failed before
             return
-        self.copy, self.start, self.done_before = message, view.now_ns, message.saved
+        self.assignment, self.start, self.done_before = message, view.now_ns, message.saved
         if self.local:
             *subject, saved = self.previous_checkpoint or (-1, -1, 0.0)
             self.done_before = saved if subject == [message.application, message.task] else 0.0
@@ -385,6 +393,7 @@ class Worker(NodeProgram):
         """Compute until the task is done, or for one interval, after which a checkpoint is written."""
         rules = view.environment.rules
         self.computing_since, limit = view.now_ns, rules.interval or NEVER
+        # None: the interval ends first, and a checkpoint is written; NEVER: the clock cannot hold the end
         last = view.environment.cycles.time_until_done(self.computing_since, self.left, limit)
         if last is None:
             self.go_on(view, limit + rules.checkpoint, "written")
@@ -414,7 +423,7 @@ class Worker(NodeProgram):
 
     def on_computed(self, view: View) -> None:
         """The task is completed."""
-        copy = self.copy.copy
+        copy = self.assignment.copy
         self.end(view, COMPLETED)
         view.send(view.role("server")[0], "completed", copy=copy)
 
@@ -425,13 +434,14 @@ class Worker(NodeProgram):
     def keep(self, view: View, saved: float) -> None:
         """Keep a checkpoint, in which `saved` Mflop of the task are done, on the disk or the server."""
         if self.local:
-            self.checkpoint = self.copy.application, self.copy.task, saved
+            self.checkpoint = self.assignment.application, self.assignment.task, saved
         else:
-            view.send(view.role("server")[0], "checkpoint", copy=self.copy.copy, saved=saved)
+            copy = self.assignment.copy
+            view.send(view.role("server")[0], "checkpoint", copy=copy, saved=saved)
 
     def on_kill(self, view: View, message: Any) -> None:
         """Another copy has completed the task."""
-        if self.copy is None or self.copy.copy != message.copy:
+        if self.assignment is None or self.assignment.copy != message.copy:
             return
         # a checkpoint that is complete at this very instant counts
         self.checkpoints += self.event == "written" and self.until <= view.now_ns
@@ -440,13 +450,13 @@ class Worker(NodeProgram):
 
     def on_over(self, view: View) -> None:
         """The run is over: what this machine has not heard is that another copy has completed the task."""
-        if self.copy is not None:
+        if self.assignment is not None:
             self.end(view, KILLED)
 
     def end(self, view: View, how: int) -> None:
         """End the copy, and record it for the result; only a failure leaves its checkpoint on the disk."""
-        copy, self.copy = self.copy, None
-        subject = {"copy": copy.copy, "application": copy.application, "task": copy.task}
+        ended, self.assignment = self.assignment, None
+        subject = {"copy": ended.copy, "application": ended.application, "task": ended.task}
         progress = {"start": self.start, "begin": self.done_before, "checkpoints": self.checkpoints}
         view.note("copies", **subject, **progress, machine=view.node, end=view.now_ns, how=how)
         if how != FAILED:

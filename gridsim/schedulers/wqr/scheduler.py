@@ -34,8 +34,8 @@ from gridsim.support.arrays import Floats
 from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 
-#: Longest checkpoint interval and longest costs, s; with a longer interval there are no checkpoints.
-LONGEST = 1e9
+#: Largest checkpoint interval and costs, s; with a longer interval there are no checkpoints.
+MAX_SECONDS = 1e9
 #: Largest `prediction_error`; its exponential can be computed with, whatever is drawn.
 MOST_ERROR = 100.0
 
@@ -135,8 +135,8 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
     max_replicas: Annotated[int, Limits(low=1, high=MOST_REPLICAS)] = 2
     exclude: Annotated[float, Limits(low=0)] | None = None
     checkpoint_interval: float | Literal["young"] = "young"
-    checkpoint_cost: Annotated[float, Limits(low=0, high=LONGEST, unit="s")] = 10.0
-    restore_cost: Annotated[float, Limits(low=0, high=LONGEST, unit="s")] = 10.0
+    checkpoint_cost: Annotated[float, Limits(low=0, high=MAX_SECONDS, unit="s")] = 10.0
+    restore_cost: Annotated[float, Limits(low=0, high=MAX_SECONDS, unit="s")] = 10.0
     checkpoint_store: Literal["server", "local"] = "server"
     predictor: Literal["exact", "past", "age"] = "exact"
     prediction_error: Annotated[float, Limits(low=0, high=MOST_ERROR)] = 0.0
@@ -213,7 +213,7 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
                 )
             seconds = math.sqrt(2 * self.checkpoint_cost * mean_up_time)
         assert not isinstance(seconds, str)
-        return max(1, nanoseconds(seconds)) if seconds <= LONGEST else 0
+        return max(1, nanoseconds(seconds)) if seconds <= MAX_SECONDS else 0
 
 
 def _named(path: str, value: Any, known: tuple[str, ...]) -> str:

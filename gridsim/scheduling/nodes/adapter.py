@@ -139,6 +139,8 @@ class NodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
         that handles the events of machines.
     messages
         Name -> `Message`, in the order in which messages of one instant are handled.
+    environment
+        The class of the `Environment`, what the model does from outside its nodes; None for none.
     environment_timers
         Names of the timers that the `Environment` fires, and no node sets.  ``on_<name>(view)`` handles them.
     environment_handlers
@@ -156,7 +158,8 @@ class NodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
         Order in which a machine runs its tasks: ``"edf"`` (earliest deadline first) or ``"fifo"``.
     watch
         ``"completion"`` if `NodeProgram.on_end` is called at the end of each task; ``"idle"`` if it is not,
-        which takes less time.  By default it is called if the class of the nodes defines it.
+        which takes less time.  By default it is called if the class of the nodes defines it.  If the class
+        defines `NodeProgram.on_done`, ``"idle"`` counts as ``"completion"``.
     reports
         Whether nodes call `View.completed`.
     tables
@@ -669,8 +672,8 @@ class Adapter(CorePolicy):
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
         """Handle failures and recoveries of machines.
 
-        Tasks and messages on `failed` machines are lost.  Nodes on machines that are up again start with new
-        programs.
+        Tasks and messages on `failed` machines are lost.  Their nodes get new programs, which start when the
+        machines are up again.
         """
         if self.outside.failure_model == "own":
             self.outside.on_faults(failed, recovered)

@@ -25,8 +25,9 @@ from gridsim.support.random_streams import Streams
 class Declarations:
     """The class variables and methods that an `Adapter` reads from its parameters.
 
-    The docstring of `NodeScheduler` describes the class variables.  Parameters also need ``policy``,
-    ``program``, ``degree`` and ``detection``, unless the adapter overrides the methods that read these.
+    The docstring of `NodeScheduler` describes the class variables, that of `BoardScheduler` ``numbers``.
+    Parameters also need ``policy``, ``program``, ``degree`` and ``detection``, unless the adapter overrides
+    the methods that read these.
     """
 
     __slots__ = ()  # without it each `NodeScheduler`, which is a struct, would have a dictionary

@@ -313,8 +313,8 @@ def kinds_of(messages: Mapping[str, Message]) -> Mapping[str, Message]:
 class NodeProgram:
     """The program of one node: its handlers and, in its attributes, its memory.
 
-    A failure of the machine erases the memory.  When the machine recovers, the node starts with a new
-    program.
+    A failure of the machine erases the memory: a new program, made at once, takes the place of this one.  It
+    starts when the machine recovers.
 
     Parameters
     ----------
@@ -371,7 +371,8 @@ class NodeProgram:
 
         These are the timers in ``timers`` of the scheduler.  A definition with a third parameter, ``value``,
         gets the value of the timer as well.  A timer with a method of its own, ``on_<name>(view, ...)``, can
-        have several fields, and is not declared.
+        have several fields, and is not declared.  If the machine fails at the instant at which a timer is
+        due, the timer fires first (`gridsim.scheduling.contract.FAULT_PRIORITY`).
         """
 
     def on_timeout(self, view: View, request: Any) -> None:
@@ -391,9 +392,10 @@ class NodeProgram:
         """
 
     def on_end(self, view: View) -> None:
-        """Handle the end of tasks on this machine, unless the scheduler has ``watch = "idle"``.
+        """Handle the end of tasks on this machine.
 
-        It is called once per instant, after all messages of that instant.
+        It is called once per instant, after all messages of that instant.  It is not called if the scheduler
+        has ``watch = "idle"``, unless a class of nodes defines `on_done`.
         """
 
     def on_act(self, view: View) -> None:

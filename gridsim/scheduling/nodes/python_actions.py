@@ -202,8 +202,8 @@ class PythonActions(BoardActions):
         """Return the number of tasks of the application that `node` must place."""
         return self.holdings[node].get(application, 0)
 
-    def place(self, node: int, application: int, tasks: int) -> None:
-        """Subtract placed tasks from those that `node` must place."""
+    def mark_placed(self, node: int, application: int, tasks: int) -> None:
+        """Subtract tasks from those that `node` must place."""
         count = self.tasks_to_place(node, application)
         if not 0 <= tasks <= count:
             raise self.error(
@@ -308,7 +308,7 @@ class PythonActions(BoardActions):
 
     def enqueue(self, node: int, application: int, tasks: int) -> None:
         """Enqueue tasks that `node` must place on its machine."""
-        self.place(node, application, tasks)
+        self.mark_placed(node, application, tasks)
         if not 1 <= tasks < 2**31:
             raise self.error(
                 node,
@@ -544,7 +544,7 @@ class PythonActions(BoardActions):
                 node, f"sends {name!r} with application {message.application}, which it does not know"
             )
         if kind.moves_tasks:
-            self.place(node, message.application, message.tasks)
+            self.mark_placed(node, message.application, message.tasks)
         return kind, Letter(to, message, nbytes)
 
     def _leave(self, kind: MessageKind, letter: Letter) -> None:

@@ -10,13 +10,18 @@ The order of the events of one instant:
     messages (of kinds with their own delay), then releases -> timers
 
 Tasks are handled by application, then machine.  The deliveries of a wave are handled by kind of message,
-receiver and order of sending, followed by local messages (`View.later`) by receiver and order of sending.
-Direct messages are handled in the order of sending, timers by node, name and order of setting.  An event that
-becomes due meanwhile is handled first if it is earlier in this list, except that releases follow the direct
-messages before them immediately.  Messages leave when the ends of tasks, the deliveries of a wave, the acts
-of one sort, or all releases and timers have been handled, by kind, sender and order of sending; or at once,
-with the option `at_once`.  Direct messages always leave at once.  Those with a delay of 0 are handled as soon
-as the handler that sends them returns.
+receiver and order of sending (`gridsim.scheduling.nodes.python_mail`, which leaves the sorting to the links),
+followed by local messages (`View.later`) by receiver and order of sending.  Direct messages are handled in
+the order of sending; timers by node, declaration of their names and order of setting (`Timers.due`).  An
+event that becomes due meanwhile is handled first if it is earlier in this list, except that releases follow
+the direct messages before them immediately, and that all timers that are due together fire.
+
+Messages leave when the ends of tasks, the deliveries of a wave or the acts of one sort have been handled, and
+before a change from releases and timers to anything else.  So if a release makes an act due, such as the
+reordering of a queue after `enqueue`, its messages leave before that act, and those of the timers of the same
+instant later.  They leave by kind, sender and order of sending (`PythonActions.flush`); or at once, with the
+option `at_once`.  Direct messages always leave at once.  Those with a delay of 0 are handled as soon as the
+handler that sends them returns.
 """
 
 from __future__ import annotations
@@ -140,8 +145,10 @@ class PythonCore(PythonActions):
         self.total, self.until = sum(self.tasks), until
         self.released = 0  # number of applications released so far
         self.events, self.finished, self.placed_at = 0, False, -1
-        self.limit, self.phase = NEVER, Phase.END  # the phase that was handled last
-        self.pause_at, self.needs_engine = STRIDE, False
+        self.limit = NEVER  # ns, the next event of the engine, up to which `advance` runs
+        self.phase = Phase.END  # the phase that was handled last
+        self.pause_at = STRIDE  # number of events after which the engine must have an event
+        self.needs_engine = False  # whether it must have one at this instant, to check its limits
         self.events_before = 0  # number of events before this instant
         self.report_endless = report_endless
         self.counts = dict.fromkeys(self._sorts(), 0)  # number of events by sort
@@ -171,6 +178,7 @@ class PythonCore(PythonActions):
             if limit <= self.now:
                 return NEVER
         while True:
+            # the end of a wave: its messages leave, and may be delivered at this instant
             if self.has_unsent and not self._wave_continues():
                 self.flush()
             if self.finished:
@@ -190,6 +198,7 @@ class PythonCore(PythonActions):
                     return self.now
             phase = self._due_phase()
             if phase is not self.phase and self.has_unsent:
+                # of releases and timers at `limit`, after which an act or a delivery is due
                 self.flush()
                 continue
             self.phase = phase

@@ -85,7 +85,7 @@ class Timers:
         return self._queue[0].time if self._queue else NEVER
 
     def due(self, now: int) -> list[NodeTimer]:
-        """Return the timers that fire by `now` ns, by node, name and order of setting.
+        """Return the timers that fire by `now` ns, by node, number of the name and order of setting.
 
         They remain set until `fire`, so that one that fires first may still cancel another one.
         """

@@ -21,6 +21,15 @@ class PythonView:
 
     `gridcore.nodes.view.View` has the same properties and methods, and describes them.  This one converts
     the arguments of a node to the declared types, and passes them to the core.
+
+    Attributes
+    ----------
+    slots
+        The slots that this machine has reserved for rigid jobs; None if the environment has no ``slots``.
+    jobs
+        What this node knows of rigid jobs, and the claims and starts by which it runs them; None for bags.
+    environment
+        What the environment of the model gives to this node; None if there is none.
     """
 
     __slots__ = ("_core", "_neighbours", "_node", "environment", "jobs", "slots")
@@ -59,7 +68,7 @@ class PythonView:
 
     @property
     def machines(self) -> int:
-        """The number of machines."""
+        """The number of machines; those of servers (`Role`), which have the last numbers, count."""
         return self._core.queues.machines
 
     def role(self, name: str) -> range:
@@ -131,7 +140,7 @@ class PythonView:
 
     @property
     def board(self) -> PythonBoard:
-        """The published numbers of all nodes, with the delay of the board."""
+        """The numbers that all nodes of a `BoardScheduler` have published, with the delay of the board."""
         return PythonBoard(self._core, self._node)
 
     def held(self, application: int) -> int:
