@@ -19,6 +19,7 @@ from libc.string cimport memcpy
 from gridcore.common.arguments cimport _Guard, doubles_copy, guard, indices
 from gridcore.common.instants cimport NEVER
 from gridcore.common.memory cimport prefetch
+from gridcore.fair_tree.decision_log cimport TreeDecisionLog
 from gridcore.fair_tree.payloads cimport (
     payloads_at, payloads_drop, payloads_fill, payloads_has_place, payloads_new, payloads_release, payloads_shrink,
     payloads_wide,
@@ -100,6 +101,7 @@ cdef class FairTreeNodes(Handlers):
     cdef long long[::1] decision_times
     cdef Py_ssize_t n_decisions
     cdef readonly long long accepted, completed  #: Tasks of which submitters were told.
+    cdef public TreeDecisionLog log     #: The record of decisions; None if they are not recorded.
     cdef object completions             # (machines, applications, tasks) since the last heartbeat
 
     def __cinit__(self, Py_ssize_t nodes, Py_ssize_t applications, SummaryTree tree, *, idle_minimum: ArrayLike,
@@ -400,8 +402,8 @@ cdef class FairTreeNodes(Handlers):
             row.node = machine if self.own_router and machine < self.tree.first_leaf else (leaf - 1) // 2
         row.sequence, row.hops, row.copy, row.copy_time = -1, 0, -1, -1
         row.minimum = row.largest_minimum = NAN
-        if core.record_decision is not None:
-            decide(core, leaf, "requested-again" if again else "requested", application, row.node, tasks)
+        if self.log is not None:
+            self.log._record(core, leaf, "requested-again" if again else "requested", application, row.node, tasks)
         return self._request(core, &row)
 
     cdef int _request(self, NodeActions core, const Request* row) except -1:
@@ -450,10 +452,10 @@ cdef class FairTreeNodes(Handlers):
         cdef Decision decision
         cdef Py_ssize_t k, n = 0
         cdef double limit = NAN
-        if core.record_decision is not None and row.sequence < 0:
+        if self.log is not None and row.sequence < 0:
             limit = self.tree._limit(row.node, row, core.now / 1e9)
         cdef bint is_accepted = self.tree._route(row, core.now, out, &n, &decision)
-        if core.record_decision is not None:
+        if self.log is not None:
             self._record_route(core, row, is_accepted, &decision, out, n, limit)
         if is_accepted and decision.hops >= 0:
             if self.n_decisions == self.decision_rows.shape[0]:
@@ -485,16 +487,18 @@ cdef class FairTreeNodes(Handlers):
                 action = "accepted-full" if saw == INFINITY else "accepted" if row.node else "accepted-at-root"
             else:
                 action = "passed-on-full" if saw == INFINITY else "passed-on-idle" if isnan(limit) else "passed-on"
-            decide(core, row.node, action, row.application, -1 if is_accepted else out.node, row.tasks, saw,
-                   limit if row.node else NAN, min(self.tree.node[left].sample_time, self.tree.node[left + 1].sample_time))
+            self.log._record(core, row.node, action, row.application, -1 if is_accepted else out.node, row.tasks, saw,
+                             limit if row.node else NAN,
+                             min(self.tree.node[left].sample_time, self.tree.node[left + 1].sample_time))
         if not is_accepted:
             return 0
         # if no sample hosts the request, the last sample gives the guarantees
         sample = decision.sample if decision.sample >= 0 else n_stretch - 1
         for k in range(n):
             side = out[k].node - left
-            decide(core, row.node, "gave", row.application, out[k].node, out[k].tasks,
-                   rooms[side * n_stretch + sample], self.tree.gs[sample], self.tree.node[out[k].node].sample_time)
+            self.log._record(core, row.node, "gave", row.application, out[k].node, out[k].tasks,
+                             rooms[side * n_stretch + sample], self.tree.gs[sample],
+                             self.tree.node[out[k].node].sample_time)
         return 0
 
     cdef int _enqueue(self, NodeActions core, const Request* row) except -1:
@@ -505,8 +509,8 @@ cdef class FairTreeNodes(Handlers):
         payloads_drop(&self.tree.payloads, <int> row.copy)
         core.queues._enqueue(u, <int> row.application, row.tasks, core.now)
         active_add(&core.reorder, <int> u)
-        if core.record_decision is not None:
-            decide(core, row.node, "queued", row.application, -1, row.tasks, core._minimum_stretch(u))
+        if self.log is not None:
+            self.log._record(core, row.node, "queued", row.application, -1, row.tasks, core._minimum_stretch(u))
         fields = put(core, self.accept, self.submitters[row.application], row.node)
         fields[0], fields[1] = row.application, row.tasks
         return self._touch(core, row.node)
@@ -608,11 +612,3 @@ cdef inline void* record(Links links, Py_ssize_t k, Py_ssize_t n) noexcept nogil
         prefetch(next_record + links.stride - 1)
     links._free_slot(links.due[k].slot)
     return record_at(links, k)
-
-
-cdef int decide(NodeActions core, Py_ssize_t node, str action, long long application, long long machine, long long tasks,
-                double saw=NAN, double limit=NAN, object sample_time=float("nan")) except -1:
-    """Record a decision, as a node program does by `View.decide`; `sample_time` is that of what it saw (ns)."""
-    core.record_decision(node, action, application, {
-        "machine": machine, "task": -1, "tasks": tasks, "among": -1, "saw": saw, "limit": limit, "age": sample_time})
-    return 0

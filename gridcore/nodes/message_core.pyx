@@ -707,25 +707,6 @@ cdef class NodeCore(SharedEvents):
         self._check(machine)
         return self._work(machine)
 
-    def available(self, double stretch, double release, double size, double task_size, long long now,
-                  machines: ArrayLike) -> Integers:
-        """Call `TaskQueues.available` during a run; nodes see no change."""
-        cdef bint was_in_call = self.queues.in_call
-        self.queues.in_call = False
-        try:
-            return self.queues.available(stretch, release, size, task_size, now, machines)
-        finally:
-            self.queues.in_call = was_in_call
-
-    def room(self, double stretch, Py_ssize_t application, long long now, machines) -> Integers:
-        """Call `DataQueues.room` during a run; nodes see no change."""
-        cdef bint was_in_call = self.queues.in_call
-        self.queues.in_call = False
-        try:
-            return (<object> self.queues).room(stretch, application, now, machines)
-        finally:
-            self.queues.in_call = was_in_call
-
     def tasks_at(self, Py_ssize_t machine) -> int:
         """Return the number of tasks that wait or run at `machine`."""
         self._check(machine)

@@ -365,27 +365,31 @@ cdef class DataQueues(TaskQueues):
         result = np.zeros(u.shape[0], np.int64)
         cdef long long[::1] out = result
         cdef Py_ssize_t k
-        cdef double gap, longest_stage
-        cdef Queue q
+        cdef double room
         cdef Scratch s
-        cdef Task task
         if not scratch_make(&s, self.capacity):
             raise MemoryError
         with nogil:
             for k in range(u.shape[0]):
                 self._advance(u[k], now)
                 self._update(u[k])
-                self._gather(u[k], now, False, &q, &s)
-                gap = queue_gap(&q, s.order, stretch, self.release[application], self.size[application], s.room)
-                task = self._task(u[k], <int> application)
-                if self.aware and (task.fetch > 0 or task.send > 0):
-                    longest_stage = max(task.fetch, task.run, task.send)
-                    gap = (gap / self.speed[u[k]] * 1e9 - self._makespan(&task, 1)) / longest_stage + 1.0
-                else:
-                    gap /= self.task_size[application]
-                out[k] = <long long> max(0.0, floor(gap)) if gap < 2.0**63 else NEVER
+                room = self._room(u[k], stretch, application, now, &s)
+                out[k] = <long long> room if room < 2.0**63 else NEVER
         scratch_free(&s)
         return result
+
+    cdef double _room(self, Py_ssize_t u, double stretch, Py_ssize_t application, long long now,
+                      Scratch* s) noexcept nogil:
+        cdef double gap
+        cdef Queue q
+        cdef Task task = self._task(u, <int> application)
+        self._gather(u, now, False, &q, s)
+        gap = queue_gap(&q, s.order, stretch, self.release[application], self.size[application], s.room)
+        if self.aware and (task.fetch > 0 or task.send > 0):
+            gap = (gap / self.speed[u] * 1e9 - self._makespan(&task, 1)) / max(task.fetch, task.run, task.send) + 1.0
+        else:
+            gap /= self.task_size[application]
+        return min(max(0.0, floor(gap)), 2.0**63)
 
     # -- checkpoints --------------------------------------------------------------------------------------
 

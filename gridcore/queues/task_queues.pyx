@@ -254,6 +254,16 @@ cdef class TaskQueues(MachineQueues):
         scratch_free(&s)
         return result
 
+    cdef double _room(self, Py_ssize_t u, double stretch, Py_ssize_t application, long long now,
+                      Scratch* s) noexcept nogil:
+        """Return how many tasks of `application` machine `u`, which has advanced to `now`, can take, at most 2**63."""
+        cdef double room
+        cdef Queue q
+        self._gather(u, now, False, &q, s)
+        room = queue_gap(&q, s.order, stretch, self.release[application], self.size[application],
+                         s.room) / self.task_size[application]
+        return <double> <long long> room if room < 2.0**63 else 2.0**63
+
     cdef void _gather(self, Py_ssize_t u, long long at, bint inclusive, Queue* q, Scratch* s) noexcept nogil:
         """Compute the queue that `u` will have at `at` ns if nothing arrives, in the form for single-queue kernels.
 

@@ -84,6 +84,8 @@ class CompiledRepair(IdealRepair):
         """Find the compiled nodes."""
         self.nodes, self.members = adapter.compiled, adapter.tree
         super().attach(adapter)
+        if self.log is not None:
+            self.nodes.log = self.log
 
     def _add(self, release: Floats, size: Floats, task_size: Floats, applications: Integers) -> None:
         super()._add(release, size, task_size, applications)

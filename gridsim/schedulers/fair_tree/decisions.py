@@ -1,15 +1,11 @@
-"""Words of the table ``decisions`` for a fair tree."""
+"""Words of the table ``decisions`` for a fair tree, which `gridcore.fair_tree.decision_log` completes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-from numpy.typing import NDArray
-
 from gridsim.results.decisions import DecisionTexts
 from gridsim.scheduling.contract import DecisionVerb
-from gridsim.support.arrays import Integers
 
 _STRETCH = ("a stretch of", "s/Mflop")
 _ON = "passed {tasks} tasks on to machine {machine}: "
@@ -37,15 +33,3 @@ VERBS: Mapping[str, DecisionVerb] = {
     "queued": "keeps",
     "sent-on": "gives",
 }
-
-
-def leaves_below(node: int, up: NDArray[np.bool_]) -> Integers:
-    """Return the machines of the leaves below `node` that are up."""
-    first_leaf = len(up) - 1
-    nodes = 2 * first_leaf + 1
-    first, last, found = node, node, [np.zeros(0, np.int64)]
-    while first < nodes:
-        found.append(np.arange(max(first, first_leaf), min(last + 1, nodes)))
-        first, last = 2 * first + 1, 2 * last + 2
-    machines: Integers = np.concatenate(found) - first_leaf
-    return machines[up[machines]]

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcore.fair_tree.decision_log import TreeDecisionLog
 from gridcore.fair_tree.summary_tree import DECISION
 from gridsim.engine.engine import TIMER
 from gridsim.errors import ScenarioError
@@ -17,7 +18,6 @@ from gridsim.schedulers.fair_tree.bags import Bags
 from gridsim.schedulers.fair_tree.outcome import Found, ended, outcome_of
 from gridsim.schedulers.fair_tree.recovery import Recovery
 from gridsim.schedulers.fair_tree.tree import Tree, children_of, parent_of, side_of
-from gridsim.schedulers.fair_tree.true_rooms import TrueRooms
 from gridsim.scheduling.contract import Outcome, Run
 from gridsim.scheduling.nodes.environment import Environment
 from gridsim.scheduling.overlays import subtree_sums
@@ -36,6 +36,8 @@ class TreeEnvironment(Environment):
         Applications, and lost tasks that are bags of their own.
     """
 
+    #: The record of decisions; None if they are not recorded.
+    log: TreeDecisionLog | None = None
     #: Parameter with a period, in the order of one instant -> the timer of nodes that fires at its multiples.
     timers: ClassVar[dict[str, str]] = {}
 
@@ -59,8 +61,10 @@ class TreeEnvironment(Environment):
     def attach(self, adapter: Any) -> None:
         """Register the timers of nodes."""
         super().attach(adapter)
-        self.rooms = TrueRooms(self.run, self.bags, adapter.core)
-        engine = self.run.engine
+        run, engine = self.run, self.run.engine
+        if run.decisions is not None:
+            rows = None if adapter.compiled is None else run.decisions
+            self.log = TreeDecisionLog(adapter.queues, run.up, run.applications, rows)
         for priority, (parameter, timer) in enumerate(self.timers.items(), 20):
             if period := getattr(self.parameters, parameter):
                 engine.on(parameter, partial(self.tick, timer), priority=priority, phase=TIMER)
@@ -112,7 +116,8 @@ class TreeEnvironment(Environment):
         target = columns["machine"]
         if target >= 0:
             columns["machine"] = self.machine_of(target, node)
-        self.rooms.complete(self.deciding(node), target, action, application, columns, self.adapter.now)
+        assert self.log is not None
+        self.log.complete(self.deciding(node), target, action, application, columns, self.adapter.now)
 
     # -- the end --------------------------------------------------------------------------------------------
 

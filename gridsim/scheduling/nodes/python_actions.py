@@ -10,7 +10,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from gridcore.common.names import listed
 from gridcore.common.state import LATEST
@@ -266,18 +266,6 @@ class PythonActions(BoardActions):
             raise ValueError(f"release must be in {self.now}..{LATEST} ns, got {release}")
         sample: NDArray[np.uint32] = self.queues.summaries([machine], grid, self.now, cell=release)[0]
         return sample
-
-    def available(
-        self, stretch: float, release: float, size: float, task_size: float, now: int, machines: ArrayLike
-    ) -> Integers:
-        """Call `TaskQueues.available`."""
-        return self.queues.available(stretch, release, size, task_size, now, machines)
-
-    def room(self, stretch: float, application: int, now: int, machines: Any) -> Integers:
-        """Call `DataQueues.room`."""
-        queues: Any = self.queues
-        room: Integers = queues.room(stretch, application, now, machines)
-        return room
 
     def completed(self, node: int) -> list[tuple[int, int]]:
         """Return the (application, tasks) pairs completed on the machine of `node` that it has not read."""
