@@ -19,9 +19,9 @@ from gridsim.plots.style import entry_title, quantity_title
 from gridsim.results.metrics.formulas import mean
 from gridsim.results.metrics.registry import ALIASES, UNITS, display_name, heading
 from gridsim.results.table import Table
-from gridsim.studies.execution.cell import Measured
+from gridsim.studies.execution.cell import RunRecord
 from gridsim.studies.overview import Overview, TextTable, enumeration, paired_with
-from gridsim.studies.replicate import Replicates, arranged
+from gridsim.studies.replicate import Replicates, replicates_of
 from gridsim.studies.study import Study
 from gridsim.studies.verdicts import points_text, short_list
 from gridsim.support import units
@@ -35,7 +35,7 @@ MAX_POINTS = 12
 #: A point of a sweep: axis -> label.
 Point = dict[str, Any]
 #: The smallest whole number that is too large for an int64 column.
-_COUNTED = 1 << 63
+_INT64_LIMIT = 1 << 63
 
 
 def label_of(value: Any) -> Any:
@@ -46,7 +46,7 @@ def label_of(value: Any) -> Any:
     Raises TypeError for a value that is not plain, OverflowError for a number that is too large for a float.
     """
     value = plain(value)
-    if isinstance(value, int) and not -_COUNTED <= value < _COUNTED:
+    if isinstance(value, int) and not -_INT64_LIMIT <= value < _INT64_LIMIT:
         return float(value)
     return value if isinstance(value, (str, int, float)) else json.dumps(value, sort_keys=True)
 
@@ -105,7 +105,7 @@ class SweepResult(Study):
     replicates: int
     metrics: tuple[str, ...]
     baseline: str | None
-    measured: Sequence[Measured]
+    measured: Sequence[RunRecord]
 
     def points(self) -> Iterator[Point]:
         """Iterate over the points, each as axis -> label."""
@@ -193,7 +193,7 @@ class SweepResult(Study):
         """The values at each point."""
         size, numbers = self.replicates * len(self.schedulers), tuple(range(self.replicates))
         return tuple(
-            arranged(self.measured[k : k + size], self.schedulers, numbers, self.metrics, self.baseline)
+            replicates_of(self.measured[k : k + size], self.schedulers, numbers, self.metrics, self.baseline)
             for k in range(0, len(self.measured), size)
         )
 

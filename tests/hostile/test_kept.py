@@ -407,7 +407,7 @@ def test_multi_line_errors_in_a_store_are_printed_on_one_line(
     store = Store(tmp_path / "store")
     monkeypatch.setattr("gridsim.studies.execution.cell.simulate", fails)
     monkeypatch.setattr(
-        "gridsim.studies.execution.cell._said", lambda *_: "evil\nline\x1b[31m", raising=False
+        "gridsim.studies.execution.cell._error_text", lambda *_: "evil\nline\x1b[31m", raising=False
     )
     gs.sweep(scenario, {"fcfs": gs.Fcfs()}, {}, replicates=1, store=store)
     said = str(gs.sweep(scenario, {"fcfs": gs.Fcfs()}, {}, replicates=1, store=store))

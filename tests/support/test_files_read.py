@@ -289,10 +289,10 @@ def test_a_run_with_another_file_leaves_no_record(tmp_path: Path, keep_results: 
         (key,) = store.keys_of([cell])
         assert key is not None
         log.write_text(text)
-        found = measure(store.prepared(cell, key))
-        assert found.changed == str(log) and found.lost and not found.values
+        found = measure(store.prepare(cell, key))
+        assert found.changed_file == str(log) and found.lost and not found.values
         assert not list((tmp_path / "store" / "results").iterdir())
-        assert measure(cell).changed == ""
+        assert measure(cell).changed_file == ""
 
 
 def test_a_failed_run_of_an_outdated_platform_is_not_stored(tmp_path: Path) -> None:
@@ -318,8 +318,8 @@ def test_a_failure_after_a_new_table_of_nodes_counts_as_lost(tmp_path: Path) -> 
     (key,) = store.keys_of([cell])
     assert key is not None
     (folder / "node.tab").write_text("nothing\n")
-    found = measure(store.prepared(cell, key))
-    assert found.error and found.lost and found.changed == str(folder / "node.tab")
+    found = measure(store.prepare(cell, key))
+    assert found.error and found.lost and found.changed_file == str(folder / "node.tab")
 
 
 def test_the_digest_covers_all_of_a_file(tmp_path: Path) -> None:
