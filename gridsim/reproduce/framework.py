@@ -194,13 +194,13 @@ class Run:
             chosen = schedulers if part.schedulers is None else part.schedulers
             return self.replicate(part.scenario, chosen or {}, part.metrics or metrics)
 
-        measured = {}
+        measurements = {}
         for key, case in cases.items():
             values, *further = map(replicate_part, case if isinstance(case, Sequence) else [case])
             for each in further:
                 values = values.joined(each)
-            measured[key] = values
-        return Measurements(self, measured)
+            measurements[key] = values
+        return Measurements(self, measurements)
 
 
 @dataclass(frozen=True)
