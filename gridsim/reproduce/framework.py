@@ -310,7 +310,7 @@ class Check:
 
 
 def rows_of(checks: Sequence[Check | Sequence[Check]], cases: Mapping[Any, Replicates]) -> Iterator[Row]:
-    """Return the rows of each check for all cases; checks in a sequence of their own go case by case."""
+    """Return the rows, ordered by check and case; those of an inner sequence of checks by case and check."""
     for item in checks:
         for case, values in cases.items():
             for check in [item] if isinstance(item, Check) else item:

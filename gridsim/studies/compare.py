@@ -234,7 +234,7 @@ def compare(
             **{"metrics": None, **study},
         )
     if study:
-        raise ScenarioError(f"{', '.join(study)} needs replicates")
+        raise ScenarioError(f"{', '.join(study)} requires replicates")
     check_bound(bound)
     options: dict[str, Any] = {"threads": threads, "time_limit": time_limit}
     options["record"] = Options(record=record).record  # an iterator of names could be used only once

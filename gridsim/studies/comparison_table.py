@@ -20,9 +20,9 @@ _Cells = tuple[str, str, Callable[[Row], str]]
 
 #: Two means of waiting times, which may rank schedulers in different orders.
 BY_JOBS, BY_CORES = "mean_waiting", "mean_waiting_by_cores"
-#: So many decisions without summaries mean nothing: the first ones come before any summary.
+#: Largest number of decisions without summaries that is normal: the first ones precede any summary.
 _STARTING = 4
-#: An application begun again so many times is named: it takes longer than machines stay up.
+#: Resubmissions per task from which on an application is named: its tasks take longer than machines stay up.
 _MANY_RESUBMISSIONS = 100
 #: Columns that are left out first, in this order, where the terminal is too narrow for all.
 DISPENSABLE = ("traffic", "busy", "over")

@@ -270,7 +270,7 @@ def ladder(
         raise ScenarioError(f"scheduler must be a Scheduler of {what}, got {scheduler!r}")
     old = [real("ages", age, low=0, unit="s") for age in ages]
     if old and not isinstance(scheduler, BoardScheduler):
-        raise ScenarioError(f"ages are for schedulers that derive from BoardScheduler, got {scheduler!r}")
+        raise ScenarioError(f"ages requires a scheduler that derives from BoardScheduler, got {scheduler!r}")
     if old != sorted(set(old)):
         raise ScenarioError(f"ages must be ascending, got {old}")
     if not (faults is None or isinstance(faults, Faults)):

@@ -503,7 +503,7 @@ def replicate(
     if baseline is not None and baseline not in schedulers:
         raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}")
     if seeds is not None and half_width is not None:
-        raise ScenarioError("half_width needs replicates, not seeds: it runs as many as it takes")
+        raise ScenarioError("half_width requires replicates in place of seeds")
     numbers = _numbers(seeds, AT_LEAST if replicates is None and half_width is not None else replicates)
     if (runs := len(numbers) * len(schedulers)) > MOST_RUNS:
         raise ScenarioError(f"replicates must make at most {MOST_RUNS} runs of all schedulers, got {runs}")
@@ -513,7 +513,7 @@ def replicate(
         warn_unusual(check_scenario(scenario))
     make = (lambda k: replication(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
     kept, read = store_of(store), TraceDigests()
-    records: list[RunRecord] = []  # replication after replication, in each of them all schedulers in order
+    records: list[RunRecord] = []  # ordered by replication and scheduler
 
     about: dict[str, str] = {}
     scope = WarningScope()
@@ -626,7 +626,7 @@ def replicates_of(
     Parameters
     ----------
     records
-        Run records, replication after replication, in each of them all `schedulers` in order.
+        Run records, ordered by replication and scheduler.
     user_metrics
         Metrics defined by the user, whose units are not known.
     """

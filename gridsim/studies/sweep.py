@@ -244,7 +244,7 @@ class Sweep:
 
     @cached_property
     def cells(self) -> list[Cell]:
-        """All runs: point after point, in each replication after replication, in each all schedulers."""
+        """All runs, ordered by point, replication and scheduler."""
         selection = {} if self.metrics is None else requested_metrics(self.metrics)
         # equal scenarios and schedulers are one object, so that equal runs are recognized without a store
         scenarios: dict[str, list[Scenario]] = {}

@@ -94,8 +94,7 @@ class SweepResult(Study):
     baseline
         Name of the scheduler that others are compared with, or None.
     measured
-        The record of each run: point after point, in each replication after replication, in each of those all
-        schedulers in order.
+        The record of each run, ordered by point, replication and scheduler.
     """
 
     scenario_title = "The scenario before the changes of the sweep"
@@ -134,7 +133,7 @@ class SweepResult(Study):
         return Table(columns)
 
     def runs(self) -> Table:
-        """Return `table`."""
+        """Return the table with one row per run."""
         return self.table()
 
     def to_xarray(self) -> Any:
@@ -170,12 +169,12 @@ class SweepResult(Study):
         """
         for name in labels:
             if name not in map(column_of, self.axes):
-                raise ScenarioError(f"at: no axis {name!r}; axes: {', '.join(self.axes)}")
+                raise ScenarioError(f"at must name axes of the sweep, {', '.join(self.axes)}, got {name!r}")
         wanted = {axis: self._label(axis, labels) for axis in self.axes}
         for point, found in self.each():
             if point == wanted:
                 return found
-        raise ScenarioError(f"at: no point {wanted}")
+        raise ScenarioError(f"at must select a point of the sweep, got {wanted}")
 
     def _label(self, axis: str, labels: dict[str, Any]) -> Any:
         known = self.axes[axis]

@@ -271,7 +271,9 @@ def test_shards_that_unpack_to_too_many_bytes_are_rejected(
     )  # rejected by their schema, without reading them
     for other, kind in ((long, "string"), (pa.array([[0.0] * 1000] * rows), "list<.*double>")):
         pq.write_table(pa.table({"key": keys, "more": other}), shard, store_schema=False)
-        with pytest.raises(GridSimError, match=rf"not a sound shard of a store \(more is of {kind}\)"):
+        with pytest.raises(
+            GridSimError, match=rf"not a sound shard of a store \(more must be of type double, got {kind}\)"
+        ):
             len(store)
 
 

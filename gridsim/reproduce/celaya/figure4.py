@@ -108,7 +108,7 @@ def _schedulers_with_failures(calibration: str) -> dict[str, gs.Scheduler]:
 
 
 def _fig4a_cases(run: Run) -> dict[tuple[str, int], list[Case]]:
-    """Return all sizes, of which every second one, with the largest, also has failures."""
+    """Return the cases of all sizes; the largest size, and every second one below it, also has failures."""
     sizes = run.choose(SIZES, SMALL_SIZES)
     cases = {}
     for kind in KINDS:

@@ -111,7 +111,7 @@ class GridJobs:
     def _workload(self, seed: int, load: float | None) -> gs.Workload:
         if self.log is None:
             if not self.jobs or load is None:
-                raise ValueError("jobs that are drawn need a number and a load")
+                raise ValueError("jobs without a log require a number of jobs and a load")
             return gs.Workload.jobs(self.jobs, self.profile, load, self.widest, seed=seed)
         start, end = 0.0, math.inf
         if self.jobs:
@@ -336,7 +336,7 @@ def conflict_table(names: Collection[str]) -> MetricTable:
 
 
 def cost_table(names: Collection[str]) -> MetricTable:
-    """Return a table of what the costs of these schedulers are made of."""
+    """Return a table of the components of the costs of these schedulers."""
     return MetricTable("What the costs are made of", COSTS, names)
 
 

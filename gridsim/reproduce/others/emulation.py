@@ -25,7 +25,7 @@ TIMES = "mean waiting and maximum stretch are those of the simulator, within 10 
 
 @dataclass(frozen=True)
 class EmulationSize:
-    """How large an experiment is: machines, processes, applications or jobs, simulated s in a second."""
+    """Size of an experiment: machines, processes, applications or jobs, simulated s in a second."""
 
     machines: int
     processes: int

@@ -119,7 +119,10 @@ def metric_names() -> list[str]:
 
 @lru_cache(maxsize=4)
 def log_of(path: str) -> ProbeLog:
-    """Return which log a file has.  Raises TraceFormatError, and ScenarioError for an unknown log."""
+    """Return the log that a file contains.
+
+    Raises TraceFormatError for an invalid file, ScenarioError for an unknown log.
+    """
     from gridsim.traces.tr import read_tr
 
     jobs_of_log = read_tr(path)
@@ -127,11 +130,8 @@ def log_of(path: str) -> ProbeLog:
     for log in LOGS:
         if (log.jobs, log.tasks) == (jobs, tasks):
             return log
-    known = " and ".join(f"{log.title}'s of {log.jobs} jobs with {log.tasks} tasks" for log in LOGS)
-    raise ScenarioError(
-        f"{path}: a log of {jobs} jobs with {tasks} tasks, expected {known}: of others there is nothing to "
-        "compare with"
-    )
+    known = " or ".join(f"{log.title}'s of {log.jobs} jobs with {log.tasks} tasks" for log in LOGS)
+    raise ScenarioError(f"{path}: the log must be {known}, got {jobs} jobs with {tasks} tasks")
 
 
 @dataclass(frozen=True)

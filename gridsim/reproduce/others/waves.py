@@ -132,9 +132,7 @@ def hours_of(path: str) -> Hours:
     hosts = int((np.diff(trace.offsets) > 0).sum())
     up = np.array([time_in_hour(hour) for hour in range(24)]) / 3600.0
     if not up.any():
-        raise TraceFormatError(
-            f"{path}: no host is up in the {days:g} whole days of the trace, expected some"
-        )
+        raise TraceFormatError(f"{path}: a host must be up in the {days:g} whole days of the trace, got none")
     going = end[(trace.end >= 0.0) & (trace.end < days * DAY)]
     gone = np.bincount((going // 3600.0).astype(np.int64), minlength=24)
     return Hours(up / (hosts * days), gone / np.maximum(up, 1.0))

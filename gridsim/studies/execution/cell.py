@@ -54,7 +54,7 @@ class Cell:
     files: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "time_limit", checked_limit(self.time_limit))  # a float, as in a store
+        object.__setattr__(self, "time_limit", checked_limit(self.time_limit))  # stores read it as a float
 
 
 @dataclass(frozen=True)

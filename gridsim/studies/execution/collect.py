@@ -127,9 +127,9 @@ def collect(
 
 def _check(changed_file: str, store: Store | None) -> None:
     if changed_file:
-        kept = "" if store is None else f"; runs that read it so are in {store.path}"
+        kept = "" if store is None else f"; records of runs that read it unchanged are in {store.path}"
         raise GridSimError(
-            f"{changed_file} must be what it was when the study began, or its platform was made{kept}"
+            f"{changed_file} must be unchanged since the study began, or since its platform was made{kept}"
         )
 
 

@@ -120,9 +120,9 @@ class Store:
             with open_regular(header) as stream:
                 version = json.loads(stream.read(_LONGEST))["gridsim store"]
         except (ValueError, LookupError, TypeError, RecursionError) as error:
-            raise GridSimError(f"{header}: not what says that this is a store ({error})") from error
+            raise GridSimError(f"{header} must be the header of a store ({error})") from error
         if version != FORMAT:
-            raise GridSimError(f"{header}: a store in format {version!r}, this version reads {FORMAT}")
+            raise GridSimError(f"{header}: format of a store must be {FORMAT}, got {version!r}")
         for folder, name in _FOLDERS.items():
             if folder != "arrays":  # which a store has only if it is needed
                 (self.path / folder).mkdir(exist_ok=True)
@@ -291,7 +291,7 @@ class Store:
                 return self._load(folder, column, values)
             except Exception as error:  # a damaged file can make Parquet raise anything
                 if isinstance(error, OSError) and error.errno is not None:
-                    raise  # of the disk: the file may be sound
+                    raise  # an error of the disk: the file may be intact
                 raise GridSimError(
                     f"{shard}: not a sound shard of a store ({error}); without it its runs are executed again"
                 ) from error
@@ -313,8 +313,8 @@ class Store:
         compute = import_extra("pyarrow.compute", "data", "a store")
         file, limit = self._parquet.ParquetFile(stream), memory() // 4
         for field in file.schema_arrow:
-            if str(field.type) != known.get(field.name, "double"):
-                raise ValueError(f"{field.name} is of {field.type}")
+            if str(field.type) != (expected := known.get(field.name, "double")):
+                raise ValueError(f"{field.name} must be of type {expected}, got {field.type}")
         if len(set(file.schema_arrow.names)) < len(file.schema_arrow.names):
             raise ValueError("two columns have the same name")
         metadata = file.metadata
@@ -363,7 +363,7 @@ class Store:
         return rows.filter(self._first(rows["key"])), shards
 
     def _first(self, values: Any) -> Any:
-        """Return for sorted values which are the first of equal ones; None if all values are different."""
+        """Return a mask of the first of equal values in a sorted column; None if all values are different."""
         compute = import_extra("pyarrow.compute", "data", "a store")
         column = values.combine_chunks()
         differ = compute.not_equal(column[1:], column[:-1])
@@ -449,7 +449,7 @@ class _Arrays(Mapping[str, NDArray[Any]]):
             raise
         except Exception as error:  # a damaged file can make zip raise anything
             if isinstance(error, OSError) and error.errno is not None:
-                raise  # of the disk: the file may be sound
+                raise  # an error of the disk: the file may be intact
             raise GridSimError(f"{file}: not a sound array of a store ({error})") from error
 
     def __iter__(self) -> Iterator[str]:

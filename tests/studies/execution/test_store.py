@@ -347,7 +347,7 @@ def test_paths_that_are_no_store_are_rejected(tmp_path: Path) -> None:
         Store(tmp_path / "no" / "such")
     store = Store(tmp_path / "s")
     (store.path / "store.json").write_text('{"gridsim store": 99}')
-    with pytest.raises(gs.GridSimError, match="a store in format 99, this version reads 1"):
+    with pytest.raises(gs.GridSimError, match="format of a store must be 1, got 99"):
         Store(store.path)
     with pytest.raises(gs.ScenarioError, match="a function may not be called 'digest' in a store"):
         store.keys_of([dataclasses.replace(some(1)[0], metrics={"digest": own})])
