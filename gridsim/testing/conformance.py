@@ -401,8 +401,9 @@ class _ConformanceTrial:
         self.messages_per_task: float | None = None
         #: Approximate time (s) that runs may span.
         self.horizon = math.inf
-        #: Whether only scenarios that reach new lines are checked, and how many may be, with failures or not.
+        #: Whether only scenarios that reach new lines are checked.
         self.is_searching = False
+        #: Has failures -> the largest number of scenarios to check, and the number checked.
         self.quota: dict[bool, int] = {}
         self.checked_counts = {False: 0, True: 0}
         self.display: Bar | None = None

@@ -166,8 +166,7 @@ def _claims(kind: str, reading: str, values: Replicates, nodes: int) -> Iterator
 
 
 def _trees(values: Replicates) -> list[str]:
-    """Return the names of the paper's tree and of one that decides all at its root, without and with "
-    "failures."""
+    """Return the names of the paper's tree and of the one that decides at its root, also with failures."""
     return [name for name in values.schedulers if name.startswith((TREE, ROOT))]
 
 

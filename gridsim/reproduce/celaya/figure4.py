@@ -91,7 +91,7 @@ TREES: dict[str, Mapping[str, Any]] = {
     TREE: {},
     **{name: changes for name, changes in VARIANTS.items() if paper_tree(**changes) != paper_tree()},
 }
-#: The largest share of requests decided at the root, %, with which a loss is one of deciding below it.
+#: Largest share of requests decided at the root, %, at which the loss is judged: decisions below cause it.
 MOST_AT_ROOT = 75.0
 #: The range that counts as "almost twice": within a tenth of 2.
 ALMOST_TWICE = ClaimedRange("almost 2", 1.8, 2.2)

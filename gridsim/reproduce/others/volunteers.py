@@ -131,7 +131,7 @@ def wasted_share(result: gs.Result) -> float:
 
 
 def messages(result: gs.Result) -> float:
-    """Messages a job."""
+    """Messages per job."""
     return float(result.messages["sent"].sum() / len(result.applications))
 
 

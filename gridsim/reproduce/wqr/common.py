@@ -70,7 +70,7 @@ def _bags(path: str) -> int:
 
 @lru_cache(maxsize=2)
 def _horizon(path: str) -> float:
-    """Return how long an availability trace is from 0 on, s."""
+    """Return the end of an availability trace, s; 0 if it ends before time 0."""
     from gridsim.traces import read_availability
 
     return max(0.0, read_availability(path).horizon)

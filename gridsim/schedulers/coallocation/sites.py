@@ -298,7 +298,9 @@ class FrontNode(ClaimingNode):
         """Return when the first job fits, as expected, and how many machines are then left over."""
         free, at = len(self.free), now
         for end, nodes, _ in sorted(self.running.values(), key=lambda entry: int(entry[0])):
-            if free >= self.queue[0][1] and end > at:  # what ends at the same instant is left over, too
+            if (
+                free >= self.queue[0][1] and end > at
+            ):  # jobs that end at one instant free their machines together
                 break
             free, at = free + len(nodes), max(now, end)
         return at, free - self.queue[0][1]

@@ -339,7 +339,7 @@ class Store:
                 table = table.set_column(k, name, column.cast(column.type.value_type))
         for name in known:
             if name not in _OPTIONAL and (name not in table.column_names or table[name].null_count):
-                raise ValueError(f"there are rows without {name}")
+                raise ValueError(f"each row must have {name}, got rows without {name}")
         return table
 
     def _read(self, keys: set[str] | None = None) -> tuple[Any, list[Path]]:
