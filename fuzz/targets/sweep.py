@@ -10,7 +10,7 @@ from files import check_refusal, write_file
 from samples import BAGS
 
 from gridsim.errors import GridSimError
-from gridsim.studies.execution.cell import Measured
+from gridsim.studies.execution.cell import RunRecord
 from gridsim.studies.execution.keys import Keys
 from gridsim.studies.sweep import Sweep
 from gridsim.studies.sweep_result import SweepResult
@@ -52,7 +52,7 @@ def execute(data: bytes) -> None:
 def check_output(sweep: Sweep) -> None:
     """Check that results can be written; an error at this point would lose them."""
     metrics = tuple(sweep.metrics or ["makespan"])
-    measured = [Measured(values=dict.fromkeys(metrics, 1.0))] * len(sweep.cells)
+    measured = [RunRecord(values=dict.fromkeys(metrics, 1.0))] * len(sweep.cells)
     found = SweepResult(
         sweep.labels, tuple(sweep.schedulers), sweep.replicates, metrics, sweep.baseline, measured
     )

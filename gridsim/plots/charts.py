@@ -208,18 +208,18 @@ def count_chart(
     """Return a count over time of results; the parameters and errors are those of `gridsim.plots.series`."""
     runs = _by_name(results)
     counts = {name: series.over_time(result, quantity) for name, result in runs.items()}
-    ends = [float(each.times[end]) for each in counts.values() if len(each.times) for end in (0, -1)]
+    ends = [float(curve.times[end]) for curve in counts.values() if len(curve.times) for end in (0, -1)]
     factor, unit = time_unit(max(ends) - min(ends) if ends else 0.0)
-    lines = {name: each.downsample(POINTS) for name, each in counts.items()}
+    lines = {name: curve.downsample(POINTS) for name, curve in counts.items()}
     items = item_name(runs)
     label, title, caption = (text.format(items) for text in _QUANTITIES[quantity])
     return StepChart(
         title=title,
         caption=caption[:1].upper() + caption[1:],
         x=ChartAxis(f"time ({unit})", scale="time"),
-        y=ChartAxis(label, [each.values.max(initial=0.0) for each in lines.values()], "count"),
+        y=ChartAxis(label, [curve.values.max(initial=0.0) for curve in lines.values()], "count"),
         order=list(order or runs),
-        steps={name: (each.times / factor, each.values) for name, each in lines.items()},
+        steps={name: (curve.times / factor, curve.values) for name, curve in lines.items()},
         notes={},
     )
 

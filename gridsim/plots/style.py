@@ -197,7 +197,7 @@ def styled_axes(
 
 
 def save(
-    made: Figure, stream: IO[bytes], *, format: Literal["png", "svg", "pdf"] = "png", dpi: int = 150
+    fig: Figure, stream: IO[bytes], *, format: Literal["png", "svg", "pdf"] = "png", dpi: int = 150
 ) -> None:
     """Write a figure without times or versions, so that equal figures give equal files.
 
@@ -212,7 +212,7 @@ def save(
         raise ScenarioError(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
     context = import_extra("matplotlib", "plot", "a chart").rc_context
     with context({"svg.hashsalt": "gridsim", "pdf.fonttype": 42}):
-        made.savefig(stream, format=format, dpi=dpi, metadata=FORMATS[format])
+        fig.savefig(stream, format=format, dpi=dpi, metadata=FORMATS[format])
 
 
 def series_style(number: int) -> dict[str, Any]:
@@ -267,13 +267,13 @@ def legend(axes: Axes, *, handles: Sequence[Any] | None = None, place: str = "be
     axes.legend(list(entries), names, frameon=False, fontsize=size, **options)
 
 
-def shared_legend(made: Figure) -> None:
+def shared_legend(fig: Figure) -> None:
     """Replace the legends of axes with equal series by one legend at the right of the figure."""
-    for axes in made.axes:
+    for axes in fig.axes:
         if (axes_legend := axes.get_legend()) is not None:
             axes_legend.remove()
-    entries, names = made.axes[0].get_legend_handles_labels()
-    made.legend(
+    entries, names = fig.axes[0].get_legend_handles_labels()
+    fig.legend(
         entries, list(map(escape_math, names)), loc="outside right center", frameon=False, fontsize="small"
     )
 

@@ -21,7 +21,14 @@ from gridsim.results.formats.job_logs import job_difference
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
 from gridsim.scheduling.registry import command, scheduler_from
-from gridsim.studies.comparison_table import about, cautions, comparison_table, measure_of, rows_of, verdict
+from gridsim.studies.comparison_table import (
+    cautions,
+    comparison_table,
+    context_lines,
+    measure_of,
+    rows_of,
+    verdict,
+)
 from gridsim.studies.overview import TextTable, enumeration
 from gridsim.studies.study import Study
 from gridsim.support.docstrings import first_paragraph
@@ -221,7 +228,7 @@ def of_study(
 
 def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -> dict[str, str]:
     verdict_text = verdict(results, rows_of(results, baseline, bound)) if comparable else ""
-    lead = ({"result": verdict_text} if verdict_text else {}) | about(results, baseline)
+    lead = ({"result": verdict_text} if verdict_text else {}) | context_lines(results, baseline)
     if not comparable:
         lead = {"baseline": lead["baseline"]}
     lead = {key: _convert_times(line) for key, line in lead.items()}

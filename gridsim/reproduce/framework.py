@@ -194,13 +194,13 @@ class Run:
             chosen = schedulers if part.schedulers is None else part.schedulers
             return self.replicate(part.scenario, chosen or {}, part.metrics or metrics)
 
-        measured = {}
+        measurements = {}
         for key, case in cases.items():
             values, *further = map(replicate_part, case if isinstance(case, Sequence) else [case])
             for each in further:
                 values = values.joined(each)
-            measured[key] = values
-        return Measurements(self, measured)
+            measurements[key] = values
+        return Measurements(self, measurements)
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ class Check:
 
 
 def rows_of(checks: Sequence[Check | Sequence[Check]], cases: Mapping[Any, Replicates]) -> Iterator[Row]:
-    """Return the rows of each check for all cases; checks in a sequence of their own go case by case."""
+    """Return the rows, ordered by check and case; those of an inner sequence of checks by case and check."""
     for item in checks:
         for case, values in cases.items():
             for check in [item] if isinstance(item, Check) else item:

@@ -58,9 +58,9 @@ NEGATIVE, POSITIVE, ZERO = (
 )
 
 
-def near(paper: float, within: float = 0.25) -> ClaimedRange:
-    """Return the range around a printed number: `within` times the number on either side."""
-    return ClaimedRange(f"{paper:g}", paper * (1 - within), paper * (1 + within))
+def range_around(paper: float, tolerance: float = 0.25) -> ClaimedRange:
+    """Return the range around a printed number: `tolerance` times the number on either side."""
+    return ClaimedRange(f"{paper:g}", paper * (1 - tolerance), paper * (1 + tolerance))
 
 
 def judge(
@@ -118,16 +118,16 @@ def sign(
     `seeds`, if they are given, whose difference is not above 0.
     """
     values = np.asarray(differences, dtype=np.float64)
-    above = int((values > 0).sum())
+    positive_count = int((values > 0).sum())
     verdict: Verdict
-    count = f"{above} of {len(values)} seeds" if seeds is None else seeds_above(values, seeds)
+    count = f"{positive_count} of {len(values)} seeds" if seeds is None else seeds_above(values, seeds)
     reason = f"wanted above 0; it is in {count}"
     if len(values) < MIN_SEEDS:
         verdict, reason = "undecided", f"{reason}; fewer than {MIN_SEEDS} seeds"
-    elif above == len(values):
+    elif positive_count == len(values):
         verdict = "reproduced"
     else:
-        verdict = "not robust" if above else "not reproduced"
+        verdict = "not robust" if positive_count else "not reproduced"
     return Row(claim, quantity, paper, estimate(values), unit, verdict, reason)
 
 
@@ -165,18 +165,18 @@ def conclude(claim: str, rows: Sequence[Row]) -> Conclusion:
     If verdicts differ, it is "partly reproduced" if any row is reproduced, and "not reproduced" if none is.
     Rows without a verdict do not count.  Rows that cannot be compared count only if there are no others.
     """
-    about = [(row.verdict, row.why) for row in rows if row.claim == claim and row.verdict]
-    judged = [each for each in about if each[0] != "cannot be compared"] or about
-    if not judged:
+    verdicts = [(row.verdict, row.why) for row in rows if row.claim == claim and row.verdict]
+    comparable = [entry for entry in verdicts if entry[0] != "cannot be compared"] or verdicts
+    if not comparable:
         return Conclusion(claim, "cannot be compared", "not measured")
-    counts = Counter(verdict for verdict, _ in judged)
-    [(first, why), *others] = judged
+    counts = Counter(verdict for verdict, _ in comparable)
+    [(first, reason), *others] = comparable
     if others:
-        each = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-        why = f"{len(judged)} rows: {each}"
+        tally = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+        reason = f"{len(comparable)} rows: {tally}"
     if len(counts) == 1:
-        return Conclusion(claim, first, why)
-    return Conclusion(claim, "partly reproduced" if counts["reproduced"] else "not reproduced", why)
+        return Conclusion(claim, first, reason)
+    return Conclusion(claim, "partly reproduced" if counts["reproduced"] else "not reproduced", reason)
 
 
 def _range_text(low: float, high: float) -> str:

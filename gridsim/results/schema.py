@@ -383,7 +383,7 @@ _MANDATORY_COLUMNS, _CHECKED_COLUMNS = (
     for condition in (lambda column: column.mandatory, lambda column: column.rows_of or column.positive)
 )
 _KINDS = {"float": "f", "int": "iu", "text": "U"}
-#: Maximum level of a tree, which none reaches.
+#: Maximum level of a tree in a result; trees of simulated platforms have fewer levels.
 _MAX_LEVEL = 64
 
 

@@ -17,9 +17,9 @@ from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers, make_scheduler, registered
 from gridsim.simulation.simulate import Options, Record, Simulation, execute
 from gridsim.studies.comparison_table import (
-    about,
     cautions,
     comparison_table,
+    context_lines,
     measure_of,
     ratio_of,
     remarks,
@@ -80,7 +80,7 @@ class Comparison(Study):
         """
         rows = self.table()
         return Overview(
-            about(self.results, self.baseline),
+            context_lines(self.results, self.baseline),
             [comparison_table(self.results, rows, self.baseline, self.bound, verbose=full)],
             verdict(self.results, rows),
             (remarks if full else cautions)(self.results, rows, self.bound),
@@ -100,11 +100,11 @@ class Comparison(Study):
         """Return a chart of the distribution of the stretch, or of the waiting time of rigid jobs."""
         return [[result_chart(self.results)]]
 
-    def plot(self, kind: str = "distribution", **how: Any) -> Figure:
+    def plot(self, kind: str = "distribution", **options: Any) -> Figure:
         """Draw the results together, or a chart each; see `Result.plot`."""
         from gridsim.studies.figures import of_results
 
-        return of_results(kind, self.results, **how)
+        return of_results(kind, self.results, **options)
 
     @property
     def measure(self) -> str:
@@ -234,7 +234,7 @@ def compare(
             **{"metrics": None, **study},
         )
     if study:
-        raise ScenarioError(f"{', '.join(study)} needs replicates")
+        raise ScenarioError(f"{', '.join(study)} requires replicates")
     check_bound(bound)
     options: dict[str, Any] = {"threads": threads, "time_limit": time_limit}
     options["record"] = Options(record=record).record  # an iterator of names could be used only once
@@ -259,7 +259,8 @@ def compare(
 
         check_executor(executor)
         runs = {
-            name: executor.submit(_executed, scenario, each, options) for name, each in schedulers.items()
+            name: executor.submit(_run_in_worker, scenario, each, options)
+            for name, each in schedulers.items()
         }
         try:
             for name, run in with_progress(runs.items(), progress, len(runs), "runs"):
@@ -274,7 +275,7 @@ def compare(
     return Comparison(scenario, results, baseline, bound)
 
 
-def _executed(
+def _run_in_worker(
     scenario: Scenario, scheduler: Scheduler, options: Mapping[str, Any]
 ) -> tuple[Result, list[tuple[type[Warning], str]]]:
     """Return the result of a run, and the warnings issued in a worker process: (category, message)."""
@@ -311,21 +312,21 @@ def applicable(
         Names of the schedulers to try; None for all.  Each gets its parameters from ``scenario.schedulers``.
         Where several names stand for the same scheduler, the first one is taken.
     """
-    found: dict[str, Scheduler] = {}
-    refused: dict[str, str] = {}
+    schedulers: dict[str, Scheduler] = {}
+    reasons: dict[str, str] = {}
     for name in registered() if names is None else names:
         scheduler = make_scheduler(name, scenario.schedulers.get(name))
-        same = next((other for other, known in found.items() if known == scheduler), None)
+        same = next((other for other, known in schedulers.items() if known == scheduler), None)
         if same is not None:
-            refused[name] = f"it is the same scheduler as {same}"
+            reasons[name] = f"it is the same scheduler as {same}"
             continue
         try:
             Simulation(scenario, scheduler, Options())
         except ScenarioError as error:
-            refused[name] = str(error)
+            reasons[name] = str(error)
         else:
-            found[name] = scheduler
-    return found, refused
+            schedulers[name] = scheduler
+    return schedulers, reasons
 
 
 def default_baseline(schedulers: Mapping[str, Scheduler]) -> str:

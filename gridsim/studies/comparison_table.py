@@ -20,10 +20,10 @@ _Cells = tuple[str, str, Callable[[Row], str]]
 
 #: Two means of waiting times, which may rank schedulers in different orders.
 BY_JOBS, BY_CORES = "mean_waiting", "mean_waiting_by_cores"
-#: So many decisions without summaries mean nothing: the first ones come before any summary.
+#: Largest number of decisions without summaries that is normal: the first ones precede any summary.
 _STARTING = 4
-#: An application begun again so many times is named: it takes longer than machines stay up.
-_AGAIN = 100
+#: Resubmissions per task from which on an application is named: its tasks take longer than machines stay up.
+_MANY_RESUBMISSIONS = 100
 #: Columns that are left out first, in this order, where the terminal is too narrow for all.
 DISPENSABLE = ("traffic", "busy", "over")
 
@@ -66,7 +66,7 @@ def rows_of(results: Mapping[str, Result], baseline: str, bound: BoundKind) -> l
     ]
 
 
-def about(results: Mapping[str, Result], baseline: str) -> dict[str, str]:
+def context_lines(results: Mapping[str, Result], baseline: str) -> dict[str, str]:
     """Return lines of text by key: platform, workload and load of the first result, and the baseline."""
     lines = next(iter(results.values())).describe_scenario()
     lines |= max(results.values(), key=lambda result: result.makespan).describe_availability()
@@ -105,7 +105,7 @@ def comparison_table(
     """
     measure = measure_of(results)
     cells = [
-        *_COMPARED[measure],
+        *_MEASURE_COLUMNS[measure],
         ("relative", f"to {baseline}", lambda row: _known(row["ratio"], ".3f")),
         *_of_measure(results, rows, measure, bound, verbose),
         ("makespan", "s", lambda row: f"{row['makespan']:.1f}"),
@@ -152,7 +152,7 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
         if (count := row["facts"].get("decisions_above_window", 0)) > _STARTING
     ]
     lines += [
-        _decided(row["name"], row["facts"])
+        _decision_line(row["name"], row["facts"])
         for row in rows
         if row["facts"].get("requests_at_root") is not None
     ]
@@ -167,27 +167,27 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
 
 def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
     """Return a sentence on which scheduler is best at what, and by how much; empty for one scheduler."""
-    excluded = {}
+    exclusions = {}
     fewest = min((row.get("failed", 0) for row in rows), default=0)
     for row in rows:
         if row.get("failed", 0) > fewest:
             undone = "does not state when {} jobs ran" if results[row["name"]].of_log else "rejected {} jobs"
-            excluded[row["name"]] = f"it {undone.format(row['failed'])}"
+            exclusions[row["name"]] = f"it {undone.format(row['failed'])}"
         elif "mean_waiting" not in row and (done := _completed(results[row["name"]])) != "all":
-            excluded[row["name"]] = f"it completed {done} tasks"
+            exclusions[row["name"]] = f"it completed {done} tasks"
     values = {
         what: {row["name"]: float(row[key]) for row in rows if key in row}
-        for key, what in _JUDGED[measure_of(results)].items()
+        for key, what in _VERDICT_METRICS[measure_of(results)].items()
     }
-    said = of_one_run(values, excluded)
+    sentence = of_one_run(values, exclusions)
     if measure_of(results) != "mean_waiting":
-        return said
-    counted = [row for row in rows if row["name"] not in excluded]
+        return sentence
+    counted = [row for row in rows if row["name"] not in exclusions]
     means = ({row["name"]: float(row[key]) for row in counted} for key in (BY_JOBS, BY_CORES))
-    return said + by_cores(*means)
+    return sentence + by_cores(*means)
 
 
-def _decided(name: str, facts: Mapping[str, Any]) -> str:
+def _decision_line(name: str, facts: Mapping[str, Any]) -> str:
     """Return a line on where requests of a fair tree are decided, and how long they wait for that."""
     rates = facts["root_requests_per_s"], facts["root_bytes_per_s"]
     load = "" if None in rates else f"; {rates[0]:.3g} requests/s and {rates[1] / 1e3:.3g} kB/s there"
@@ -202,14 +202,14 @@ def _decided(name: str, facts: Mapping[str, Any]) -> str:
 def _cut_off(name: str, result: Result) -> str:
     """Return a line on the application whose tasks were begun again most often; empty if that is seldom."""
     table = result.applications
-    again = table["resubmitted"] / table["tasks"]
-    worst = int(again.argmax())
-    if again[worst] < _AGAIN:
+    resubmissions = table["resubmitted"] / table["tasks"]
+    worst = int(resubmissions.argmax())
+    if (most := resubmissions[worst]) < _MANY_RESUBMISSIONS:
         return ""
     tasks, what = int(table["tasks"][worst]), "job" if result.rigid else "application"
     lasts = table["size"][worst] / tasks / result.machines["speed"].mean()
     return (
-        f"{name}: failures cut off {what} {worst} again and again, {again[worst]:,.0f} times: it has {tasks} "
+        f"{name}: failures cut off {what} {worst} again and again, {most:,.0f} times: it has {tasks} "
         f"task{'s' * (tasks > 1)} of {lasts:.4g} s, and machines seldom stay up so long"
     )
 
@@ -232,14 +232,14 @@ def _cell(name: str, digits: int, factor: float = 1.0) -> Callable[[Row], str]:
 
 
 #: Metric of comparison -> the columns before the ratio, which have its values.
-_COMPARED: dict[str, tuple[_Cells, ...]] = {
+_MEASURE_COLUMNS: dict[str, tuple[_Cells, ...]] = {
     "mean_waiting": (("waiting", "mean, s", _cell("mean_waiting", 6)),),
     "mean_turnaround": (("turnaround", "mean, s", _cell("mean_turnaround", 6)),),
     "mean_completion": (("completion", "mean, s", _cell("mean_completion", 6)),),
     "max_stretch": (("stretch", "max", _cell("max_stretch_agg", 5)),),
 }
 #: Metric of comparison -> metric of a row -> what it is called, for what `verdict` says.
-_JUDGED = {
+_VERDICT_METRICS = {
     "mean_waiting": {"mean_waiting": "mean waiting time", "mean_slowdown": "mean slowdown"},
     "mean_turnaround": {"mean_turnaround": "mean turnaround", "max_stretch": "max stretch"},
     "mean_completion": {"mean_completion": "mean completion time", "wasted": "share of wasted cycles"},
@@ -273,14 +273,14 @@ def _of_measure(
         )
         columns += [mean, over]
     if measure != "max_stretch":
-        columns.insert(0, *_COMPARED["max_stretch"])
+        columns.insert(0, *_MEASURE_COLUMNS["max_stretch"])
     if measure == "mean_turnaround" or (verbose and any("migrated" in row for row in rows)):
         if measure != "mean_turnaround":
-            columns += _COMPARED["mean_turnaround"]
+            columns += _MEASURE_COLUMNS["mean_turnaround"]
         columns.append(("migrated", "%", _cell("migrated", 4, 100.0)))
     if measure == "mean_completion" or (verbose and any("wasted" in row for row in rows)):
         if measure != "mean_completion":
-            columns += _COMPARED["mean_completion"]
+            columns += _MEASURE_COLUMNS["mean_completion"]
         columns.append(("wasted", "%", _cell("wasted", 3, 100.0)))
     return columns
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 #: The most panels of a figure.
 PANELS = 6
 #: Charts of results: those that show several results together, and those that show one result each.
-TOGETHER: dict[str, Callable[..., StepChart]] = {"distribution": result_chart, "series": count_chart}
-APART: dict[str, Callable[..., Axes]] = {
+SHARED_CHARTS: dict[str, Callable[..., StepChart]] = {"distribution": result_chart, "series": count_chart}
+SEPARATE_CHARTS: dict[str, Callable[..., Axes]] = {
     "gantt": gantt,
     "sequence": sequence,
     "traffic": traffic,
@@ -50,25 +50,25 @@ def figure_of(rows: Sequence[Sequence[Chart]], headline: str = "") -> Figure:
         raise ScenarioError(f"a figure has at most {PANELS} panels in a row, this study needs {len(rows[0])}")
     charts = [chart for row in rows for chart in row]
     width, height = map(max, zip(*map(panel_size, charts), strict=True))
-    made, panels = figure(
+    fig, panels = figure(
         len(rows[0]), rows=len(rows), width=width, height=height * (1.0 if len(rows) == 1 else 5 / 6)
     )
     for axes, chart in zip(panels, charts, strict=True):
         draw(chart, axes)
         axes.set_title(escape_math(chart.panel), fontsize="small")
-    _head(made, headline)
-    return made
+    _head(fig, headline)
+    return fig
 
 
-def _head(made: Figure, said: str) -> None:
+def _head(fig: Figure, headline: str) -> None:
     """Put a sentence above the panels, wrapped to the width of the figure."""
-    if said:
-        letters = max(40, int(made.get_figwidth() * 12.5))
-        lines = textwrap.wrap(said, letters, break_on_hyphens=False)
-        made.suptitle(escape_math("\n".join(lines)), x=0.01, ha="left", fontsize="small")
+    if headline:
+        letters = max(40, int(fig.get_figwidth() * 12.5))
+        lines = textwrap.wrap(headline, letters, break_on_hyphens=False)
+        fig.suptitle(escape_math("\n".join(lines)), x=0.01, ha="left", fontsize="small")
 
 
-def of_results(kind: str, results: Mapping[str, Result], **how: Any) -> Figure:
+def of_results(kind: str, results: Mapping[str, Result], **options: Any) -> Figure:
     """Draw `results` (name -> result) in one chart, or in one chart each, one below the other.
 
     Raises ScenarioError for more than `PANELS` charts.
@@ -76,25 +76,27 @@ def of_results(kind: str, results: Mapping[str, Result], **how: Any) -> Figure:
     Parameters
     ----------
     kind
-        A chart of `TOGETHER` or `APART`.
-    how
+        A chart of `SHARED_CHARTS` or `SEPARATE_CHARTS`.
+    options
         Further arguments of its function.
     """
-    one_of("kind", kind, (*TOGETHER, *APART))
-    if kind in TOGETHER:
-        return figure_of([[TOGETHER[kind](results, **how)]])
+    one_of("kind", kind, (*SHARED_CHARTS, *SEPARATE_CHARTS))
+    if kind in SHARED_CHARTS:
+        return figure_of([[SHARED_CHARTS[kind](results, **options)]])
     if len(results) > PANELS:
         raise ScenarioError(f"a figure has at most {PANELS} panels, {len(results)} results need as many")
     height = 6.0 if kind == "sequence" else 3.6
     if kind == "gantt":
-        sizes = [len(chosen_machines(how.get("machines"), len(each.machines))) for each in results.values()]
+        sizes = [
+            len(chosen_machines(options.get("machines"), len(each.machines))) for each in results.values()
+        ]
         height = gantt_height(max(sizes))
-    made, panels = figure(rows=len(results), width=8.0 if kind == "traffic" else 9.0, height=height)
+    fig, panels = figure(rows=len(results), width=8.0 if kind == "traffic" else 9.0, height=height)
     for axes, (name, result) in zip(panels, results.items(), strict=True):
-        APART[kind](result, axes=axes, **how)
+        SEPARATE_CHARTS[kind](result, axes=axes, **options)
         if len(results) > 1:
             note = axes.get_title(loc="left")
             axes.set_title(
                 f"{escape_math(name)}: {note}" if note else escape_math(name), fontsize="small", loc="left"
             )
-    return made
+    return fig

@@ -35,7 +35,7 @@ from gridsim.studies.execution.cell import Cell
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import store_of
 from gridsim.studies.overview import Overview, TextTable
-from gridsim.studies.replicate import Replicates, arranged, replication
+from gridsim.studies.replicate import Replicates, replicates_of, replication
 from gridsim.studies.study import Study
 from gridsim.support.arguments import integer, real, unknown_name_error
 
@@ -114,19 +114,23 @@ class Ladder(Study):
             raise unknown_name_error("measure", measure, self.measures)
         steps = [step for step in self.steps if step.scheduler is not None or measure == "max_stretch"]
         names = [step.name for step in steps if not step.beside]
-        made, rows = self.replicates, []
+        replicates, rows = self.replicates, []
         for number, step in enumerate(steps):
-            above = names[number - 1] if number and not step.beside else None
-            ratio = (step.name, above) if above else (names[-1], step.name) if step.beside else None
+            predecessor = names[number - 1] if number and not step.beside else None
+            ratio = (
+                (step.name, predecessor) if predecessor else (names[-1], step.name) if step.beside else None
+            )
             rows.append(
                 {
                     "name": step.name,
                     "adds": step.adds,
                     "beside": step.beside,
-                    "mean": made.mean(step.name, measure),
-                    "difference": made.difference(step.name, above, measure) if above else None,
-                    "ratio": made.ratio_of_means(*ratio, measure) if ratio else None,
-                    "over_first": made.ratio_of_means(step.name, names[0], measure) if number else None,
+                    "mean": replicates.mean(step.name, measure),
+                    "difference": replicates.difference(step.name, predecessor, measure)
+                    if predecessor
+                    else None,
+                    "ratio": replicates.ratio_of_means(*ratio, measure) if ratio else None,
+                    "over_first": replicates.ratio_of_means(step.name, names[0], measure) if number else None,
                 }
             )
         return rows
@@ -156,12 +160,12 @@ class Ladder(Study):
         heads = ("step", name, "difference", "ratio", "to the first")
         rows, notes = [], []
         for row in self.table(measure):
-            mean, ratio = _shown(row["mean"], _plain, factor), _shown(row["ratio"])
+            mean, ratio = _estimate_text(row["mean"], _plain, factor), _estimate_text(row["ratio"])
             if row["beside"]:
                 notes.append(f"beside: {row['name']}: {mean}; the last step is {ratio} times that")
                 continue
-            difference = _shown(row["difference"], _signed, factor)
-            rows.append([row["name"], mean, difference, ratio, _shown(row["over_first"])])
+            difference = _estimate_text(row["difference"], _signed_text, factor)
+            rows.append([row["name"], mean, difference, ratio, _estimate_text(row["over_first"])])
         return TextTable(f"{name}, {_unit(measure)}", [(head, "") for head in heads], rows, notes)
 
     def __repr__(self) -> str:
@@ -180,7 +184,7 @@ class Ladder(Study):
         name, factor = measure.replace("_", " "), _FACTORS.get(measure, 1.0)
         rows = [row for row in self.table(measure) if not row["beside"]]
         start, *steps, end = (
-            _scaled(estimate, factor)
+            _scale(estimate, factor)
             for estimate in (rows[0]["mean"], *(row["difference"] for row in rows[1:]), rows[-1]["mean"])
         )
         return WaterfallChart(
@@ -232,7 +236,7 @@ def ladder(
     faults: Faults | None = None,
     ages: Sequence[float] = (),
     time_limit: float | None = None,
-    **how: Any,
+    **options: Any,
 ) -> Ladder:
     """Run each step on `replicates` replications of `scenario`, see `gridsim.replication`.
 
@@ -252,7 +256,7 @@ def ladder(
         `BoardScheduler`, of which the last step has the last age.  By default its own age.
     time_limit
         As in `simulate`.
-    how
+    options
         Executor, batch, store, retry, progress, as in `gridsim.replicate`.
     """
     warn_unusual(check_scenario(scenario))
@@ -266,7 +270,7 @@ def ladder(
         raise ScenarioError(f"scheduler must be a Scheduler of {what}, got {scheduler!r}")
     old = [real("ages", age, low=0, unit="s") for age in ages]
     if old and not isinstance(scheduler, BoardScheduler):
-        raise ScenarioError(f"ages are for schedulers that derive from BoardScheduler, got {scheduler!r}")
+        raise ScenarioError(f"ages requires a scheduler that derives from BoardScheduler, got {scheduler!r}")
     if old != sorted(set(old)):
         raise ScenarioError(f"ages must be ascending, got {old}")
     if not (faults is None or isinstance(faults, Faults)):
@@ -275,9 +279,9 @@ def ladder(
     if faults is None and not rigid and scheduler.failures:
         faults = Faults.poisson(FAILURES, scenario.seed)
     steps = steps_of(scenario, scheduler, faults, old)
-    how["store"] = store_of(how.get("store"))
-    made = _run(steps, replicates, MEASURES[rigid], time_limit, **how)
-    return Ladder(scenario, tuple(steps), made)
+    options["store"] = store_of(options.get("store"))
+    values = _run(steps, replicates, MEASURES[rigid], time_limit, **options)
+    return Ladder(scenario, tuple(steps), values)
 
 
 # -- the steps --------------------------------------------------------------------------------------------
@@ -318,7 +322,7 @@ def steps_of(
     comparisons |= {step.name: _scheduler_of(step.scheduler) for step in own_steps if step.is_beside}
     return [
         *steps,
-        Step("failures", _about(faults), failing, steps[-1].scheduler),
+        Step("failures", _failure_text(faults), failing, steps[-1].scheduler),
         *(
             Step(f"{name}, with failures", _COMPARISON_TEXT, failing, other, beside=True)
             for name, other in comparisons.items()
@@ -352,7 +356,7 @@ def _free(scenario: Scenario) -> Scenario:
     return dataclasses.replace(scenario, network=network)
 
 
-def _about(faults: Faults) -> str:
+def _failure_text(faults: Faults) -> str:
     mean = getattr(faults.recipe, "mean", None)
     kind = faults.recipe.__struct_config__.tag
     return f"machines fail ({kind}{'' if mean is None else f', once in {mean:g} s'})"
@@ -362,23 +366,25 @@ def _about(faults: Faults) -> str:
 
 
 def _run(
-    steps: Sequence[Step], replicates: int, measures: Sequence[str], time_limit: float | None, **how: Any
+    steps: Sequence[Step], replicates: int, measures: Sequence[str], time_limit: float | None, **options: Any
 ) -> Replicates:
     """Run all steps on all replications; return their values, and the lower bounds if they are a step."""
     runs = [step for step in steps if step.scheduler is not None]
     cells, metrics = [], dict.fromkeys(measures)
     for k in range(replicates):
-        made = {id(step.scenario): replication(step.scenario, k) for step in runs}  # one object per variant
+        variants = {
+            id(step.scenario): replication(step.scenario, k) for step in runs
+        }  # one object per variant
         for step in runs:
             assert step.scheduler is not None
-            cells.append(Cell(made[id(step.scenario)], step.scheduler, metrics, time_limit))
-    found = collect(cells, fail_fast=True, **how)
+            cells.append(Cell(variants[id(step.scenario)], step.scheduler, metrics, time_limit))
+    records = collect(cells, fail_fast=True, **options)
     names = [step.name for step in runs]
-    values = arranged(found, names, tuple(range(replicates)), measures)
+    values = replicates_of(records, names, tuple(range(replicates)), measures)
     if len(runs) == len(steps):
         return values
     # the first run of each replication has also measured the lower bound of its applications
-    bounds = np.array([found[k * len(runs)].values["lower_bound"] for k in range(replicates)])
+    bounds = np.array([records[k * len(runs)].values["lower_bound"] for k in range(replicates)])
     columns = {m: bounds if m == "max_stretch" else np.full(replicates, math.nan) for m in measures}
     first = {m: {steps[0].name: column} for m, column in columns.items()}
     return Replicates(values.seeds, first, values.units).joined(values)
@@ -392,19 +398,19 @@ def _unit(measure: str) -> str:
     return f"1e-8 {UNITS[measure]}" if measure in _FACTORS else UNITS[measure]
 
 
-def _scaled(estimate: Estimate, factor: float) -> Estimate:
+def _scale(estimate: Estimate, factor: float) -> Estimate:
     return dataclasses.replace(
         estimate, mean=factor * estimate.mean, low=factor * estimate.low, high=factor * estimate.high
     )
 
 
-def _shown(
+def _estimate_text(
     estimate: Estimate | None, write: Callable[[float], str] = "{:.4f}".format, factor: float = 1.0
 ) -> str:
     """Return the mean and its interval, if there is one, as text."""
     if estimate is None:
         return ""
-    scaled = _scaled(estimate, factor)
+    scaled = _scale(estimate, factor)
     middle, low, high = (write(value) for value in (scaled.mean, scaled.low, scaled.high))
     return middle if math.isnan(scaled.low) else f"{middle} [{low}, {high}]"
 
@@ -414,6 +420,6 @@ def _plain(value: float) -> str:
     return f"{value:.5g}" if abs(value) < 1e5 else f"{value:.0f}"
 
 
-def _signed(value: float) -> str:
+def _signed_text(value: float) -> str:
     """Format with a sign and three digits, or all digits before the point if there are more."""
     return f"{value:+.3g}" if abs(value) < 1e3 else f"{value:+.0f}"

@@ -37,7 +37,7 @@ from gridsim.results.metrics.registry import (
 from gridsim.results.table import Table
 from gridsim.results.text import planned_lines
 from gridsim.scheduling.registry import Schedulers, chosen_schedulers
-from gridsim.studies.execution.cell import Cell, Measured
+from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.collect import MOST_RUNS, collect
 from gridsim.studies.execution.store import Store, StorePath, store_of
 from gridsim.studies.overview import (
@@ -68,7 +68,7 @@ _STATISTICS: dict[str, Callable[..., Estimate]] = {
     "ratio of means": lambda a, b: estimate(a, b, statistic=ratio_of_means),
 }
 #: Runs that failed for the same reason, of which each has a line.
-_SHOWN = 5
+_MAX_FAILURE_LINES = 5
 
 
 @dataclass(frozen=True)
@@ -299,9 +299,12 @@ class Replicates(Study):
             if len(failed) == runs > 1:
                 lines.append(f"failed: all {runs} runs: {error}")
             else:
-                lines += [f"failed: {name}, replication {seed}: {error}" for name, seed in failed[:_SHOWN]]
-                if len(failed) > _SHOWN:
-                    lines.append(f"failed: {len(failed) - _SHOWN} more runs, for the same reason")
+                lines += [
+                    f"failed: {name}, replication {seed}: {error}"
+                    for name, seed in failed[:_MAX_FAILURE_LINES]
+                ]
+                if len(failed) > _MAX_FAILURE_LINES:
+                    lines.append(f"failed: {len(failed) - _MAX_FAILURE_LINES} more runs, for the same reason")
         if self.reached is False:
             lines.append(f"{self.measure}: not all intervals are as narrow as was asked for")
         return lines
@@ -491,8 +494,8 @@ def replicate(
     """
     named = scenario.schedulers if isinstance(scenario, Scenario) else None
     schedulers = chosen_schedulers(schedulers, named)
-    wanted = {} if metrics is None else requested_metrics(metrics)
-    for name in wanted:
+    selection = {} if metrics is None else requested_metrics(metrics)
+    for name in selection:
         if not name or not name.isprintable():
             raise ScenarioError(f"metrics must have names that can be printed, got {name!r}")
     if errors not in ("raise", "record"):
@@ -500,7 +503,7 @@ def replicate(
     if baseline is not None and baseline not in schedulers:
         raise ScenarioError(f"baseline must be one of {', '.join(schedulers)}, got {baseline!r}")
     if seeds is not None and half_width is not None:
-        raise ScenarioError("half_width needs replicates, not seeds: it runs as many as it takes")
+        raise ScenarioError("half_width requires replicates in place of seeds")
     numbers = _numbers(seeds, AT_LEAST if replicates is None and half_width is not None else replicates)
     if (runs := len(numbers) * len(schedulers)) > MOST_RUNS:
         raise ScenarioError(f"replicates must make at most {MOST_RUNS} runs of all schedulers, got {runs}")
@@ -510,19 +513,19 @@ def replicate(
         warn_unusual(check_scenario(scenario))
     make = (lambda k: replication(scenario, k, hold)) if isinstance(scenario, Scenario) else scenario
     kept, read = store_of(store), TraceDigests()
-    made: list[Measured] = []  # replication after replication, in each of them all schedulers in order
+    records: list[RunRecord] = []  # ordered by replication and scheduler
 
     about: dict[str, str] = {}
     scope = WarningScope()
 
-    def run(few: Sequence[int]) -> bool:
-        scenarios = [make(k) for k in few]
+    def run(new_numbers: Sequence[int]) -> bool:
+        scenarios = [make(k) for k in new_numbers]
         with scope:
-            if not made:
-                here = executor is None or isinstance(executor, Processes)
-                about.update(_planned(scenarios[0], here=here))
-            cells = [Cell(one, s, wanted, time_limit) for one in scenarios for s in schedulers.values()]
-            made.extend(
+            if not records:
+                is_local = executor is None or isinstance(executor, Processes)
+                about.update(_plan_lines(scenarios[0], is_local=is_local))
+            cells = [Cell(one, s, selection, time_limit) for one in scenarios for s in schedulers.values()]
+            records.extend(
                 collect(
                     cells,
                     executor=executor,
@@ -537,29 +540,31 @@ def replicate(
         return scenarios[0].workload.rigid
 
     rigid = run(numbers)
-    names = list(wanted) or default_metrics([each.values for each in made if not each.error], rigid)
+    names = list(selection) or default_metrics([each.values for each in records if not each.error], rigid)
 
-    def study(enough: bool | None) -> Replicates:
-        own = [name for name, metric in wanted.items() if metric is not None]
-        return arranged(made, list(schedulers), numbers, names, baseline, reached=enough, own=own)
+    def study(is_narrow: bool | None) -> Replicates:
+        user_metrics = [name for name, metric in selection.items() if metric is not None]
+        return replicates_of(
+            records, list(schedulers), numbers, names, baseline, reached=is_narrow, user_metrics=user_metrics
+        )
 
-    def described(found: Replicates) -> Replicates:
-        return replace(found, about=about, files=read.files)
+    def with_provenance(values: Replicates) -> Replicates:
+        return replace(values, about=about, files=read.files)
 
     if target is None:
-        return described(study(None))
+        return with_provenance(study(None))
     while True:
         count, width = len(numbers), _widest(study(None))
-        narrow = count >= MIN_SEEDS and width <= target
+        is_narrow = count >= MIN_SEEDS and width <= target
         # if there is no interval, because a run failed or the baseline is 0, more replications do not help
-        if narrow or count >= at_most or (count >= MIN_SEEDS and math.isinf(width)):
-            return described(study(narrow))
-        further = range(count, min(_more(count, width / target), at_most))
+        if is_narrow or count >= at_most or (count >= MIN_SEEDS and math.isinf(width)):
+            return with_provenance(study(is_narrow))
+        further = range(count, min(_next_count(count, width / target), at_most))
         numbers = (*numbers, *further)
         run(further)
 
 
-def _planned(scenario: Scenario, *, here: bool) -> dict[str, str]:
+def _plan_lines(scenario: Scenario, *, is_local: bool) -> dict[str, str]:
     """Return lines on the first replication, which must be possible if the runs are on this machine.
 
     Elsewhere there may be files and memory that are not here.
@@ -567,7 +572,7 @@ def _planned(scenario: Scenario, *, here: bool) -> dict[str, str]:
     try:
         return planned_lines(scenario)
     except (GridSimError, OSError, MemoryError):
-        if here:
+        if is_local:
             raise
         return {}
 
@@ -583,7 +588,7 @@ def _numbers(seeds: Sequence[int] | None, replicates: int | None) -> tuple[int, 
     return numbers
 
 
-def _more(count: int, ratio: float) -> int:
+def _next_count(count: int, ratio: float) -> int:
     """Estimate how many replications are enough, if intervals of `count` are `ratio` times too wide.
 
     The estimate is at most twice `count`, unless that is below the least number for an interval.
@@ -593,62 +598,62 @@ def _more(count: int, ratio: float) -> int:
     return max(count + 1, min(2 * count, math.ceil(1.1 * count * min(ratio, 2.0) ** 2)))
 
 
-def _widest(found: Replicates) -> float:
+def _widest(values: Replicates) -> float:
     """Return the largest half-width, relative to its middle, of the intervals that must be narrow.
 
     It is infinite if an interval is missing, as for a single replication or a run that failed.
     """
-    base, measure = found.baseline, found.measure
+    base, measure = values.baseline, values.measure
     if base is None:
-        estimates = [found.mean(name, measure) for name in found.schedulers]
+        estimates = [values.mean(name, measure) for name in values.schedulers]
     else:
-        estimates = [found.ratio(name, base, measure) for name in found.schedulers if name != base]
+        estimates = [values.ratio(name, base, measure) for name in values.schedulers if name != base]
     widths = [(e.high - e.low) / 2 / abs(e.mean) if e.mean else math.inf for e in estimates]
     return max((math.inf if math.isnan(width) else width for width in widths), default=0.0)
 
 
-def arranged(
-    made: Sequence[Measured],
+def replicates_of(
+    records: Sequence[RunRecord],
     schedulers: Sequence[str],
     numbers: tuple[int, ...],
     metrics: Sequence[str],
     baseline: str | None = None,
     reached: bool | None = None,
-    own: Collection[str] = (),
+    user_metrics: Collection[str] = (),
 ) -> Replicates:
-    """Return `made` as `Replicates`.
+    """Return `records` as `Replicates`.
 
     Parameters
     ----------
-    made
-        Run records, replication after replication, in each of them all `schedulers` in order.
-    own
+    records
+        Run records, ordered by replication and scheduler.
+    user_metrics
         Metrics defined by the user, whose units are not known.
     """
     count = len(schedulers)
-    of = {name: made[k::count] for k, name in enumerate(schedulers)}
-    runs = [each.values for each in made]
-    rigid = any(math.isfinite(each.get("mean_waiting", math.nan)) for each in runs)
-    if not rigid and not {"gap", "lower_bound", "max_stretch"} & set(own):
+    of = {name: records[k::count] for k, name in enumerate(schedulers)}
+    runs = [record.values for record in records]
+    rigid = any(math.isfinite(run.get("mean_waiting", math.nan)) for run in runs)
+    if not rigid and not {"gap", "lower_bound", "max_stretch"} & set(user_metrics):
         runs = [one for k in range(0, len(runs), count) for one in with_common_bound(runs[k : k + count])]
     values: dict[str, dict[str, Floats]] = {}
     for metric in metrics:
         values[metric] = {}
         for k, name in enumerate(schedulers):
-            column = np.array([each.get(metric, math.nan) for each in runs[k::count]])
+            column = np.array([run.get(metric, math.nan) for run in runs[k::count]])
             column.flags.writeable = False
             values[metric][name] = column
     return Replicates(
         seeds=numbers,
         values=values,
-        units={metric: UNITS[metric] for metric in metrics if metric in UNITS and metric not in own},
+        units={metric: UNITS[metric] for metric in metrics if metric in UNITS and metric not in user_metrics},
         errors={
             (name, number): of[name][i].error
             for i, number in enumerate(numbers)
             for name in schedulers
             if of[name][i].error
         },
-        digests={name: tuple(each.digest for each in column) for name, column in of.items()},
+        digests={name: tuple(record.digest for record in column) for name, column in of.items()},
         baseline=baseline,
         measure=metrics[0],
         reached=reached,

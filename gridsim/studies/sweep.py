@@ -139,15 +139,15 @@ class Sweep:
         for number, (name, axis) in enumerate(self.over.items()):
             cases = axis.values() if isinstance(axis, Mapping) else [{name: None}]
             paths |= {(f"{path}.", number) for case in cases if isinstance(case, Mapping) for path in case}
-        around: list[tuple[str, int]] = []  # the entries that contain the current one, all of one axis
+        enclosing: list[tuple[str, int]] = []  # the entries that contain the current one, all of one axis
         for path, number in sorted(paths):
-            while around and not path.startswith(around[-1][0]):
-                around.pop()
-            if around and around[-1][1] != number:
-                other, whose = around[-1]
-                one, two = (list(self.over)[k] for k in sorted((whose, number)))
+            while enclosing and not path.startswith(enclosing[-1][0]):
+                enclosing.pop()
+            if enclosing and enclosing[-1][1] != number:
+                other, axis_number = enclosing[-1]
+                one, two = (list(self.over)[k] for k in sorted((axis_number, number)))
                 raise ScenarioError(f"over: {one} and {two} both change {other[:-1]}")
-            around.append((path, number))
+            enclosing.append((path, number))
 
     def __repr__(self) -> str:
         axes = ", ".join(f"{axis} ({len(labels)})" for axis, labels in self.labels.items())
@@ -179,13 +179,13 @@ class Sweep:
         for key in document:
             if key not in _KEYS:
                 raise ScenarioError(f"{file}: {key} is not a known key of a sweep; {listed(_KEYS, key)}")
-        given, folder = document.pop("scenario", None), os.path.dirname(file)
-        if isinstance(given, str):
-            scenario = Scenario.from_toml(os.path.join(folder, given))
-        elif isinstance(given, dict):
-            scenario = Scenario.from_document(given, f"scenario of {file}", folder)
+        source, folder = document.pop("scenario", None), os.path.dirname(file)
+        if isinstance(source, str):
+            scenario = Scenario.from_toml(os.path.join(folder, source))
+        elif isinstance(source, dict):
+            scenario = Scenario.from_document(source, f"scenario of {file}", folder)
         else:
-            raise ScenarioError(f"{file}: scenario must be the path of a file or a table, got {given!r}")
+            raise ScenarioError(f"{file}: scenario must be the path of a file or a table, got {source!r}")
         names = document.pop("schedulers", None)
         if not (isinstance(names, list) and names and all(isinstance(name, str) for name in names)):
             raise ScenarioError(f"{file}: schedulers must be a list of names, got {names!r}")
@@ -202,21 +202,21 @@ class Sweep:
         }
         for name, table in scenario.schedulers.items():
             named_scheduler(name, table)  # also checks the tables of schedulers that do not run
-        for key, kind, said in (
+        for key, kind, expectation in (
             ("metrics", list, "a list of names"),
             ("hold", list, "a list of names"),
             ("over", dict, "a table"),
             ("baseline", str, "a name"),
         ):
             if not isinstance(document.get(key, kind()), kind):
-                raise ScenarioError(f"{file}: {key} must be {said}, got {document[key]!r}")
+                raise ScenarioError(f"{file}: {key} must be {expectation}, got {document[key]!r}")
         _check_codeless(file, document.get("over", {}))
         return cls(scenario=scenario, schedulers=schedulers, folder=folder, **{**document, **changes})
 
     @cached_property
     def labels(self) -> dict[str, tuple[Any, ...]]:
         """The labels of each axis: numbers and texts as they are, other values as JSON."""
-        found = {}
+        labels = {}
         for name, axis in self.over.items():
             listed = isinstance(axis, np.ndarray) and axis.ndim or isinstance(axis, (Sequence, Mapping))
             if isinstance(axis, (str, bytes)) or not listed:
@@ -224,14 +224,14 @@ class Sweep:
                     f"over.{name} must be a list of values, or a table of cases, got {axis!r}"
                 )
             cases = isinstance(axis, Mapping)
-            found[name] = tuple(axis if cases else (_of_plain(label_of, name, value) for value in axis))
-        return found
+            labels[name] = tuple(axis if cases else (_of_plain(label_of, name, value) for value in axis))
+        return labels
 
     def points(self) -> Iterator[tuple[Point, dict[str, Any]]]:
         """Iterate over the points: the labels of each, and the entries that it changes."""
-        for chosen in itertools.product(*(enumerate(labels) for labels in self.labels.values())):
+        for choices in itertools.product(*(enumerate(labels) for labels in self.labels.values())):
             entries: dict[str, Any] = {}
-            for (name, axis), (place, label) in zip(self.over.items(), chosen, strict=True):
+            for (name, axis), (place, label) in zip(self.over.items(), choices, strict=True):
                 if isinstance(axis, Mapping):
                     case = axis[label]
                     if not isinstance(case, Mapping):
@@ -240,32 +240,36 @@ class Sweep:
                     entries |= {path: _of_plain(plain, where, value) for path, value in case.items()}
                 else:
                     entries[name] = plain(axis[place])
-            yield {name: label for name, (_, label) in zip(self.over, chosen, strict=True)}, entries
+            yield {name: label for name, (_, label) in zip(self.over, choices, strict=True)}, entries
 
     @cached_property
     def cells(self) -> list[Cell]:
-        """All runs: point after point, in each replication after replication, in each all schedulers."""
-        wanted = {} if self.metrics is None else requested_metrics(self.metrics)
+        """All runs, ordered by point, replication and scheduler."""
+        selection = {} if self.metrics is None else requested_metrics(self.metrics)
         # equal scenarios and schedulers are one object, so that equal runs are recognized without a store
         scenarios: dict[str, list[Scenario]] = {}
         schedulers: dict[tuple[str, str], Scheduler] = {}
         cells = []
         for _, entries in self.points():
-            own, others = self._split(entries)
-            said = json.dumps(others, sort_keys=True)
-            if said not in scenarios:
-                point = self.scenario.replaced(others, folder=self.folder) if others else self.scenario
-                scenarios[said] = [replication(point, k, self.hold) for k in range(self.replicates)]
-            chosen = []
+            parameters, scenario_entries = self._split(entries)
+            scenario_key = json.dumps(scenario_entries, sort_keys=True)
+            if scenario_key not in scenarios:
+                point = (
+                    self.scenario.replaced(scenario_entries, folder=self.folder)
+                    if scenario_entries
+                    else self.scenario
+                )
+                scenarios[scenario_key] = [replication(point, k, self.hold) for k in range(self.replicates)]
+            variants = []
             for name, scheduler in self.schedulers.items():
-                key = name, json.dumps(own[name], sort_keys=True)
+                key = name, json.dumps(parameters[name], sort_keys=True)
                 if key not in schedulers:
-                    schedulers[key] = _changed(name, scheduler, own[name])
-                chosen.append(schedulers[key])
+                    schedulers[key] = _with_parameters(name, scheduler, parameters[name])
+                variants.append(schedulers[key])
             cells += [
-                Cell(one, scheduler, wanted, self.time_limit)
-                for one in scenarios[said]
-                for scheduler in chosen
+                Cell(one, scheduler, selection, self.time_limit)
+                for one in scenarios[scenario_key]
+                for scheduler in variants
             ]
         return cells
 
@@ -292,7 +296,7 @@ class Sweep:
             As in `gridsim.replicate`.
         """
         warn_unusual(self.scenario)
-        made = collect(
+        records = collect(
             self.cells,
             executor=executor,
             batch=batch,
@@ -301,12 +305,12 @@ class Sweep:
             retry=retry,
         )
         if self.metrics is None:
-            done = [each.values for each in made if not each.error]
+            done = [each.values for each in records if not each.error]
             metrics = default_metrics(done, self.scenario.workload.rigid)
         else:
             metrics = list(requested_metrics(self.metrics))
         return SweepResult(
-            self.labels, tuple(self.schedulers), self.replicates, tuple(metrics), self.baseline, made
+            self.labels, tuple(self.schedulers), self.replicates, tuple(metrics), self.baseline, records
         )
 
     def _split(self, entries: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
@@ -314,19 +318,21 @@ class Sweep:
 
         Raises ScenarioError for a path that names no parameter or an unknown scheduler.
         """
-        own: dict[str, dict[str, Any]] = {name: {} for name in self.schedulers}
-        others = {}
+        parameters: dict[str, dict[str, Any]] = {name: {} for name in self.schedulers}
+        scenario_entries = {}
         for path, value in entries.items():
             if not f"{path}.".startswith(_SCHEDULERS):
-                others[path] = value
+                scenario_entries[path] = value
                 continue
             name, _, parameter = path.removeprefix(_SCHEDULERS).rpartition(".")
             if not name:
                 raise ScenarioError(f"over.{path} must be of one parameter, {_SCHEDULERS}NAME.PARAMETER")
-            if name not in own:
-                raise ScenarioError(f"over.{path}: no scheduler {name!r} here; there are {', '.join(own)}")
-            own[name][parameter] = value
-        return own, others
+            if name not in parameters:
+                raise ScenarioError(
+                    f"over.{path}: no scheduler {name!r} here; there are {', '.join(parameters)}"
+                )
+            parameters[name][parameter] = value
+        return parameters, scenario_entries
 
 
 def _of_plain(make: Callable[[Any], Any], axis: str, value: Any) -> Any:
@@ -339,16 +345,16 @@ def _of_plain(make: Callable[[Any], Any], axis: str, value: Any) -> Any:
         ) from error
 
 
-def _check_codeless(file: str, over: Mapping[str, Any]) -> None:
+def _check_codeless(file: str, axes: Mapping[str, Any]) -> None:
     """Raise ScenarioError if a value for a parameter of a scheduler, in an axis or a case, names code."""
-    for axis, values in over.items():
+    for axis, values in axes.items():
         for case in values.values() if isinstance(values, dict) else [{axis: values}]:
             for path, value in case.items() if isinstance(case, dict) else ():
                 if path.startswith(_SCHEDULERS) and (code := first_code_name(value)) is not None:
                     raise ScenarioError(f"{file}: over.{axis}: a file never imports code, got {code!r}")
 
 
-def _changed(name: str, scheduler: Scheduler, parameters: Mapping[str, Any]) -> Scheduler:
+def _with_parameters(name: str, scheduler: Scheduler, parameters: Mapping[str, Any]) -> Scheduler:
     if not parameters:
         return scheduler
     check_preset(name, type(scheduler), parameters)
@@ -366,16 +372,16 @@ def sweep(
     metrics: Sequence[str] | Mapping[str, MetricFunction] | None = None,
     baseline: str | None = None,
     time_limit: float | None = None,
-    **how: Any,
+    **options: Any,
 ) -> SweepResult:
     """Run `schedulers` on replications of `scenario`, changed as `over` says; see `Sweep`.
 
     Parameters
     ----------
-    how
+    options
         Executor, batch, store, retry, progress; see `Sweep.run`.
     """
-    made = Sweep(
+    plan = Sweep(
         scenario=scenario,
         schedulers=chosen_schedulers(schedulers, check_scenario(scenario).schedulers),
         over=over,
@@ -385,4 +391,4 @@ def sweep(
         baseline=baseline,
         time_limit=time_limit,
     )
-    return made.run(**how)
+    return plan.run(**options)

@@ -19,9 +19,9 @@ from gridsim.plots.style import entry_title, quantity_title
 from gridsim.results.metrics.formulas import mean
 from gridsim.results.metrics.registry import ALIASES, UNITS, display_name, heading
 from gridsim.results.table import Table
-from gridsim.studies.execution.cell import Measured
+from gridsim.studies.execution.cell import RunRecord
 from gridsim.studies.overview import Overview, TextTable, enumeration, paired_with
-from gridsim.studies.replicate import Replicates, arranged
+from gridsim.studies.replicate import Replicates, replicates_of
 from gridsim.studies.study import Study
 from gridsim.studies.verdicts import points_text, short_list
 from gridsim.support import units
@@ -35,7 +35,7 @@ MAX_POINTS = 12
 #: A point of a sweep: axis -> label.
 Point = dict[str, Any]
 #: The smallest whole number that is too large for an int64 column.
-_COUNTED = 1 << 63
+_INT64_LIMIT = 1 << 63
 
 
 def label_of(value: Any) -> Any:
@@ -46,7 +46,7 @@ def label_of(value: Any) -> Any:
     Raises TypeError for a value that is not plain, OverflowError for a number that is too large for a float.
     """
     value = plain(value)
-    if isinstance(value, int) and not -_COUNTED <= value < _COUNTED:
+    if isinstance(value, int) and not -_INT64_LIMIT <= value < _INT64_LIMIT:
         return float(value)
     return value if isinstance(value, (str, int, float)) else json.dumps(value, sort_keys=True)
 
@@ -94,8 +94,7 @@ class SweepResult(Study):
     baseline
         Name of the scheduler that others are compared with, or None.
     measured
-        The record of each run: point after point, in each replication after replication, in each of those all
-        schedulers in order.
+        The record of each run, ordered by point, replication and scheduler.
     """
 
     scenario_title = "The scenario before the changes of the sweep"
@@ -105,7 +104,7 @@ class SweepResult(Study):
     replicates: int
     metrics: tuple[str, ...]
     baseline: str | None
-    measured: Sequence[Measured]
+    measured: Sequence[RunRecord]
 
     def points(self) -> Iterator[Point]:
         """Iterate over the points, each as axis -> label."""
@@ -134,7 +133,7 @@ class SweepResult(Study):
         return Table(columns)
 
     def runs(self) -> Table:
-        """Return `table`."""
+        """Return the table with one row per run."""
         return self.table()
 
     def to_xarray(self) -> Any:
@@ -170,12 +169,12 @@ class SweepResult(Study):
         """
         for name in labels:
             if name not in map(column_of, self.axes):
-                raise ScenarioError(f"at: no axis {name!r}; axes: {', '.join(self.axes)}")
+                raise ScenarioError(f"at must name axes of the sweep, {', '.join(self.axes)}, got {name!r}")
         wanted = {axis: self._label(axis, labels) for axis in self.axes}
         for point, found in self.each():
             if point == wanted:
                 return found
-        raise ScenarioError(f"at: no point {wanted}")
+        raise ScenarioError(f"at must select a point of the sweep, got {wanted}")
 
     def _label(self, axis: str, labels: dict[str, Any]) -> Any:
         known = self.axes[axis]
@@ -193,7 +192,7 @@ class SweepResult(Study):
         """The values at each point."""
         size, numbers = self.replicates * len(self.schedulers), tuple(range(self.replicates))
         return tuple(
-            arranged(self.measured[k : k + size], self.schedulers, numbers, self.metrics, self.baseline)
+            replicates_of(self.measured[k : k + size], self.schedulers, numbers, self.metrics, self.baseline)
             for k in range(0, len(self.measured), size)
         )
 

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 
 from gridsim.results.metrics.estimates import Estimate
 
-#: The most schedulers that a sentence names after the best one, for one run and for replications.
-_NAMED, _MANY = 3, 6
+#: The most schedulers that a sentence on one run names after the best one, and the most entries of a short
+#: list.
+_MAX_RIVALS, _MAX_ENTRIES = 3, 6
 #: Relative difference of two values that are called equal: it is below what tables can show.
 _TOLERANCE = 1e-6
 
 
-def more(value: float, least: float) -> str:
+def excess_text(value: float, least: float) -> str:
     """Return how much larger a value is than the least one, such as "+12 %" or "3.4 times that"."""
     if least <= 0.0:
         return f"{value:.4g}"
@@ -24,30 +25,30 @@ def more(value: float, least: float) -> str:
     return f"+{share:.2g} %" if share < 100.0 else "+100 %"
 
 
-def of_one_run(values: Mapping[str, Mapping[str, float]], excluded: Mapping[str, str]) -> str:
+def of_one_run(values: Mapping[str, Mapping[str, float]], exclusions: Mapping[str, str]) -> str:
     """Return a sentence on the best of several schedulers in one run each; empty for fewer than two.
 
     Parameters
     ----------
     values
         What is measured, in words -> scheduler -> value; less is better.
-    excluded
-        Scheduler that takes no part, because it left something undone -> what.
+    exclusions
+        Scheduler that is not ranked -> the reason.
     """
-    parts, before = [], ""
-    for what, every in values.items():
-        known = {name: value for name, value in every.items() if name not in excluded}
+    parts, last_best = [], ""
+    for quantity, scores in values.items():
+        known = {name: value for name, value in scores.items() if name not in exclusions}
         known = {name: value for name, value in known.items() if not math.isnan(value)}
         if len(known) < 2:
             continue
-        best, others = _ranked(known)
+        best, others = _ranking(known)
         if not others:
-            parts.append(f"all have the same {what}")
+            parts.append(f"all have the same {quantity}")
             continue
-        whose = "" if best == before else f"{best} {'have' if ' and ' in best else 'has'} "
-        parts.append(f"{whose}the lowest {what} ({others})")
-        before = best
-    left = "".join(f"  {name} is not ranked: {why}." for name, why in excluded.items())
+        subject = "" if best == last_best else f"{best} {'have' if ' and ' in best else 'has'} "
+        parts.append(f"{subject}the lowest {quantity} ({others})")
+        last_best = best
+    left = "".join(f"  {name} is not ranked: {why}." for name, why in exclusions.items())
     return f"In this run, {' and '.join(parts)}.{left}" if parts else left.strip()
 
 
@@ -62,19 +63,19 @@ def by_cores(jobs: Mapping[str, float], cores: Mapping[str, float]) -> str:
     known = [name for name in jobs if math.isfinite(jobs[name]) and math.isfinite(cores[name])]
     if not any(jobs[a] < jobs[b] and cores[a] > cores[b] for a in known for b in known):
         return ""
-    best, others = _ranked({name: cores[name] for name in known})
+    best, others = _ranking({name: cores[name] for name in known})
     has = "have" if " and " in best else "has"
     return f"  Weighted by cores the order differs: {best} {has} the lowest mean waiting time ({others})."
 
 
-def _ranked(known: Mapping[str, float]) -> tuple[str, str]:
+def _ranking(known: Mapping[str, float]) -> tuple[str, str]:
     """Return the names with the least value, and how much more the others have, the best of them first."""
     names = sorted(known, key=known.__getitem__)
     least = known[names[0]]
     best = [name for name in names if known[name] <= least + _TOLERANCE * abs(least)]
-    others = [f"{name} {more(known[name], least)}" for name in names[len(best) :]]
-    if len(others) > _NAMED:
-        others[_NAMED - 1 :] = [f"... {others[-1]}"]
+    others = [f"{name} {excess_text(known[name], least)}" for name in names[len(best) :]]
+    if len(others) > _MAX_RIVALS:
+        others[_MAX_RIVALS - 1 :] = [f"... {others[-1]}"]
     return " and ".join(best), ", ".join(others)
 
 
@@ -87,7 +88,7 @@ def points_text(labels: list[str], points: int) -> str:
 
 def short_list(texts: list[str], separator: str = ", ") -> str:
     """Return a list as text; of a long one, what comes first, and the last, which is the worst."""
-    shown = texts if len(texts) <= _MANY else [*texts[: _MANY - 2], "...", texts[-1]]
+    shown = texts if len(texts) <= _MAX_ENTRIES else [*texts[: _MAX_ENTRIES - 2], "...", texts[-1]]
     return separator.join(shown)
 
 

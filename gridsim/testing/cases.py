@@ -172,30 +172,30 @@ def scenarios(
     if moves_data and not (rigid or faults or reachable):
         cases = cases.flatmap(_with_moved_data)
     if horizon is not None:
-        cases = cases.map(lambda scenario: compressed(scenario, horizon))
+        cases = cases.map(lambda scenario: compress(scenario, horizon))
     return cases.flatmap(_with_background_load) if fluctuating else cases
 
 
-def compressed(scenario: Scenario, horizon: float) -> Scenario:
+def compress(scenario: Scenario, horizon: float) -> Scenario:
     """Return the scenario with times and sizes reduced by one factor, so that it spans about `horizon` s."""
     recipe, faults = scenario.workload.recipe, None if scenario.faults is None else scenario.faults.recipe
     if (scenario_span := span(scenario)) <= horizon:
         return scenario
     factor = horizon / scenario_span
 
-    def scaled(recipe: Any, *names: str) -> Any:
+    def scale_fields(recipe: Any, *names: str) -> Any:
         columns = {name: getattr(recipe, name, None) for name in names}
         return msgspec.structs.replace(
-            recipe, **{name: _scaled(value, factor) for name, value in columns.items() if value is not None}
+            recipe, **{name: _scale(value, factor) for name, value in columns.items() if value is not None}
         )
 
     times = ("release", "not_before", "deadline", "cancel_at", "run_time", "requested", "task_size", "sizes")
     return dataclasses.replace(
         scenario,
-        workload=Workload(scaled(recipe, *times)),
+        workload=Workload(scale_fields(recipe, *times)),
         faults=None
         if scenario.faults is None
-        else dataclasses.replace(scenario.faults, recipe=scaled(faults, "down", "up")),
+        else dataclasses.replace(scenario.faults, recipe=scale_fields(faults, "down", "up")),
     )
 
 
@@ -211,8 +211,8 @@ def span(scenario: Scenario) -> float:
     return end
 
 
-def _scaled(values: Any, factor: float) -> Any:
-    return tuple(_scaled(value, factor) if isinstance(value, tuple) else value * factor for value in values)
+def _scale(values: Any, factor: float) -> Any:
+    return tuple(_scale(value, factor) if isinstance(value, tuple) else value * factor for value in values)
 
 
 def large_bag() -> Scenario:

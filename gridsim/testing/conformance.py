@@ -222,13 +222,17 @@ def check_scheduler(
             for is_search in (True, False):
                 trial.is_searching = is_search
                 trial.quota = {False: limit - failing_count, True: failing_count}
-                for has_failures, crowded, count in (
+                for has_failures, is_crowded, count in (
                     _search_rounds(trial) if is_search else _rounds(*trial.counts_left())
                 ):
                     if trial.is_over:
                         break
                     cases = scenarios(
-                        max_nodes=max_nodes, faults=has_failures, crowded=crowded, horizon=horizon, **features
+                        max_nodes=max_nodes,
+                        faults=has_failures,
+                        crowded=is_crowded,
+                        horizon=horizon,
+                        **features,
                     )
                     _run_trial(trial, cases, strategy, hypothesis_settings(count, *phases), number)
                     number += 1
@@ -294,7 +298,7 @@ def _report(trial: _ConformanceTrial, left_out: dict[str, str], features: dict[s
 def _search_rounds(trial: _ConformanceTrial) -> Iterator[tuple[bool, bool, int]]:
     """Iterate over blocks of scenarios, as `_rounds`, until all branches are reached, or for some rounds."""
     for count in _SEARCHED_PER_ROUND:
-        if not trial.coverage.can_record or not trial.coverage.unreached():
+        if not trial.coverage.can_record or not trial.coverage.unreached_count():
             return
         for is_crowded in (False, True):
             for has_failures in (False, True):
@@ -397,8 +401,9 @@ class _ConformanceTrial:
         self.messages_per_task: float | None = None
         #: Approximate time (s) that runs may span.
         self.horizon = math.inf
-        #: Whether only scenarios that reach new lines are checked, and how many may be, with failures or not.
+        #: Whether only scenarios that reach new lines are checked.
         self.is_searching = False
+        #: Has failures -> the largest number of scenarios to check, and the number checked.
         self.quota: dict[bool, int] = {}
         self.checked_counts = {False: 0, True: 0}
         self.display: Bar | None = None
@@ -436,7 +441,7 @@ class _ConformanceTrial:
         form = "interpreted" if _runs_compiled(scheduler) else None
         try:
             with limit_wall_time(WALL_TIME_LIMIT, self.handlers_until), self.coverage.recording():
-                simulate(_supported(scenario, scheduler), scheduler, nodes=form, **LIMITS)
+                simulate(_drop_unsupported_features(scenario, scheduler), scheduler, nodes=form, **LIMITS)
         except (Exception, SystemExit):
             return True  # the check reports the error
         return len(self.coverage.lines_run) > lines
@@ -450,7 +455,7 @@ class _ConformanceTrial:
 
     def check_all(self, scenario: Scenario, scheduler: Scheduler) -> None:
         """Check all invariants on one scenario."""
-        scenario = _supported(scenario, scheduler)
+        scenario = _drop_unsupported_features(scenario, scheduler)
         self.count(scenario, 1)
         if self.display is not None:
             self.display.move(self.example_count, self.coverage.reached_text)
@@ -746,7 +751,7 @@ def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:
     return (*forms, "python") if "interpreted" in forms else forms
 
 
-def _supported(scenario: Scenario, scheduler: Scheduler) -> Scenario:
+def _drop_unsupported_features(scenario: Scenario, scheduler: Scheduler) -> Scenario:
     """Return the scenario without what these parameters of the scheduler do not support, though others do."""
     if not scheduler.moves_data:
         scenario = dataclasses.replace(scenario, platform=scenario.platform.unlinked())

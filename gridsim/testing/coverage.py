@@ -76,7 +76,7 @@ class Coverage:
         """Whether lines can be recorded: classes have sources, and no debugger or measurement is active."""
         return bool(self._files) and sys.gettrace() is None
 
-    def unreached(self) -> int:
+    def unreached_count(self) -> int:
         """Return the number of branches that have not run yet."""
         return len(self.branches.keys() - self.lines_run)
 
@@ -84,7 +84,7 @@ class Coverage:
         """Return the share of branches that have run, as a remark; "" if there are none."""
         if not self.branches or not self._has_recorded:
             return ""
-        return f"{1 - self.unreached() / len(self.branches):.0%} of the branches"
+        return f"{1 - self.unreached_count() / len(self.branches):.0%} of the branches"
 
     def unreached_branches(self) -> list[str]:
         """Return the branches that never ran, in order of lines; none if nothing could be recorded.

@@ -57,13 +57,13 @@ def parameters(scheduler: type[_S], /, **values: Any) -> st.SearchStrategy[_S]:
         elif (drawn := _strategy(hints.get(name), Limits())) is not None:
             strategies[name] = drawn
     schedulers = st.builds(_make, st.just(scheduler), st.fixed_dictionaries(strategies))
-    return cast("st.SearchStrategy[_S]", schedulers.filter(lambda each: each is not None))
+    return cast("st.SearchStrategy[_S]", schedulers.filter(lambda candidate: candidate is not None))
 
 
-def _make(scheduler: type[_S], chosen: dict[str, Any]) -> _S | None:
+def _make(scheduler: type[_S], values: dict[str, Any]) -> _S | None:
     """Return the scheduler; None if these parameters do not fit together."""
     try:
-        return scheduler(**chosen)
+        return scheduler(**values)
     except ScenarioError:
         return None
 

@@ -32,7 +32,7 @@ MAX_SIMULATED_TIME = 1.0e7
 WALL_TIME_LIMIT = 60.0
 #: Limits of a run that are out of reach of small scenarios.
 LIMITS: dict[str, Any] = {"time_limit": MAX_SIMULATED_TIME, "events_limit": MAX_EVENTS}
-#: A handler that runs when the time of a check is long over, and still runs so many s later, never ends.
+#: Time (s) that a handler may take once the time of a check is over; a longer call counts as endless.
 HANDLER_TIME = 5.0
 #: Variants of a scenario whose runs may reach a limit although those of the scenario itself do not.
 SLOW_MESSAGES = "messages take long"

@@ -22,7 +22,7 @@ GWF_FIELDS = JOB_FIELDS[:16]
 _TEXTS = GWF_FIELDS[11:]  # user to partition
 # Fields up to the user are required, since runs depend on submission, run time, processors and user; later
 # fields are missing or -1 in many logs.
-GWF = JobFormat("#", GWF_FIELDS, required=12, columns=29, texts=_TEXTS)
+GWF = JobFormat("#", GWF_FIELDS, min_fields=12, columns=29, texts=_TEXTS)
 
 
 def read_gwf(path: StrPath) -> JobLog:
@@ -59,7 +59,7 @@ def parse_gwf(path: StrPath) -> ParsedJobs:
 
     def plain_line(line: str) -> str:
         words = line.split(None, last)[:last]
-        if len(words) < GWF.required:
+        if len(words) < GWF.min_fields:
             return line  # the parser rejects the line
         words += ["-1"] * (last - len(words))
         for k, column in enumerate(columns, numbers):

@@ -118,11 +118,10 @@ def _format_of_record(words: list[str], has_comments: bool) -> str | None:
         return "avt"
     numbers = sum(1 for _ in takewhile(lambda word: parse_number(word) is not None, words))
     excludes_swf = has_comments or len(words) == GWF.columns
-    if numbers >= SWF.required and not excludes_swf:
+    if numbers >= SWF.min_fields and not excludes_swf:
         return "swf"
-    user = (
-        GWF.required - 1
-    )  # the user and later fields may be texts; 12 to 17 numbers may be a truncated SWF line
+    # the user and later fields may be texts; 12 to 17 numbers may be a truncated SWF line
+    user = GWF.min_fields - 1
     if len(words) > user <= numbers and (excludes_swf or numbers < min(len(words), len(GWF.fields))):
         return "gwf"
     return None

@@ -176,14 +176,14 @@ def _time_contradictions(log: JobLog, lines: JobLines) -> dict[str, str]:
         texts["header-begin"] = (
             f"the header's start, {base:.15g}, is after the first submission, {lines.first:.15g}"
         )
-    elapsed = last - base if absolute else last
+    submission_span = last - base if absolute else last
     slack = 1.0 if zone and zone == end_zone and zone.isalpha() else _HOUR if zone == end_zone else _DAY
     end_slack = slack + _DAY if absolute and unix is None else slack
     if end - begin < -slack:
         texts["header-end"] = "the header's EndTime is before its StartTime"
-    elif elapsed > end - begin + end_slack:
+    elif submission_span > end - begin + end_slack:
         text = f"the header's EndTime is {end - begin:.15g} s after its StartTime, but a job is submitted at"
-        texts["header-end"] = f"{text} {elapsed:.15g} s"
+        texts["header-end"] = f"{text} {submission_span:.15g} s"
     return texts
 
 

@@ -173,7 +173,7 @@ class JobFormat:
         Text with which a comment line begins.
     fields
         Fields of `JOB_FIELDS` that a line may have.
-    required
+    min_fields
         Number of these fields that a line must have.
     columns
         Number of columns of a line, including columns that are not in `fields`.
@@ -183,7 +183,7 @@ class JobFormat:
 
     comment: str
     fields: tuple[str, ...]
-    required: int
+    min_fields: int
     columns: int
     texts: tuple[str, ...] = ()
 
@@ -195,9 +195,9 @@ class JobFormat:
     def line_fault(self, text: str) -> str | None:
         """Return the fault of a job line; None if there is none."""
         words = text.split()
-        if len(words) < self.required:
-            suffix = " or more" if self.required < self.columns else ""
-            return f"a line must have {self.required} fields{suffix}, got {len(words)}"
+        if len(words) < self.min_fields:
+            suffix = " or more" if self.min_fields < self.columns else ""
+            return f"a line must have {self.min_fields} fields{suffix}, got {len(words)}"
         for name, word in zip(self.fields, words, strict=False):
             if name in self.texts or name in UNUSED_FIELDS:
                 continue
@@ -208,7 +208,7 @@ class JobFormat:
     def readable_line(self, text: str) -> str:
         """Return a job line with -1 in place of words of `UNUSED_FIELDS` that cannot be read."""
         words = text.split()
-        if len(words) < self.required or "\r" in text:
+        if len(words) < self.min_fields or "\r" in text:
             return text
         for k, (name, word) in enumerate(zip(self.fields, words, strict=False)):
             if name in UNUSED_FIELDS and _word_fault(name, word):

@@ -145,7 +145,7 @@ def _lint_jobs(path: StrPath, format: JobFormat, parse: Parse) -> list[Finding]:
             raise
         short = [number for number, fault in faults if not fault.startswith("field")]
         bad = [number for number, fault in faults if fault.startswith("field")]
-        short_message = f"line of fewer than {format.required} fields"
+        short_message = f"line of fewer than {format.min_fields} fields"
         bad_number = "line with a field that is no finite (whole) number"
         return [
             Finding("error", "missing-fields", short_message, len(short), min(short, default=0)),

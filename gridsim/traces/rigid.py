@@ -116,9 +116,9 @@ def derive_jobs(
     report(log, lines, used, zero_run_time)
 
     row = np.flatnonzero(used & lines.ran)
-    nodes, release, requested = nodes[row], submit[row], log.jobs["req_time"][row]
+    nodes, release, requests = nodes[row], submit[row], log.jobs["req_time"][row]
     run_time = np.where(lines.zero_run_time, zero_run_time, run_time)[row]
-    requested = np.where(requested > 0, requested, run_time)
+    requests = np.where(requests > 0, requests, run_time)
     if utilization is not None and machines is not None:
         release = _scale_releases(release, nodes, run_time, utilization, machines)
     order = np.lexsort((log.jobs["job"][row], release))
@@ -127,7 +127,7 @@ def derive_jobs(
         release=release[order],
         nodes=nodes[order],
         run_time=run_time[order],
-        requested=requested[order],
+        requested=requests[order],
         user=log.jobs["user"][row],
         job=log.jobs["job"][row],
         row=row,

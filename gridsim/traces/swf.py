@@ -10,7 +10,7 @@ from gridsim.support.files import StrPath
 from gridsim.traces.jobs import JOB_FIELDS, JobFormat, JobLog, ParsedJobs, parse_jobs, repair
 
 SWF_FIELDS = JOB_FIELDS
-SWF = JobFormat(";", SWF_FIELDS, required=len(SWF_FIELDS), columns=len(SWF_FIELDS))
+SWF = JobFormat(";", SWF_FIELDS, min_fields=len(SWF_FIELDS), columns=len(SWF_FIELDS))
 SwfLog = JobLog
 
 

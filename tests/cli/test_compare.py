@@ -247,7 +247,7 @@ def test_single_runs_on_an_executor_equal_local_runs() -> None:
     for name in schedulers:
         assert here[name].digest == there[name].digest and here[name].tables == there[name].tables
         assert not there[name].applications["finish"].flags.writeable
-    with pytest.raises(gs.ScenarioError, match="half_width needs replicates"):
+    with pytest.raises(gs.ScenarioError, match="half_width requires replicates"):
         compare(bags(), schedulers, half_width=0.1)
     with pytest.raises(gs.ScenarioError, match="bound, threads and record are for a single run"):
         compare(bags(), schedulers, replicates=2, record=True)

@@ -381,13 +381,13 @@ def test_a_damaged_description_of_a_store_is_rejected(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "columns", "expected"),
     [
-        ("cells", {"key": [1]}, "key is of int64"),
-        ("cells", {"key": [["a"]]}, "key is of list"),
-        ("cells", {"key": ["a"], "error": [5]}, "error is of int64"),
-        ("cells", {"key": ["a"], "makespan": ["x"]}, "makespan is of string"),
-        ("cells", {"key": ["a"], "own": ["x"]}, "own is of string"),
+        ("cells", {"key": [1]}, "key must be of type string, got int64"),
+        ("cells", {"key": [["a"]]}, "key must be of type string, got list"),
+        ("cells", {"key": ["a"], "error": [5]}, "error must be of type string, got int64"),
+        ("cells", {"key": ["a"], "makespan": ["x"]}, "makespan must be of type double, got string"),
+        ("cells", {"key": ["a"], "own": ["x"]}, "own must be of type double, got string"),
         ("cells", {"seed": [1]}, "key"),
-        ("scenarios", {"scenario": ["n"], "toml": [5]}, "toml is of int64"),
+        ("scenarios", {"scenario": ["n"], "toml": [5]}, "toml must be of type string, got int64"),
         ("scenarios", {"scenario": ["n"]}, "toml"),
     ],
 )

@@ -271,7 +271,9 @@ def test_shards_that_unpack_to_too_many_bytes_are_rejected(
     )  # rejected by their schema, without reading them
     for other, kind in ((long, "string"), (pa.array([[0.0] * 1000] * rows), "list<.*double>")):
         pq.write_table(pa.table({"key": keys, "more": other}), shard, store_schema=False)
-        with pytest.raises(GridSimError, match=rf"not a sound shard of a store \(more is of {kind}\)"):
+        with pytest.raises(
+            GridSimError, match=rf"not a sound shard of a store \(more must be of type double, got {kind}\)"
+        ):
             len(store)
 
 
@@ -407,7 +409,7 @@ def test_multi_line_errors_in_a_store_are_printed_on_one_line(
     store = Store(tmp_path / "store")
     monkeypatch.setattr("gridsim.studies.execution.cell.simulate", fails)
     monkeypatch.setattr(
-        "gridsim.studies.execution.cell._said", lambda *_: "evil\nline\x1b[31m", raising=False
+        "gridsim.studies.execution.cell._error_text", lambda *_: "evil\nline\x1b[31m", raising=False
     )
     gs.sweep(scenario, {"fcfs": gs.Fcfs()}, {}, replicates=1, store=store)
     said = str(gs.sweep(scenario, {"fcfs": gs.Fcfs()}, {}, replicates=1, store=store))

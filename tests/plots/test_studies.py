@@ -18,7 +18,7 @@ from gridsim.reproduce.framework import Measurements, Run
 from gridsim.reproduce.others import waves
 from gridsim.results.metrics.estimates import Estimate
 from gridsim.schedulers import MODES
-from gridsim.studies.execution.cell import Measured
+from gridsim.studies.execution.cell import RunRecord
 from gridsim.studies.replicate import Replicates
 from gridsim.studies.sweep_result import SweepResult
 
@@ -116,7 +116,7 @@ def test_comparison_draws_means_and_paired_ratios() -> None:
 
 
 def test_a_sweep_is_drawn_over_its_free_axis() -> None:
-    made = [Measured({"max_stretch": 10.0 * k + s}) for k in range(6) for _ in range(2) for s in (0, 1)]
+    made = [RunRecord({"max_stretch": 10.0 * k + s}) for k in range(6) for _ in range(2) for s in (0, 1)]
     labels = {"size": (1, 2, 4), "load": ("low", "high")}
     found = SweepResult(labels, ("a", "b"), 2, ("max_stretch",), None, made)
     axes = plots.swept(found, where={"load": "high"}, axes=axes_of())
@@ -135,7 +135,7 @@ def test_a_sweep_is_drawn_over_its_free_axis() -> None:
 
 def test_a_sweep_over_three_axes_is_drawn_at_one_point_of_the_others() -> None:
     labels = {"a": (1, 2), "b": (1, 2), "c": (10, 20)}
-    made = [Measured({"max_stretch": float(k)}) for k in range(8)]
+    made = [RunRecord({"max_stretch": float(k)}) for k in range(8)]
     found = SweepResult(labels, ("x",), 1, ("max_stretch",), None, made)
     axes = plots.swept(found, where={"b": 1, "c": 10}, axes=axes_of())
     wanted = [found.at(a=a, b=1, c=10).mean("x", "max_stretch").mean for a in (1, 2)]
@@ -305,7 +305,7 @@ def test_unknown_formats_are_rejected() -> None:
 def test_ratios_of_a_sweep_are_around_1_on_a_logarithmic_axis() -> None:
     """The title names the best scheduler, lines are labelled at their ends; labels with units are numbers."""
     values = [[1.0, 2.0], [30.0, 15.0], [2.0, 1.0]]
-    made = [Measured({"max_stretch": v * (1 + 0.01 * k)}) for pair in values for k in range(5) for v in pair]
+    made = [RunRecord({"max_stretch": v * (1 + 0.01 * k)}) for pair in values for k in range(5) for v in pair]
     labels = {"network.latency": ("50 ms", "1 s", "100 s")}
     found = SweepResult(labels, ("a", "b"), 5, ("max_stretch",), "b", made)
     figure = found.figure()

@@ -36,7 +36,7 @@ from gridsim.reproduce.framework import (
     ratio,
 )
 from gridsim.reproduce.output import to_dict, write
-from gridsim.reproduce.verdicts import ZERO, near
+from gridsim.reproduce.verdicts import ZERO, range_around
 from gridsim.results.metrics.estimates import MIN_SEEDS
 from gridsim.scheduling.description import describe
 from gridsim.scheduling.overlays import random_neighbours
@@ -129,7 +129,7 @@ EXAMPLE = Reproduction(
             "good",
             "{case}: tree / central",
             ratio(TREE, CENTRAL, "max_stretch"),
-            near(1.0, within=0.1),
+            range_around(1.0, tolerance=0.1),
         ),
         (
             Check(

@@ -13,8 +13,8 @@ from gridsim.reproduce.others.tree_extensions import (
     MEMORY_AWARE,
     NEED,
     NEED_TREE,
+    NO_DATA,
     SHARES,
-    UNCHANGED,
     DataBags,
     MemoryBags,
 )
@@ -46,7 +46,7 @@ def test_quick_runs_reproduce_the_gain_of_counting_data_and_memory(monkeypatch: 
     monkeypatch.setattr(tree_extensions, "LOADS", (0.0, 3.0))
     monkeypatch.setattr(tree_extensions, "SHARES", (0.125,))
     for experiment, applications, claims in (
-        (DATA_TREE, 6, (DATA_AWARE, UNCHANGED)),
+        (DATA_TREE, 6, (DATA_AWARE, NO_DATA)),
         (NEED_TREE, 12, (MEMORY_AWARE,)),
     ):
         monkeypatch.setattr(tree_extensions, "APPLICATIONS", (40, applications))

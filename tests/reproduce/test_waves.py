@@ -90,7 +90,7 @@ def test_scenarios_depend_only_on_the_seed():
         ("one 1 0 1", "a.avt: the trace lasts 1 s, expected a day at least"),
         ("a 1 0 86399\nnever 1 1 1", "a.avt: the trace lasts 86399 s, expected a day at least"),
         ("x 1 -5 -3", "a.avt: the trace lasts -3 s, expected a day at least"),
-        ("x 1 172800 172801", "a.avt: no host is up in the 2 whole days of the trace, expected some"),
+        ("x 1 172800 172801", "a.avt: a host must be up in the 2 whole days of the trace, got none"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning")

@@ -69,7 +69,10 @@ def test_points_are_selected_by_their_labels(made: SweepResult) -> None:
     for wrong, said in (
         ({"load": "light"}, "platform_nodes must be given, one of 6, 12"),
         ({"platform_nodes": 7, "schedulers_tree_bound": 1.0, "load": "light"}, "must be one of 6, 12, got 7"),
-        ({"platform_nodes": 6, "schedulers_tree_bound": 1.0, "load": "light", "x": 1}, "no axis 'x'"),
+        (
+            {"platform_nodes": 6, "schedulers_tree_bound": 1.0, "load": "light", "x": 1},
+            "at must name axes of the sweep, .*, got 'x'",
+        ),
     ):
         with pytest.raises(gs.ScenarioError, match=said):
             made.at(**wrong)

@@ -171,7 +171,9 @@ def test_a_platform_records_the_file_that_it_was_read_from(tmp_path: Path) -> No
     result = gs.simulate(scenario, gs.Fcfs())
     assert result.provenance["files"] == {str(table): read, str(log): sha256(str(log))}
     store = gs.Store(tmp_path / "store")
-    with pytest.raises(gs.GridSimError, match=r"hosts.csv must be what it was when the study began, or its"):
+    with pytest.raises(
+        gs.GridSimError, match=r"hosts.csv must be unchanged since the study began, or since its"
+    ):
         collect([Cell(scenario, gs.Fcfs())], store=store)
     assert len(store) == 0
 
@@ -204,7 +206,7 @@ def test_a_file_that_changes_during_a_study_is_rejected(
     cells = [Cell(scenario_of(log, seed=seed), ChangesLogAtEnd(to=str(log))) for seed in (1, 2, 3)]
     store = gs.Store(tmp_path / "store") if kept else None
     pool = ThreadPoolExecutor(1) if threads else None
-    with pytest.raises(gs.GridSimError, match=r"log.swf must be what it was when the study"):
+    with pytest.raises(gs.GridSimError, match=r"log.swf must be unchanged since the study"):
         collect(cells, store=store, executor=pool, batch=None if pool is None else 1)
     if store is not None:
         assert len(store) == 1
@@ -217,7 +219,7 @@ def test_a_file_that_changes_between_runs_of_other_files_is_rejected(tmp_path: P
     first = scenario_of(log)
     other = dataclasses.replace(first, platform=gs.Platform.from_hosts(table, nodes=9, seed=1))
     store = gs.Store(tmp_path / "store") if kept else None
-    with pytest.raises(gs.GridSimError, match=r"log.swf must be what it was when the study"):
+    with pytest.raises(gs.GridSimError, match=r"log.swf must be unchanged since the study"):
         collect([Cell(first, ChangesLogAtEnd(to=str(log))), Cell(other, gs.Fcfs())], store=store)
 
 
@@ -235,7 +237,7 @@ def test_a_file_that_changes_between_rounds_of_replications_is_rejected(tmp_path
     schedulers = {"fcfs": gs.Fcfs()}
     if kept:  # the later replications are stored already
         gs.replicate(scenario, schedulers, range(10, 20), store=store)
-    with pytest.raises(gs.GridSimError, match=r"log.swf must be what it was when the study"):
+    with pytest.raises(gs.GridSimError, match=r"log.swf must be unchanged since the study"):
         gs.replicate(scenario, schedulers, half_width=1e-9, at_most=20, store=store)
 
 
@@ -289,10 +291,10 @@ def test_a_run_with_another_file_leaves_no_record(tmp_path: Path, keep_results: 
         (key,) = store.keys_of([cell])
         assert key is not None
         log.write_text(text)
-        found = measure(store.prepared(cell, key))
-        assert found.changed == str(log) and found.lost and not found.values
+        found = measure(store.prepare(cell, key))
+        assert found.changed_file == str(log) and found.lost and not found.values
         assert not list((tmp_path / "store" / "results").iterdir())
-        assert measure(cell).changed == ""
+        assert measure(cell).changed_file == ""
 
 
 def test_a_failed_run_of_an_outdated_platform_is_not_stored(tmp_path: Path) -> None:
@@ -306,7 +308,9 @@ def test_a_failed_run_of_an_outdated_platform_is_not_stored(tmp_path: Path) -> N
 
     before = cell()
     hosts(table, 2.0)
-    with pytest.raises(gs.GridSimError, match=r"hosts.csv must be what it was when the study began, or its"):
+    with pytest.raises(
+        gs.GridSimError, match=r"hosts.csv must be unchanged since the study began, or since its"
+    ):
         collect([before], store=store)
     (found,) = collect([cell()], store=store)
     assert not found.error and len(store) == 1
@@ -318,8 +322,8 @@ def test_a_failure_after_a_new_table_of_nodes_counts_as_lost(tmp_path: Path) -> 
     (key,) = store.keys_of([cell])
     assert key is not None
     (folder / "node.tab").write_text("nothing\n")
-    found = measure(store.prepared(cell, key))
-    assert found.error and found.lost and found.changed == str(folder / "node.tab")
+    found = measure(store.prepare(cell, key))
+    assert found.error and found.lost and found.changed_file == str(folder / "node.tab")
 
 
 def test_the_digest_covers_all_of_a_file(tmp_path: Path) -> None:
@@ -438,7 +442,7 @@ def test_a_table_of_nodes_added_during_a_study_is_rejected(tmp_path: Path, name:
     cells = [
         Cell(with_failures(tmp_path / name), changing_scheduler(lambda: add_nodes(folder))) for _ in range(2)
     ]
-    with pytest.raises(gs.GridSimError, match=r"node.tab must be what it was when the study began"):
+    with pytest.raises(gs.GridSimError, match=r"node.tab must be unchanged since the study began"):
         collect(cells)
 
 

@@ -22,7 +22,7 @@ from gridsim.testing import (
     run_traces,
     scenarios,
 )
-from gridsim.testing.cases import compressed, span
+from gridsim.testing.cases import compress, span
 from gridsim.testing.clairvoyance import foresight_violation
 from gridsim.testing.failure_injection import failures_at_events
 from gridsim.testing.locality import locality_violation
@@ -206,7 +206,7 @@ def test_the_progress_line_counts_scenarios(tmp_path: Any, capsys: pytest.Captur
 @settings(max_examples=60, deadline=None)
 @given(scenarios(faults=True, crowded=True, pauses=True) | scenarios(rigid=True, pauses=True))
 def test_a_horizon_compresses_all_times_by_one_factor(scenario: gs.Scenario) -> None:
-    short = compressed(scenario, 60.0)
+    short = compress(scenario, 60.0)
     applications = short.workload.realize(short.platform)
     assert applications.release.max() <= 60.0
     assert applications.size.sum() / scenario.platform.aggregate_speed <= 60.0

@@ -57,7 +57,7 @@ TREE, ROOT = "tree", "all at the root"
 #: Parameters of a tree whose root decides on every request, so that nothing is decided below.
 AT_ROOT: Mapping[str, Any] = {"accept": "minimum", "bound": 0.0}
 #: Parameters of a tree that accepts early: its bound refers to the minimum stretch of busy leaves only.
-EARLY: Mapping[str, Any] = {"accept": "minimum", "bound": 2.0, "minimum_of": "busy"}
+EARLY_ACCEPTANCE: Mapping[str, Any] = {"accept": "minimum", "bound": 2.0, "minimum_of": "busy"}
 
 BASE, ECT, RANDOM = "MinCent", "FCFS ect", "FCFS random"
 MINCENT = gs.MinCent()

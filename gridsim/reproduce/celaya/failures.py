@@ -39,7 +39,7 @@ from gridsim.reproduce.framework import (
     bar_panels,
     failing,
 )
-from gridsim.reproduce.verdicts import BELOW_ONE, ClaimedRange, Row, incomparable, judge, near
+from gridsim.reproduce.verdicts import BELOW_ONE, ClaimedRange, Row, incomparable, judge, range_around
 from gridsim.results.metrics.estimates import estimate
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
@@ -138,7 +138,7 @@ def _ends(
         quantity, unit = f"{kind}: {end} stretch, {name}", "1e-8 s/Mflop"
         if nodes == NODES:
             why = SMALLEST_REMARK if metric == "min" and claim == RANGE else ""
-            yield judge(claim, quantity, values.mean(name, metric), near(stretch), unit=unit, why=why)
+            yield judge(claim, quantity, values.mean(name, metric), range_around(stretch), unit=unit, why=why)
         else:
             why = f"printed for {NODES} machines, measured with {nodes}"
             yield incomparable(claim, quantity, f"{stretch:g}", values.mean(name, metric), why, unit=unit)
@@ -166,8 +166,7 @@ def _claims(kind: str, reading: str, values: Replicates, nodes: int) -> Iterator
 
 
 def _trees(values: Replicates) -> list[str]:
-    """Return the names of the paper's tree and of one that decides all at its root, without and with "
-    "failures."""
+    """Return the names of the paper's tree and of the one that decides at its root, also with failures."""
     return [name for name in values.schedulers if name.startswith((TREE, ROOT))]
 
 

@@ -15,7 +15,7 @@ import gridsim as gs
 from gridsim.reproduce.celaya.common import (
     AT_ROOT,
     BASE,
-    EARLY,
+    EARLY_ACCEPTANCE,
     ECT,
     FAILURES_REMARK,
     FCFS,
@@ -84,14 +84,14 @@ VARIANTS: dict[str, Mapping[str, Any]] = {
     "minimum B = 1.25": {"accept": "minimum", "bound": 1.25, "minimum_of": "all"},
     "largest B = 1": {"accept": "largest", "bound": 1.0},
     "either B = 1": {"accept": "either", "bound": 1.0},
-    EARLY_TREE: EARLY,
+    EARLY_TREE: EARLY_ACCEPTANCE,
 }
 #: The paper's tree, and those varied trees that are not the same one.
 TREES: dict[str, Mapping[str, Any]] = {
     TREE: {},
     **{name: changes for name, changes in VARIANTS.items() if paper_tree(**changes) != paper_tree()},
 }
-#: The largest share of requests decided at the root, %, with which a loss is one of deciding below it.
+#: Largest share of requests decided at the root, %, at which the loss is judged: decisions below cause it.
 MOST_AT_ROOT = 75.0
 #: The range that counts as "almost twice": within a tenth of 2.
 ALMOST_TWICE = ClaimedRange("almost 2", 1.8, 2.2)
@@ -108,7 +108,7 @@ def _schedulers_with_failures(calibration: str) -> dict[str, gs.Scheduler]:
 
 
 def _fig4a_cases(run: Run) -> dict[tuple[str, int], list[Case]]:
-    """Return all sizes, of which every second one, with the largest, also has failures."""
+    """Return the cases of all sizes; the largest size, and every second one below it, also has failures."""
     sizes = run.choose(SIZES, SMALL_SIZES)
     cases = {}
     for kind in KINDS:
@@ -149,15 +149,15 @@ def _fig4a_rows(data: Measurements) -> Iterator[Row]:
 def _losses(label: str, name: str, values: Replicates) -> list[Row]:
     """Return the rows on the loss of a tree, with the share of requests that its root decides."""
     share = values.mean(name, "requests").mean
-    why = f"{share:.3g} % of the requests are decided at the root"
+    reason = f"{share:.3g} % of the requests are decided at the root"
     ratio, quantity, test = values.ratio(name, BASE), f"{label} / MinCent", ClaimedRange("< 1.25", high=1.25)
     if name != TREE:
-        return [Row(LOSS, quantity, test.paper, ratio, why=why)]
+        return [Row(LOSS, quantity, test.paper, ratio, why=reason)]
     ratios = {quantity: ratio, f"{quantity}, ratio of the means": values.ratio_of_means(name, BASE)}
     if share > MOST_AT_ROOT:
-        why += ", so it says nothing of decisions below"
-        return [incomparable(LOSS, key, test.paper, value, why) for key, value in ratios.items()]
-    return [judge(LOSS, key, value, test, why=why) for key, value in ratios.items()]
+        reason += ", so it says nothing of decisions below"
+        return [incomparable(LOSS, key, test.paper, value, reason) for key, value in ratios.items()]
+    return [judge(LOSS, key, value, test, why=reason) for key, value in ratios.items()]
 
 
 def _fig4a_grids(data: Measurements) -> Iterator[ResultGrid]:
@@ -204,7 +204,7 @@ FIG4A_REMARKS = (
     "Of the trees only the paper's meets failures.",
 )
 
-SHOWN = (
+CURVES = (
     TREE,
     *(with_failures(TREE, reading) for reading in READINGS),
     EARLY_TREE,
@@ -220,14 +220,14 @@ def _draw_fig4a(data: Measurements) -> Figure:
 
     figure, panels = plots.figure(len(KINDS))
     for axes, (kind, cases) in zip(panels, data.groups.items(), strict=True):
-        shown = [name for name in SHOWN if name in cases.last.schedulers]
-        for name in shown:
+        names = [name for name in CURVES if name in cases.last.schedulers]
+        for name in names:
             points = {
                 nodes: values.ratio(name, BASE)
                 for nodes, values in cases.items()
                 if name in values.schedulers
             }
-            plots.lines(list(points), {name: list(points.values())}, styles=shown, axes=axes)
+            plots.lines(list(points), {name: list(points.values())}, styles=names, axes=axes)
         axes.axhline(1.25, color="black", linestyle=":", linewidth=1)
         axes.set_xscale("log")
         axes.set_xticks(list(cases), list(map(str, cases)))
@@ -342,7 +342,7 @@ CALM_STEP, FAILURES = "as it is", "as it is, with failures"
 LADDER: dict[str, tuple[Mapping[str, Any], Callable[[int], dict[str, Any]] | None]] = {
     CALM_STEP: ({}, None),
     ROOT: (AT_ROOT, None),
-    "early acceptance (B = 2, busy leaves)": (EARLY, None),
+    "early acceptance (B = 2, busy leaves)": (EARLY_ACCEPTANCE, None),
     "20 times the samples": ({"samples": 14400}, None),
     "no limit of the update rate": ({"update_rate": 0.0}, None),
     "messages take no time": ({}, ideal),

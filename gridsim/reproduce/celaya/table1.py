@@ -29,7 +29,7 @@ from gridsim.reproduce.framework import (
     bar_panels,
     latest_update,
 )
-from gridsim.reproduce.verdicts import ClaimedRange, Row, judge, near
+from gridsim.reproduce.verdicts import ClaimedRange, Row, judge, range_around
 from gridsim.results.metrics.estimates import Estimate, estimate
 from gridsim.results.metrics.registry import MetricFunction
 from gridsim.scheduling.overlays import tree_level
@@ -188,14 +188,14 @@ def _rows(data: Measurements) -> Iterator[Row]:
     use, task_data = data.groups.values()
     for claim, kind, metric, label, printed, why in COMPARISONS:
         for name, paper in zip(TREES, printed, strict=True):
-            value, unit = _recorded(use[kind], name, metric), "s" if metric == "time" else "%"
-            yield judge(claim, f"{label}, {name}", value, near(paper), unit=unit, why=why)
+            value, unit = _recorded_mean(use[kind], name, metric), "s" if metric == "time" else "%"
+            yield judge(claim, f"{label}, {name}", value, range_around(paper), unit=unit, why=why)
     for name in TREES:
-        quantity, share = f"summaries' share of bytes, {name}", _recorded(use["U"], name, "share")
+        quantity, share = f"summaries' share of bytes, {name}", _recorded_mean(use["U"], name, "share")
         yield judge(SHARE, quantity, share, ClaimedRange("> 95", 95.0, 100.0), unit="%")
     for kind, values in task_data.items():
         quantity = f"{kind}: task data / messages, {PAPER_RATE} B/s"
-        yield judge(DATA, quantity, values.mean("tree", "ratio"), near(10.0), why=_SUMMARIES)
+        yield judge(DATA, quantity, values.mean("tree", "ratio"), range_around(10.0), why=_SUMMARIES)
         quantity = f"{kind}: summaries a task, {PAPER_RATE} B/s"
         yield Row(DATA, quantity, f"{SUMMARIES:.1f} for a ratio of 10", values.mean("tree", "summaries"))
 
@@ -222,11 +222,13 @@ def _grids(data: Measurements) -> Iterator[ResultGrid]:
         ("where requests are decided", [PAPER_NAME, ROOT_NAME], list(COLUMNS), ["tree", *COLUMNS.values()]),
     ):
         for kind, values in use.items():
-            rows = {tree: [_recorded(values, tree, metric) or "-" for metric in metrics] for tree in trees}
+            rows = {
+                tree: [_recorded_mean(values, tree, metric) or "-" for metric in metrics] for tree in trees
+            }
             yield ResultGrid(f"{kind}: {title}", columns, rows)
 
 
-def _recorded(values: Replicates, name: str, metric: str) -> Estimate | None:
+def _recorded_mean(values: Replicates, name: str, metric: str) -> Estimate | None:
     column = values[metric][name]
     return None if all(map(math.isnan, column)) else estimate(column)
 
@@ -249,14 +251,14 @@ REMARKS = (
 def _draw(data: Measurements) -> Figure:
     """Draw update time, and link use where recorded, with the printed values if N is the paper's."""
     use, bars = data.groups["use"], {}
-    for title, kind, metric, printed in (
+    for title, kind, metric, paper_values in (
         ("maximum update time (s)", "U", "time", TIME),
         ("V: mean link use (%)", "V", "mean", MEAN),
         ("V: peak link use in 10 s (%)", "V", "peak_10s", PEAK),
     ):
-        measured = [_recorded(use[kind], name, metric) for name in TREES]
-        if all(value is not None for value in measured):
-            bars[title] = [str(rate) for rate in RATES], measured, printed
+        means = [_recorded_mean(use[kind], name, metric) for name in TREES]
+        if all(value is not None for value in means):
+            bars[title] = [str(rate) for rate in RATES], means, paper_values
     return bar_panels(data.run, bars, {"xlabel": "limit of the update rate (bytes/s)"})
 
 

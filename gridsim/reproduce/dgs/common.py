@@ -111,7 +111,7 @@ class GridJobs:
     def _workload(self, seed: int, load: float | None) -> gs.Workload:
         if self.log is None:
             if not self.jobs or load is None:
-                raise ValueError("jobs that are drawn need a number and a load")
+                raise ValueError("jobs without a log require a number of jobs and a load")
             return gs.Workload.jobs(self.jobs, self.profile, load, self.widest, seed=seed)
         start, end = 0.0, math.inf
         if self.jobs:
@@ -125,17 +125,17 @@ class GridJobs:
         return float(whole.release[-1]) / DAY
 
     def _explicit(self, workload: gs.Workload, platform: gs.Platform) -> gs.Workload:
-        whole = workload.realize(platform)
+        jobs = workload.realize(platform)
         number, parts = self.part
-        chosen = slice(int(np.searchsorted(whole.release, whole.release[-1] * number / parts, side="right")))
-        release = whole.release[chosen]
+        window = slice(int(np.searchsorted(jobs.release, jobs.release[-1] * number / parts, side="right")))
+        release = jobs.release[window]
         if self.separate:
             # each job comes at least 1 ms after the one before it
             late = 1e-3 * np.arange(len(release))
             release = np.maximum.accumulate(release - late) + late
-        run_time = whole.task_size[chosen] / float(platform.speeds[0])
-        requested = None if whole.requested is None else whole.requested[chosen]
-        columns = release, whole.tasks[chosen], run_time, requested, whole.submitter[chosen]
+        run_time = jobs.task_size[window] / float(platform.speeds[0])
+        requested = None if jobs.requested is None else jobs.requested[window]
+        columns = release, jobs.tasks[window], run_time, requested, jobs.submitter[window]
         return gs.Workload.jobs_of(*columns, origin=0.0)
 
 
@@ -247,9 +247,9 @@ def _mean(result: gs.Result, column: str) -> float:
     return float(table[column].mean()) if column in table else math.nan
 
 
-def _share(result: gs.Result, column: str, above: float) -> float:
+def _share(result: gs.Result, column: str, threshold: float) -> float:
     table = result.applications
-    return 100.0 * float((table[column] > above).mean()) if column in table else math.nan
+    return 100.0 * float((table[column] > threshold).mean()) if column in table else math.nan
 
 
 METRICS: dict[str, MetricFunction] = {
@@ -284,19 +284,19 @@ def protocol_ratio(values: Replicates, pull: str, push: str) -> NDArray[np.float
 # -- what is shown --------------------------------------------------------------------------------------
 
 
-def price_table(cases: Mapping[str, Replicates], name: str, centralized: Mapping[str, str]) -> ResultGrid:
+def price_table(cases: Mapping[str, Replicates], name: str, rivals: Mapping[str, str]) -> ResultGrid:
     """Return a table that compares waiting under `name` with centralized schedulers, by case, in s and in %.
 
     Parameters
     ----------
-    centralized
+    rivals
         Scheduler -> its name in the table.
     """
     rows: dict[str, list[Estimate | str]] = {}
     for case, values in cases.items():
         waits = values["waiting"]
         rows[f"{case}: {name}"] = [values.mean(name, "waiting"), "-", "-"]
-        for rival, label in centralized.items():
+        for rival, label in rivals.items():
             percent: Any = "-"
             if (waits[rival] > 0).all():
                 percent = estimate(100.0 * (waits[name] / waits[rival] - 1.0))
@@ -336,7 +336,7 @@ def conflict_table(names: Collection[str]) -> MetricTable:
 
 
 def cost_table(names: Collection[str]) -> MetricTable:
-    """Return a table of what the costs of these schedulers are made of."""
+    """Return a table of the components of the costs of these schedulers."""
     return MetricTable("What the costs are made of", COSTS, names)
 
 

@@ -40,9 +40,9 @@ from gridsim.simulation.simulate import execute as simulate
 from gridsim.studies.replicate import Replicates
 from gridsim.validation.results import validate_result
 
-SUITED = "jobs that want certain machines run on these, and on no others"
+SUITABLE_MACHINES = "jobs that want certain machines run on these, and on no others"
 CLOSE = "as close as possible: machines of a job are closer to one another than random ones"
-EARLY = "slots that are released, and pushed, when jobs end before their reservations shorten waiting"
+EARLY_RELEASE = "slots that are released, and pushed, when jobs end before their reservations shorten waiting"
 
 #: Half of the machines have enough memory for a quarter of the jobs; half are of a kind that a quarter want.
 MEMORY, KINDS, SIDE = (16e9, 64e9), ("cpu", "gpu"), 1.0
@@ -165,14 +165,14 @@ def _rows(data: Measurements) -> Iterator[Row]:
             yield judge("", f"{case}: mean waiting of {name}, with constraints - without", more, unit="s")
         yield from _rows_of_distance(case, apart)
         quantity, ratio = f"{case}: mean waiting, {KEEP} / {RELEASE}", ending.ratio(KEEP, RELEASE, "waiting")
-        yield judge(EARLY, quantity, ratio, LARGER)
+        yield judge(EARLY_RELEASE, quantity, ratio, LARGER)
         gain = 100.0 * (1.0 - ending["waiting"][RELEASE] / ending["waiting"][KEEP])
         yield judge("", f"{case}: share of waiting that releasing gains", estimate(gain), unit="%")
 
 
 def _violations(case: str, run: Run, jobs: AttributedJobs) -> Row:
     """Count what `validate_result` finds in recorded schedules of jobs with constraints."""
-    tasks = violations = constrained = 0
+    tasks = violations = constrained_tasks = 0
     for seed in run.seeds:
         scenario = jobs(seed)
         for scheduler in PLACING.values():
@@ -180,10 +180,10 @@ def _violations(case: str, run: Run, jobs: AttributedJobs) -> Row:
             violations += sum(violation.count for violation in validate_result(result))
             table = result.applications
             tasks += int(table["tasks"].sum())
-            constrained += int(table["tasks"][(table["memory"] > 0) | (table["kind"] != "")].sum())
+            constrained_tasks += int(table["tasks"][(table["memory"] > 0) | (table["kind"] != "")].sum())
     why = f"{violations} violations in {tasks} allocated machines, "
-    why += f"{constrained} of them for jobs that want certain ones"
-    return exact(SUITED, f"{case}: violations found by validate", "none", violations == 0, why)
+    why += f"{constrained_tasks} of them for jobs that want certain ones"
+    return exact(SUITABLE_MACHINES, f"{case}: violations found by validate", "none", violations == 0, why)
 
 
 def _rows_of_distance(case: str, values: Replicates) -> Iterator[Row]:
@@ -196,13 +196,13 @@ def _rows_of_distance(case: str, values: Replicates) -> Iterator[Row]:
 
 def _grids(data: Measurements) -> Iterator[ResultGrid]:
     bound, free, distances, ending = data.groups.values()
-    both = {}
+    cases = {}
     for case in bound:
-        both[f"{case}, all alike"] = free[case]
-        both[f"{case}, with constraints"] = bound[case]
+        cases[f"{case}, all alike"] = free[case]
+        cases[f"{case}, with constraints"] = bound[case]
     columns = {"waiting": LABELS["waiting"], "wanting": "of jobs that want certain machines (s)"}
     title = "Waiting with constraints, and without"
-    yield MetricTable(title, {**columns, "never": LABELS["never"]}).grid(both)
+    yield MetricTable(title, {**columns, "never": LABELS["never"]}).grid(cases)
     title = "Distance between machines of a job, in a square of side 1"
     yield MetricTable(title, {"distance": "mean distance", **LABELS}).grid(distances)
     yield MetricTable("Waiting where users ask for more time than jobs take", LABELS).grid(ending)
@@ -223,7 +223,7 @@ CRITERIA = Reproduction(
     name="dgs-criteria",
     title="DGS_ASAP with more criteria: constraints of jobs, close machines, early ends",
     paper="Vasilakos, Sacha and Pierre, on future work",
-    claims=(SUITED, CLOSE, EARLY),
+    claims=(SUITABLE_MACHINES, CLOSE, EARLY_RELEASE),
     files="job log",
     cases=_cases,
     metrics=METRICS,

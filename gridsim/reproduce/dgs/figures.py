@@ -259,13 +259,13 @@ class _Sixths:
         self.costs = {
             name: _increments(values["schedules"][name] for values in data.values()) for name in SCHEDULERS
         }
-        kept = _increments(values["jobs"][PUSH] * values["nodes"][PUSH] for values in data.values())
+        placed_nodes = _increments(values["jobs"][PUSH] * values["nodes"][PUSH] for values in data.values())
         cancelled = _increments(values["jobs"][PUSH] * values["cancelled"][PUSH] for values in data.values())
         with np.errstate(all="ignore"):
             self.ratios: dict[str, Floats] = {
                 "pull / push": self.costs[PULL] / self.costs[PUSH],
                 "pull / push, cancelled nodes left out": self.costs[PULL]
-                / (self.costs[PUSH] * kept / (kept + 2.0 * cancelled)),
+                / (self.costs[PUSH] * placed_nodes / (placed_nodes + 2.0 * cancelled)),
             }
         loads = [np.stack(_loads(jobs, seed)) for seed in data.run.seeds]
         self.ru, self.use = np.stack(loads, axis=2)

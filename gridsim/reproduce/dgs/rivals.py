@@ -46,7 +46,7 @@ SCHEDULERS: dict[str, gs.Scheduler] = {
 }
 #: Kinds of messages that are sent whether or not a job comes.
 UPKEEP = ("poll", "report")
-#: Hops of the floods whose messages are counted, on so many nodes; and of a flood that goes on to its end.
+#: Hops of the floods whose messages are counted, the number of nodes, and the hops of the longest flood.
 HOPS, FLOOD_NODES = (1, 2, 3, 4, 5), 5000
 FARTHEST = 15
 

@@ -47,7 +47,7 @@ from gridsim.reproduce.verdicts import (
     Row,
     incomparable,
     judge,
-    near,
+    range_around,
     sign,
 )
 from gridsim.results.metrics.estimates import estimate
@@ -55,7 +55,10 @@ from gridsim.studies.replicate import Replicates
 
 AUTHORS = "Vasilakos, Sacha and Pierre"
 ASAP, EASY = "asap", "backfill"
-CENTRALIZED: dict[str, gs.Scheduler] = {ASAP: gs.Asap(estimate="run"), EASY: gs.Backfill(estimate="run")}
+CENTRALIZED_SCHEDULERS: dict[str, gs.Scheduler] = {
+    ASAP: gs.Asap(estimate="run"),
+    EASY: gs.Backfill(estimate="run"),
+}
 CENTRALIZED_NAMES = {ASAP: "Asap", EASY: "EASY backfilling"}
 
 # -- Table I: push, pull and poll -----------------------------------------------------------------------
@@ -91,8 +94,10 @@ def _table1_cases(run: Run) -> dict[tuple[str, Any], Case]:
     at_high_load = {name: POLICIES[name] for name in (PUSH, PULL, POLL)}
     fewer = [replace(day, nodes=day.nodes // part, jobs=day.jobs // part) for part in (4, 2)]
     return {
-        ("loads", "one day"): Case(day, {**POLICIES, **CENTRALIZED}, metrics),
-        ("loads", f"RU {HIGH:g}"): Case(jobs_of(run, 5000, HIGH), {**at_high_load, **CENTRALIZED}, metrics),
+        ("loads", "one day"): Case(day, {**POLICIES, **CENTRALIZED_SCHEDULERS}, metrics),
+        ("loads", f"RU {HIGH:g}"): Case(
+            jobs_of(run, 5000, HIGH), {**at_high_load, **CENTRALIZED_SCHEDULERS}, metrics
+        ),
         ("separate", "one day"): Case(replace(day, separate=True), PUSH_PULL, METRICS),
         **{("nodes", jobs.nodes): Case(jobs, PUSH_PULL, METRICS) for jobs in fewer},
     }
@@ -104,7 +109,7 @@ def _table1_rows(data: Measurements) -> Iterator[Row]:
     for case, values in loads.items():
         for name, paper in FAILED.items():
             quantity = f"{case}: first commits refused, {name}"
-            yield judge(FAILURES, quantity, values.mean(name, "refused"), near(paper), unit="%")
+            yield judge(FAILURES, quantity, values.mean(name, "refused"), range_around(paper), unit="%")
         more = values.difference(POLL, PUSH, "refused")
         yield judge(FAILURES, f"{case}: {POLL} - push", more, POSITIVE, unit="%")
     case, values = next(iter(loads.items()))
@@ -130,7 +135,7 @@ def _schedules(loads: Measurements) -> Iterator[Row]:
         for name in PUSH_PULL:
             paper, total = f"{SCHEDULES[name]:,.0f}", values.mean(name, "schedules")
             yield incomparable(POLICY_TOTALS, f"{case}: {name}", paper, total, OTHER_JOBS, unit="schedules")
-        quantity, test = f"{case}: {POLL}, per day; N d D / p", near(SCHEDULES[POLL], within=0.01)
+        quantity, test = f"{case}: {POLL}, per day; N d D / p", range_around(SCHEDULES[POLL], tolerance=0.01)
         yield judge(POLLS, quantity, estimate(_polled_in_a_day(values)), test, unit="schedules")
         for name, text in ((PULL, "32.9"), (PUSH, "473")):
             times = estimate(values["polled"][POLL] / schedules[name])
@@ -278,7 +283,7 @@ def _table2_rows(data: Measurements) -> Iterator[Row]:
 def _failures(case: str, values: Replicates) -> Iterator[Row]:
     for d, paper in zip(DEGREES, FAILED_JOBS, strict=True):
         never = values.mean(f"push, d = {d}", "never")
-        yield judge(FAIL, f"{case}: jobs that fail, d = {d}", never, near(paper), unit="%")
+        yield judge(FAIL, f"{case}: jobs that fail, d = {d}", never, range_around(paper), unit="%")
     failed = estimate(np.sum([values["within reach"][name] for name in values.schedulers], axis=0))
     quantity = f"{case}: jobs that fail of no more nodes than were reached, all degrees"
     yield judge(FAIL, quantity, failed, ZERO, unit="%")
@@ -293,8 +298,8 @@ def _failures(case: str, values: Replicates) -> Iterator[Row]:
 
 
 def _costs(case: str, values: Replicates) -> Iterator[Row]:
-    for policy, printed in COST.items():
-        for d, cost in zip(DEGREES, printed, strict=True):
+    for policy, paper_costs in COST.items():
+        for d, cost in zip(DEGREES, paper_costs, strict=True):
             name, total = f"{policy}, d = {d}", values.mean(f"{policy}, d = {d}", "schedules")
             yield incomparable(
                 DEGREE_TOTALS, f"{case}: {name}", f"{cost:,}", total, OTHER_JOBS, unit="schedules"
@@ -373,9 +378,9 @@ def _draw_table2(data: Measurements) -> Any:
         f"{case}: schedules exchanged, {policy}": (
             labels,
             [values.mean(f"{policy}, d = {d}", "schedules") for d in DEGREES],
-            list(map(float, printed)),
+            list(map(float, paper_costs)),
         )
-        for policy, printed in COST.items()
+        for policy, paper_costs in COST.items()
     }
     waits = [values.mean(f"push, d = {d}", "waiting") for d in DEGREES]
     bars[f"{case}: mean waiting (s)"] = labels, waits, WAITING
@@ -405,14 +410,14 @@ TABLE2 = Reproduction(
 # -- Table III: static and dynamic overlays -------------------------------------------------------------
 
 AS_IS = "waiting is 848 s in a static overlay and 936 s in a dynamic one, 10.38 % more"
-COMPRESSED = "on the compressed trace it is 14,913 and 16,858 s, 13.04 % more"
+COMPRESSED_TRACE = "on the compressed trace it is 14,913 and 16,858 s, 13.04 % more"
 
 STATIC, DYNAMIC = "static", "dynamic"
 PROFILE = "wagap2013"
 #: Time between two exchanges of neighbours, s; the paper does not give it.
 CYCLE = 3600.0
 #: Load -> the claim, waiting in the static and the dynamic overlay, s, and their difference, % of the first.
-OVERLAY_WAITS = {LOW: (AS_IS, 848.0, 936.0, 10.38), HIGH: (COMPRESSED, 14_913.0, 16_858.0, 13.04)}
+OVERLAY_WAITS = {LOW: (AS_IS, 848.0, 936.0, 10.38), HIGH: (COMPRESSED_TRACE, 14_913.0, 16_858.0, 13.04)}
 
 
 def _table3_rows(data: Measurements) -> Iterator[Row]:
@@ -462,13 +467,13 @@ TABLE3 = Reproduction(
     name="dgs-table3",
     title="waiting in static and dynamic overlays",
     paper=f"{AUTHORS}, Table III",
-    claims=(AS_IS, COMPRESSED),
+    claims=(AS_IS, COMPRESSED_TRACE),
     files="job log",
     cases=lambda run: {f"RU {load:g}": jobs_of(run, 4000, load, PROFILE) for load in OVERLAY_WAITS},
     schedulers={
         STATIC: gs.DgsAsap(estimate="run"),
         DYNAMIC: gs.DgsAsap(estimate="run", overlay="cyclon", cycle=CYCLE),
-        **CENTRALIZED,
+        **CENTRALIZED_SCHEDULERS,
     },
     metrics=METRICS,
     rows=_table3_rows,
@@ -480,9 +485,9 @@ TABLE3 = Reproduction(
             f"{case}: mean waiting (s)": (
                 [STATIC, DYNAMIC],
                 [values.mean(name, "waiting") for name in (STATIC, DYNAMIC)],
-                printed,
+                paper_waits,
             )
-            for (case, values), (_, *printed, _) in zip(data.items(), OVERLAY_WAITS.values(), strict=True)
+            for (case, values), (_, *paper_waits, _) in zip(data.items(), OVERLAY_WAITS.values(), strict=True)
         },
         {},
     ),

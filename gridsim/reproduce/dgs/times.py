@@ -36,7 +36,7 @@ from gridsim.validation.results import validate_result
 TIMES_HOLD = "no job starts before its time or ends after its deadline, and none runs on once it is cancelled"
 SOONER = "jobs that are submitted ahead wait less than those submitted when they are to start"
 PATIENT = "the later the deadlines, the more of the work is accepted"
-REUSED = "the more is asked of the grid, the more of what cancelled jobs give back is used by others"
+REUSE = "the more is asked of the grid, the more of what cancelled jobs give back is used by others"
 
 #: Share of the jobs that start in the future, and the longest time that they are submitted ahead, s.
 AHEAD_SHARE, NOTICE = 0.25, 86_400.0
@@ -99,7 +99,7 @@ class TimedJobs:
         return replace(scenario, workload=gs.Workload.jobs_of(*jobs, **columns, origin=0.0))
 
 
-def chosen(scenario: gs.Scenario, seed: int) -> Bools:
+def ahead_jobs(scenario: gs.Scenario, seed: int) -> Bools:
     """Return which jobs of a scenario of `TimedJobs` are submitted ahead, or would be: bool[jobs]."""
     recipe: Any = scenario.workload.recipe
     of: Bools = Streams(seed)("reproduce.times").random(len(recipe.release)) < AHEAD_SHARE
@@ -135,17 +135,17 @@ def begun_share(result: gs.Result) -> float:
 
 def reused_share(result: gs.Result) -> float:
     """Node time that cancelled jobs gave back and others used, of all that they gave back, %."""
-    freed, ran = result.tables["freed"], result.tables["schedule"]
-    used = whole = 0.0
-    for machine in np.unique(freed["machine"]).tolist():
+    returned_slots, ran = result.tables["freed"], result.tables["schedule"]
+    used = total = 0.0
+    for machine in np.unique(returned_slots["machine"]).tolist():
         mine = np.flatnonzero(ran["machine"] == machine)
-        for k in np.flatnonzero(freed["machine"] == machine).tolist():
-            other = mine[ran["application"][mine] != freed["application"][k]]
-            since = np.maximum(ran["start"][other], freed["start"][k])
-            until = np.minimum(ran["end"][other], freed["end"][k])
+        for k in np.flatnonzero(returned_slots["machine"] == machine).tolist():
+            other = mine[ran["application"][mine] != returned_slots["application"][k]]
+            since = np.maximum(ran["start"][other], returned_slots["start"][k])
+            until = np.minimum(ran["end"][other], returned_slots["end"][k])
             used += float(np.maximum(until - since, 0.0).sum())
-            whole += float(freed["end"][k] - freed["start"][k])
-    return 100.0 * used / whole if whole else math.nan
+            total += float(returned_slots["end"][k] - returned_slots["start"][k])
+    return 100.0 * used / total if total else math.nan
 
 
 METRICS: dict[str, MetricFunction] = {"waiting": waiting, "accepted": accepted, "worked": accepted_work}
@@ -156,11 +156,18 @@ CANCEL_METRICS: dict[str, MetricFunction] = {
 }
 
 
-def _waits(result: gs.Result, ahead: Bools) -> tuple[float, float, float]:
-    """Return the mean waiting of the jobs `ahead`, s, which share starts at once, %, and that of others."""
+def _waits(result: gs.Result, is_ahead: Bools) -> tuple[float, float, float]:
+    """Return for the jobs `is_ahead` the mean waiting, s, and the share that starts at once, %.
+
+    The third value is the mean waiting of the other jobs, s.
+    """
     waits = result.applications["waiting"]
-    mine = waits[ahead]
-    return float(np.nanmean(mine)), 100.0 * float((mine <= PROMPT).mean()), float(np.nanmean(waits[~ahead]))
+    mine = waits[is_ahead]
+    return (
+        float(np.nanmean(mine)),
+        100.0 * float((mine <= PROMPT).mean()),
+        float(np.nanmean(waits[~is_ahead])),
+    )
 
 
 # -- recorded schedules ---------------------------------------------------------------------------------
@@ -201,7 +208,7 @@ def _recorded_schedules(run: Run) -> dict[str, Schedules]:
                         of_case.shares.setdefault(name, []).append(reused_share(result))
                     elif times != "deadline":
                         waits = of_case.waits.setdefault((times, name), [])
-                        waits.append(_waits(result, chosen(scenario, seed)))
+                        waits.append(_waits(result, ahead_jobs(scenario, seed)))
     return schedules
 
 
@@ -242,7 +249,7 @@ def _rows(data: tuple[Measurements, dict[str, Schedules]]) -> Iterator[Row]:
     for name in REUSING:
         low, high = (np.array(of_case.shares[name]) for of_case in schedules.values())
         quantity = f"used again of what is given back, RU {HIGH:g} - RU {LOW:g}, {name}"
-        yield judge(REUSED, quantity, estimate(high - low), POSITIVE, unit="%")
+        yield judge(REUSE, quantity, estimate(high - low), POSITIVE, unit="%")
 
 
 def _grids(data: tuple[Measurements, dict[str, Schedules]]) -> Iterator[ResultGrid]:
@@ -300,7 +307,7 @@ TIMES = Reproduction(
     name="dgs-times",
     title="DGS_ASAP with times that jobs state: starts in the future, deadlines, users who cancel",
     paper="Vasilakos, Sacha and Pierre, on future work",
-    claims=(TIMES_HOLD, SOONER, PATIENT, REUSED),
+    claims=(TIMES_HOLD, SOONER, PATIENT, REUSE),
     files="job log",
     measure=_measure,
     rows=_rows,

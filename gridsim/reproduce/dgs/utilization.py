@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 # -- Figure 4 -------------------------------------------------------------------------------------------
 
 OVERLAP = "below 60 % request utilization and effective utilization nearly overlap"
-OVERBOOKED = "during overbooked periods effective utilization is about 90 % and more"
+OVERBOOKED_USE = "during overbooked periods effective utilization is about 90 % and more"
 AFTER = "after the last submission effective utilization stays positive for several days"
 
 PUSH = "push"
@@ -59,7 +59,7 @@ PARTS = 40
 #: Utilization below which the curves should overlap, and from which on the grid counts as overbooked.
 CALM, FULL = 0.6, 1.0
 #: Number of days that counts as several.
-SEVERAL = 2.0
+SEVERAL_DAYS = 2.0
 
 
 class Curves(NamedTuple):
@@ -155,7 +155,7 @@ UTILIZATION: dict[str, MetricFunction] = {
     "span": span,
 }
 #: EU nearly overlaps RU; EU in overbooked periods; the largest EU.
-NEAR, HIGH_USE, HIGH_PEAK = (
+SMALL_DISTANCE, HIGH_USE, HIGH_PEAK = (
     ClaimedRange("nearly none", 0.0, 1.0),
     ClaimedRange("about 90", 85.0, 100.0),
     ClaimedRange("> 90", 90.0, 100.0),
@@ -166,17 +166,17 @@ def _fig4_rows(data: Measurements) -> Iterator[Row]:
     for case, values in data.items():
         full = case == f"RU {HIGH:g}"
         quantity = f"{case}: distance of EU from that without waiting, below 60 %"
-        yield judge(OVERLAP, quantity, values.mean(PUSH, "distance"), NEAR, unit="% points")
+        yield judge(OVERLAP, quantity, values.mean(PUSH, "distance"), SMALL_DISTANCE, unit="% points")
         if full:
             column = values["overbooked"][PUSH]
             some = column[np.isfinite(column)]
             quantity = f"{case}: EU where it would be 100 % or more without waiting"
             why, mean = f"so in {len(some)} of {len(column)} seeds", estimate(some) if len(some) else None
-            yield judge(OVERBOOKED, quantity, mean, HIGH_USE, unit="%", why=why)
-            yield judge(OVERBOOKED, f"{case}: largest EU", values.mean(PUSH, "peak"), HIGH_PEAK, unit="%")
+            yield judge(OVERBOOKED_USE, quantity, mean, HIGH_USE, unit="%", why=why)
+            yield judge(OVERBOOKED_USE, f"{case}: largest EU", values.mean(PUSH, "peak"), HIGH_PEAK, unit="%")
         days, quantity = values.mean(PUSH, "after"), f"{case}: EU positive after the last submission"
         if full:
-            yield judge(AFTER, quantity, days, ClaimedRange("several", SEVERAL), unit="days")
+            yield judge(AFTER, quantity, days, ClaimedRange("several", SEVERAL_DAYS), unit="days")
         else:
             yield Row(AFTER, quantity, "shorter", days, "days")
         quantity = f"{case}: jobs start after the last submission"
@@ -205,7 +205,7 @@ FIG4_REMARKS = (
     f"Intervals are a {PARTS}th of the time of submissions.  RU counts the whole of a job in the interval of "
     "its submission; jobs that last longer make EU later.  So EU is compared with what it would be if each "
     "job started when it is submitted.",
-    f'"Several days" is taken as {SEVERAL:g} and more.',
+    f'"Several days" is taken as {SEVERAL_DAYS:g} and more.',
     "EU counts the time in which nodes run jobs, not what is left of their last slots.",
 )
 
@@ -240,7 +240,7 @@ FIG4 = Reproduction(
     name="dgs-fig4",
     title="request utilization and effective utilization over time",
     paper="Vasilakos, Sacha and Pierre, Figure 4",
-    claims=(OVERLAP, OVERBOOKED, AFTER),
+    claims=(OVERLAP, OVERBOOKED_USE, AFTER),
     files="job log",
     cases=_fig4_cases,
     schedulers={PUSH: gs.DgsAsap(estimate="run")},
@@ -273,7 +273,7 @@ PERIODS: dict[str, gs.Scheduler] = {
     LONG: gs.DgsAsap(estimate="run", policy="poll", poll_period=480.0),
 }
 CENTRALIZED_NAMES = {"asap": "Asap", "easy": "EASY backfilling", "fcfs": "FCFS"}
-CENTRALIZED: dict[str, gs.Scheduler] = {
+CENTRALIZED_SCHEDULERS: dict[str, gs.Scheduler] = {
     "asap": gs.Asap(estimate="run"),
     "easy": gs.Backfill(estimate="run"),
     "fcfs": gs.Backfill(estimate="run", mode="fcfs"),
@@ -302,8 +302,8 @@ def _whole_cases(run: Run) -> dict[tuple[str, str], Case]:
     (low, as_is), (high, compressed) = _jobs_of_log(run).items()
     metrics = METRICS | {name: UTILIZATION[name] for name in WHOLE_COLUMNS}
     return {
-        ("loads", low): Case(as_is, POLICIES | PERIODS | CENTRALIZED, metrics),
-        ("loads", high): Case(compressed, POLICIES | CENTRALIZED, metrics),
+        ("loads", low): Case(as_is, POLICIES | PERIODS | CENTRALIZED_SCHEDULERS, metrics),
+        ("loads", high): Case(compressed, POLICIES | CENTRALIZED_SCHEDULERS, metrics),
         ("separate", low): Case(replace(as_is, separate=True), FEW_POLICIES, METRICS),
     }
 
@@ -328,7 +328,7 @@ def _whole_rows(data: Measurements) -> Iterator[Row]:
         quantity = f"{low}: first commits refused, {name}, one submission at a time, messages take no time"
         yield judge(NO_FAILURES, quantity, separate.mean(name, "refused"), ZERO, unit="%")
     quantity = f"{low}: distance of EU from that without waiting, below 60 %"
-    yield judge(WHOLE_OVERLAP, quantity, loads[low].mean(PUSH, "distance"), NEAR, unit="% points")
+    yield judge(WHOLE_OVERLAP, quantity, loads[low].mean(PUSH, "distance"), SMALL_DISTANCE, unit="% points")
     yield judge(OVER_90, f"{high}: largest EU", loads[high].mean(PUSH, "peak"), HIGH_PEAK, unit="%")
 
 

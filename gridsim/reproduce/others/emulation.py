@@ -25,7 +25,7 @@ TIMES = "mean waiting and maximum stretch are those of the simulator, within 10 
 
 @dataclass(frozen=True)
 class EmulationSize:
-    """How large an experiment is: machines, processes, applications or jobs, simulated s in a second."""
+    """Size of an experiment: machines, processes, applications or jobs, simulated s in a second."""
 
     machines: int
     processes: int
@@ -85,10 +85,10 @@ def measurements(result: gs.Result) -> dict[str, float]:
     }
 
 
-def same_places(simulated: gs.Result, emulated: gs.Result) -> float:
+def same_places(simulation: gs.Result, emulation: gs.Result) -> float:
     """Return the share of tasks that are on the same machines in both."""
     counts = []
-    for result in (simulated, emulated):
+    for result in (simulation, emulation):
         tasks = np.zeros((len(result.machines), len(result.applications)))
         table = result.tables["schedule"]
         np.add.at(tasks, (table["machine"], table["application"]), table["completed"])
@@ -150,14 +150,14 @@ def rows_of_system(system: str, pairs: Pairs) -> Iterator[Row]:
         yield judge(claim, f"{system}: {name}, emulated / simulated", _ratio(*values), test)
 
 
-def _ratio(simulated: Floats, emulated: Floats) -> Estimate:
+def _ratio(simulation: Floats, emulation: Floats) -> Estimate:
     """Return the mean of the ratios seed by seed.
 
     A seed may have no message of a kind: if neither run has one the ratio is 1, and if only the simulated one
     has none, it is over one message.
     """
     return estimate(
-        np.where(emulated == simulated, 1.0, emulated / np.where(simulated == 0.0, 1.0, simulated))
+        np.where(emulation == simulation, 1.0, emulation / np.where(simulation == 0.0, 1.0, simulation))
     )
 
 

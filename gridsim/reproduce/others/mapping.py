@@ -130,21 +130,21 @@ LITTLE_INFORMATION = "they require dramatically less information"
 CLASSES, MACHINES = 8, 16
 #: Number of tasks, in full and in small.
 TASKS = 10_000, 2_500
-#: How much classes differ, and how much machines do for a class: largest over smallest.
+#: Largest over smallest factor of run times, for classes and for machines.
 CLASS_RANGE, MACHINE_RANGE = 10.0, 10.0
 #: Proportions of classes are uniform in this range.
 PROPORTIONS = (1.0, 3.0)
-#: Arrivals over what the linear program says can be kept up with.
+#: Arrival rates over the largest one that the linear program finds sustainable.
 LOADS = (0.5, 0.7, 0.9)
 #: Systems: how machines differ.  Those of the paper are inconsistent.
 INCONSISTENT, RELATED = "inconsistent", "related"
 SYSTEMS = (INCONSISTENT, "semi-consistent", "consistent", RELATED)
 LPAS = "lpas"
 RULES: dict[str, Rule] = {LPAS: "mct", "mct": "mct", "kpb": "kpb", "met": "met", "olb": "olb"}
-#: What counts as competitive: this many times the mean response time of MCT; and as dramatically less: this
-#: share of the machines looked at for a task.
+#: Largest ratio to the mean response time of MCT that counts as competitive, and largest share of machines
+#: considered for a task that counts as dramatically less information.
 COMPETES, FEW_MACHINES = 1.1, 0.5
-#: Tasks at the beginning that do not count, of all.
+#: Share of the tasks, those that arrive first, that are left out of the metrics.
 WARM_UP = 0.1
 
 

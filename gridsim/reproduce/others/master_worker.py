@@ -113,19 +113,21 @@ class TreeThroughputs:
 
     Parameters
     ----------
-    reached
+    throughputs
         (children a node, load) -> scheduler -> throughput over the optimum: float64[seeds].
     """
 
-    reached: Mapping[tuple[int, float], Mapping[str, Floats]]
+    throughputs: Mapping[tuple[int, float], Mapping[str, Floats]]
     independent: Measurements
 
 
 def _measure(run: Run) -> TreeThroughputs:
     """Compare the rules in drawn trees, and then with schedulers of stretch where links are independent."""
     tasks = run.choose(*TASKS)
-    trees = {(b, load): _reached(run, MasterBags(load, b, tasks)) for b in BRANCHING for load in LOADS}
-    compared: dict[str, gs.Scheduler] = {
+    trees = {
+        (b, load): _relative_throughput(run, MasterBags(load, b, tasks)) for b in BRANCHING for load in LOADS
+    }
+    rivals: dict[str, gs.Scheduler] = {
         "mincent-once": gs.MinCent(mode="once"),
         "fair-tree": gs.FairTree(),
         CENTRAL: gs.SteadyState(port="many"),
@@ -133,10 +135,10 @@ def _measure(run: Run) -> TreeThroughputs:
     }
     metrics: dict[str, MetricFunction] = {GAP: over_bound, "makespan": makespan}
     cases = {f"{load:g}": DataBags(load, DATA_APPLICATIONS) for load in run.choose(*DATA_LOADS)}
-    return TreeThroughputs(trees, run.replicate_cases(cases, compared, metrics))
+    return TreeThroughputs(trees, run.replicate_cases(cases, rivals, metrics))
 
 
-def _reached(run: Run, scenario: MasterBags) -> dict[str, Floats]:
+def _relative_throughput(run: Run, scenario: MasterBags) -> dict[str, Floats]:
     """Return the throughput of each scheduler over the optimum: float64[seeds]."""
     metrics: dict[str, MetricFunction] = {"throughput": throughput}
     values = run.replicate(scenario, schedulers(scenario.branching), metrics)["throughput"]
@@ -148,7 +150,7 @@ def _reached(run: Run, scenario: MasterBags) -> dict[str, Floats]:
 def _rows(data: TreeThroughputs) -> Iterator[Row]:
     yield _star(data.independent.run)
     for rule in (SORTED, IN_TURN):
-        trees = [tree[rule] / tree[CENTRAL] for tree in data.reached.values()]
+        trees = [tree[rule] / tree[CENTRAL] for tree in data.throughputs.values()]
         equal = estimate(np.mean([ratio >= EQUAL_SHARE for ratio in trees], axis=0))
         quantity = f"share of trees with {EQUAL_SHARE:g} of its throughput or more, {rule}"
         yield incomparable(THIRDS, quantity, "about two thirds", equal, OTHER_RULES)
@@ -161,7 +163,7 @@ def _rows(data: TreeThroughputs) -> Iterator[Row]:
 
 def _star(run: Run) -> Row:
     """Return whether giving out work in the order of data and links has the optimum of the program."""
-    most, count = 0.0, 0
+    largest, count = 0.0, 0
     for seed in run.seeds:
         for load in LOADS:
             scenario = MasterBags(load, BRANCHING[0])(seed)
@@ -170,16 +172,17 @@ def _star(run: Run) -> Row:
             children = dict(enumerate(zip(scenario.platform.speeds.tolist(), links.tolist(), strict=True)))
             work = zip(bags.task_size.tolist(), bags.moved()[0].tolist(), [1.0] * len(bags), strict=True)
             level, _ = sorted_shares(children, dict(enumerate(work)))
-            most, count = max(most, abs(level / optimum(scenario, None).level - 1.0)), count + 1
-    why = f"largest relative difference in {count} stars: {most:.1g}"
-    return exact(STAR, "throughput in that order, and of the linear program", "equal", most < 1e-6, why)
+            largest, count = max(largest, abs(level / optimum(scenario, None).level - 1.0)), count + 1
+    why = f"largest relative difference in {count} stars: {largest:.1g}"
+    return exact(STAR, "throughput in that order, and of the linear program", "equal", largest < 1e-6, why)
 
 
 def _series(data: TreeThroughputs) -> dict[str, dict[str, list[Estimate]]]:
     """Return tree -> scheduler -> throughput over the optimum, at each load."""
     return {
         f"{branching} children a node": {
-            name: [estimate(data.reached[branching, load][name]) for load in LOADS] for name in schedulers(0)
+            name: [estimate(data.throughputs[branching, load][name]) for load in LOADS]
+            for name in schedulers(0)
         }
         for branching in BRANCHING
     }

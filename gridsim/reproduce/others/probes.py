@@ -19,7 +19,7 @@ import numpy as np
 import gridsim as gs
 from gridsim.errors import ScenarioError
 from gridsim.reproduce.framework import Case, Measurements, Reproduction, ResultGrid, Run, panels
-from gridsim.reproduce.verdicts import POSITIVE, ClaimedRange, Row, judge, near
+from gridsim.reproduce.verdicts import POSITIVE, ClaimedRange, Row, judge, range_around
 from gridsim.results.metrics.estimates import estimate
 from gridsim.studies.replicate import Replicates
 
@@ -119,7 +119,10 @@ def metric_names() -> list[str]:
 
 @lru_cache(maxsize=4)
 def log_of(path: str) -> ProbeLog:
-    """Return which log a file has.  Raises TraceFormatError, and ScenarioError for an unknown log."""
+    """Return the log that a file contains.
+
+    Raises TraceFormatError for an invalid file, ScenarioError for an unknown log.
+    """
     from gridsim.traces.tr import read_tr
 
     jobs_of_log = read_tr(path)
@@ -127,11 +130,8 @@ def log_of(path: str) -> ProbeLog:
     for log in LOGS:
         if (log.jobs, log.tasks) == (jobs, tasks):
             return log
-    known = " and ".join(f"{log.title}'s of {log.jobs} jobs with {log.tasks} tasks" for log in LOGS)
-    raise ScenarioError(
-        f"{path}: a log of {jobs} jobs with {tasks} tasks, expected {known}: of others there is nothing to "
-        "compare with"
-    )
+    known = " or ".join(f"{log.title}'s of {log.jobs} jobs with {log.tasks} tasks" for log in LOGS)
+    raise ScenarioError(f"{path}: the log must be {known}, got {jobs} jobs with {tasks} tasks")
 
 
 @dataclass(frozen=True)
@@ -212,13 +212,13 @@ def _cases(*names: str) -> Callable[[Run], dict[str, Case]]:
     """Return the logs that were given, under their titles, with the schedulers called so."""
 
     def cases(run: Run) -> dict[str, Case]:
-        measured = {}
+        log_cases = {}
         for path in run.traces:
             log = log_of(path)
             chosen = {name: scheduler for name, scheduler in schedulers(log).items() if name in names}
             metrics = {name: Percentile(name, log.cutoff) for name in metric_names()}
-            measured[log.title] = Case(LogJobs(path), chosen, metrics)
-        return measured
+            log_cases[log.title] = Case(LogJobs(path), chosen, metrics)
+        return log_cases
 
     return cases
 
@@ -256,14 +256,14 @@ def _against_simulator(title: str, values: Replicates) -> Iterator[Row]:
     log = _log_called(title)
     for scheduler in values.schedulers:
         for metric, text in log.values_of(scheduler).items():
-            test, measured = allowed_range(scheduler, metric, text), values.mean(scheduler, metric)
-            holds = test.low <= measured.mean <= test.high
-            error = 100 * (measured.mean / _mean(text) - 1)
+            test, value = allowed_range(scheduler, metric, text), values.mean(scheduler, metric)
+            holds = test.low <= value.mean <= test.high
+            error = 100 * (value.mean / _mean(text) - 1)
             yield Row(
                 SIMULATOR,
                 f"{title}, {scheduler}: {metric}",
                 text,
-                measured,
+                value,
                 "s",
                 "reproduced" if holds else "not reproduced",
                 f"the mean is {error:+.1f} % off; wanted {test.low:.4g}..{test.high:.4g}",
@@ -358,7 +358,7 @@ def _hawk_rows(data: Measurements) -> Iterator[Row]:
             claim, test = "", None
             if title == GOOGLE and metric in HAWK_GAINS:
                 claim, percent = HAWK_GAINS[metric]
-                test = near(percent)
+                test = range_around(percent)
             yield _gain(title, values, "hawk", "sparrow", metric, claim, test)
         yield from _against_simulator(title, values)
 

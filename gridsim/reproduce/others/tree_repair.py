@@ -23,7 +23,7 @@ from gridsim.reproduce.verdicts import ClaimedRange, Row, judge
 from gridsim.results.metrics.registry import MetricFunction
 
 SAFE = "(not in the paper) no task is lost for good, and none would be run twice"
-TAKEN_OVER = "(not in the paper) a router that has failed is taken over within four beats, in the median"
+TAKEOVER = "(not in the paper) a router that has failed is taken over within four beats, in the median"
 LOSS = "(not in the paper) the loss in maximum stretch is that of noticing late which tasks are lost"
 
 #: Numbers of nodes and of applications, in full and in small.
@@ -200,7 +200,7 @@ def _rows(data: Measurements) -> Iterator[Row]:
                 f"{case}, {name}: time to take over",
                 ClaimedRange(f"< {4 * beat:g}", 0.0, 4 * beat),
             )
-            yield judge(TAKEN_OVER, quantity, values.mean(name, "take"), test, unit="s")
+            yield judge(TAKEOVER, quantity, values.mean(name, "take"), test, unit="s")
         ratio = values.ratio(MESSAGES, LATER, "largest stretch")
         yield judge(LOSS, f"{case}: {MESSAGES} / {LATER}", ratio, SIMILAR)
 
@@ -222,7 +222,7 @@ TREE_REPAIR = Reproduction(
     name="tree-repair",
     title="the fair tree kept by messages, over failure rates, and compared with the ideal repair",
     paper="not in the papers of Celaya and Marchal",
-    claims=(SAFE, TAKEN_OVER, LOSS),
+    claims=(SAFE, TAKEOVER, LOSS),
     cases=lambda run: {
         f"up {up:g} h": FailingMachines(up, run.choose(*NODES), run.choose(*APPLICATIONS)) for up in UP_TIMES
     },

@@ -98,14 +98,14 @@ BEST = "RJSS best"
 def schedulers() -> dict[str, gs.Scheduler]:
     """Return all schedulers, by name."""
     asking: dict[str, Any] = {"k": K, "probe_latency": "network", "state": STATE}
-    named: dict[str, gs.Scheduler] = {
+    policies: dict[str, gs.Scheduler] = {
         _label("RJSS", way): gs.Rjss(**asking, **options) for way, options in OPTIONS.items()
     }
     for way, options in BEST_OPTIONS.items():
-        named[_label(BEST, way)] = gs.Rjss(pick="best", **asking, **options)
+        policies[_label(BEST, way)] = gs.Rjss(pick="best", **asking, **options)
     for way in ("plain", "predictive", "migrating"):
-        named[_label("RE", way)] = gs.ResourceExclusion(**asking, **BEST_OPTIONS[way])
-    return {**named, **waves(cost=COST)}
+        policies[_label("RE", way)] = gs.ResourceExclusion(**asking, **BEST_OPTIONS[way])
+    return {**policies, **waves(cost=COST)}
 
 
 def _label(name: str, variant: str) -> str:
@@ -131,7 +131,7 @@ def wasted_share(result: gs.Result) -> float:
 
 
 def messages(result: gs.Result) -> float:
-    """Messages a job."""
+    """Messages per job."""
     return float(result.messages["sent"].sum() / len(result.applications))
 
 

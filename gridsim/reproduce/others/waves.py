@@ -124,17 +124,15 @@ def hours_of(path: str) -> Hours:
         np.divmod(at.clip(0.0, days * DAY), DAY) for at in (trace.start, trace.end)
     )
 
-    def within(hour: int) -> float:
+    def time_in_hour(hour: int) -> float:
         """Return the time that intervals spend in this hour of the days, summed over intervals, s."""
         first, last = ((of_day - 3600.0 * hour).clip(0.0, 3600.0) for of_day in (begin, end))
         return float((3600.0 * (ended - begun) + last - first).sum())
 
     hosts = int((np.diff(trace.offsets) > 0).sum())
-    up = np.array([within(hour) for hour in range(24)]) / 3600.0
+    up = np.array([time_in_hour(hour) for hour in range(24)]) / 3600.0
     if not up.any():
-        raise TraceFormatError(
-            f"{path}: no host is up in the {days:g} whole days of the trace, expected some"
-        )
+        raise TraceFormatError(f"{path}: a host must be up in the {days:g} whole days of the trace, got none")
     going = end[(trace.end >= 0.0) & (trace.end < days * DAY)]
     gone = np.bincount((going // 3600.0).astype(np.int64), minlength=24)
     return Hours(up / (hosts * days), gone / np.maximum(up, 1.0))
@@ -243,13 +241,13 @@ def _measure(run: Run) -> WaveRuns:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TraceWarning)  # it has been shown already
         places = run.replicate_cases(hosts, waves(), METRICS)
-        varied = {
+        cost_cases = {
             (place, cost): Case(scenario, waves(cost=cost))
             for place, scenario in first.items()
             for cost in COSTS
             if cost != COST
         }
-        costs = run.replicate_cases(varied, metrics=METRICS)
+        costs = run.replicate_cases(cost_cases, metrics=METRICS)
         lingers = run.replicate_cases(first, _lingering(), METRICS)
     merged = {
         (place, cost): places[place] if cost == COST else costs[place, cost]

@@ -21,7 +21,7 @@ from gridsim.support.random_streams import Streams
 SMALL_ERROR = "the prediction error is less than 70 % for most of the cases"
 FALLS = "it decreases as the number of nodes increases, and becomes stable"
 #: The paper says of most cases that their error is below the first; most are more than half of them.
-SMALL, MOST = 0.7, math.nextafter(0.5, 1.0)
+SMALL, MAJORITY = 0.7, math.nextafter(0.5, 1.0)
 BELOW_SMALL = math.nextafter(SMALL, 0.0)
 
 
@@ -55,25 +55,25 @@ def arrivals(result: gs.Result) -> NDArray[np.float64]:
     so far, and t' the time on the way.
     """
     scenario = result.scenario
-    given = scenario.workload.realize(scenario.platform)
-    assert given.data is not None and given.rates is not None
+    workload = scenario.workload.realize(scenario.platform)
+    assert workload.data is not None and workload.rates is not None
     node = result.tables["jobs"]["machine"]
-    sent = _before(node, node != given.submitter)
+    sent = _earlier_counts(node, node != workload.submitter)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rate = given.rates[node] + np.where(sent > 0, sent / given.release, 0.0)
-    transit = scenario.network.latency + given.data / scenario.network.bandwidth
-    work: NDArray[np.float64] = rate * transit * given.task_size.mean() / scenario.platform.speeds[node]
+        rate = workload.rates[node] + np.where(sent > 0, sent / workload.release, 0.0)
+    transit = scenario.network.latency + workload.data / scenario.network.bandwidth
+    work: NDArray[np.float64] = rate * transit * workload.task_size.mean() / scenario.platform.speeds[node]
     return work
 
 
-def _before(node: NDArray[np.int32], counted: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """int64[jobs], for each job the number of earlier jobs at the same node that are `counted`."""
+def _earlier_counts(node: NDArray[np.int32], mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """int64[jobs], for each job the number of earlier jobs at the same node that `mask` marks."""
     order = np.argsort(node, kind="stable")
-    sums: NDArray[np.int64] = np.cumsum(counted[order]) - counted[order]
+    sums: NDArray[np.int64] = np.cumsum(mask[order]) - mask[order]
     first = np.searchsorted(node[order], node[order])
-    found = np.empty(len(node), np.int64)
-    found[order] = sums - sums[first]
-    return found
+    counts = np.empty(len(node), np.int64)
+    counts[order] = sums - sums[first]
+    return counts
 
 
 def errors(result: gs.Result) -> NDArray[np.float64]:
@@ -141,7 +141,9 @@ def _rows(data: Measurements) -> Iterator[Row]:
     for label, metric in SMALL_SHARES.items():
         for nodes, values in data.items():
             quantity = f"N = {nodes}: {label}"
-            yield judge(SMALL_ERROR, quantity, values.mean("RJSS", metric), ClaimedRange("most", MOST, 1.0))
+            yield judge(
+                SMALL_ERROR, quantity, values.mean("RJSS", metric), ClaimedRange("most", MAJORITY, 1.0)
+            )
     for nodes, values in data.items():
         quantity, test = f"N = {nodes}: mean prediction error", ClaimedRange(f"< {SMALL:g}", high=BELOW_SMALL)
         yield judge(SMALL_ERROR, quantity, values.mean("RJSS", "load error"), test)

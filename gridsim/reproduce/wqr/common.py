@@ -70,7 +70,7 @@ def _bags(path: str) -> int:
 
 @lru_cache(maxsize=2)
 def _horizon(path: str) -> float:
-    """Return how long an availability trace is from 0 on, s."""
+    """Return the end of an availability trace, s; 0 if it ends before time 0."""
     from gridsim.traces import read_availability
 
     return max(0.0, read_availability(path).horizon)
@@ -201,23 +201,35 @@ ALL_BETTER = "GreatET-AllInfo is better than GreatET-CpuInfo"
 ALL_BEST = "GreatET-AllInfo is the best of all"
 #: A sentence of the abstract, and one about the metric of Figure 5.
 WASTE = "all policies waste fewer cycles than WQR-FT"
-UNDISTURBED = "SmallET-NoInfo and GreatET-NoInfo complete more tasks without resubmission than WQR-FT"
+NO_RESUBMISSION = "SmallET-NoInfo and GreatET-NoInfo complete more tasks without resubmission than WQR-FT"
 
 #: Ranges of ratios: "alike" is within 5 % of 1, "almost 25 % faster" within 0.05 of 0.75.
-ALIKE = (0.95, 1.05)
+ALIKE_RANGE = (0.95, 1.05)
 ALMOST = Ordering(ALMOST_25, "GreatET-NoInfo is better by almost 25 %", "GreatET-NoInfo", BASE, 0.70, 0.80)
 #: The other statements of section VI, part by part.
 STATEMENTS = (
     Ordering(BETTER, "SmallET-NoInfo is better than WQR-FT", "SmallET-NoInfo", BASE),
     Ordering(BETTER, "GreatET-NoInfo is better than WQR-FT", "GreatET-NoInfo", BASE),
     Ordering(
-        GREAT_ALIKE, "GreatET-CpuInfo and -NoInfo are alike", "GreatET-CpuInfo", "GreatET-NoInfo", *ALIKE
+        GREAT_ALIKE,
+        "GreatET-CpuInfo and -NoInfo are alike",
+        "GreatET-CpuInfo",
+        "GreatET-NoInfo",
+        *ALIKE_RANGE,
     ),
     Ordering(
-        GREAT_ALIKE, "GreatET-AvailInfo and -NoInfo are alike", "GreatET-AvailInfo", "GreatET-NoInfo", *ALIKE
+        GREAT_ALIKE,
+        "GreatET-AvailInfo and -NoInfo are alike",
+        "GreatET-AvailInfo",
+        "GreatET-NoInfo",
+        *ALIKE_RANGE,
     ),
     Ordering(
-        SMALL_ALIKE, "SmallET-AvailInfo and -NoInfo are alike", "SmallET-AvailInfo", "SmallET-NoInfo", *ALIKE
+        SMALL_ALIKE,
+        "SmallET-AvailInfo and -NoInfo are alike",
+        "SmallET-AvailInfo",
+        "SmallET-NoInfo",
+        *ALIKE_RANGE,
     ),
     Ordering(
         AVAIL_BETTER, "SmallET-AvailInfo is better than -CpuInfo", "SmallET-AvailInfo", "SmallET-CpuInfo"
@@ -235,7 +247,7 @@ ORDERINGS = (
     ),
     *(
         Ordering(
-            UNDISTURBED,
+            NO_RESUBMISSION,
             f"{name} completes more without resubmission than WQR-FT",
             name,
             BASE,

@@ -161,19 +161,19 @@ def _grids(data: Mapping[str, Measurements]) -> Iterator[ResultGrid]:
         },
     )
     for kind, cases in data[LETTER].groups.items():
-        about = f"Bags of RR tasks, {kind} ({BAG_KINDS[kind]})"
-        yield policy_table(f"{about}: tasks completed, of RR", _share(BAGS)).grid(cases)
+        prefix = f"Bags of RR tasks, {kind} ({BAG_KINDS[kind]})"
+        yield policy_table(f"{prefix}: tasks completed, of RR", _share(BAGS)).grid(cases)
         if kind == RANDOM:  # in the example WQR-FT completes no task at RR = 1
-            yield ordering_grid(f"{about}: which claims hold, by RR", cases, IN_TASKS)
+            yield ordering_grid(f"{prefix}: which claims hold, by RR", cases, IN_TASKS)
     for kind, cases in data[MACHINE].groups.items():
-        about = f"{kind} ({calibration[kind]}), {run.choose(NODES, SMALL)} machines"
-        title = f"{about}: completion time / WQR-FT"
+        prefix = f"{kind} ({calibration[kind]}), {run.choose(NODES, SMALL)} machines"
+        title = f"{prefix}: completion time / WQR-FT"
         yield policy_table(title, RELATIVE_TIME, INFORMED_POLICIES).grid(cases)
-        title = f"{about}: tasks completed without resubmission / WQR-FT"
+        title = f"{prefix}: tasks completed without resubmission / WQR-FT"
         yield policy_table(title, RELATIVE_COUNT, INFORMED_POLICIES).grid(cases)
-        yield policy_table(f"{about}: completion time of the bag, s", "mean_completion").grid(cases)
-        yield policy_table(f"{about}: share of the cycles that is wasted", "wasted").grid(cases)
-        yield ordering_grid(f"{about}: which claims hold, by RR", cases)
+        yield policy_table(f"{prefix}: completion time of the bag, s", "mean_completion").grid(cases)
+        yield policy_table(f"{prefix}: share of the cycles that is wasted", "wasted").grid(cases)
+        yield ordering_grid(f"{prefix}: which claims hold, by RR", cases)
 
 
 def _share(tasks: int) -> Callable[[Replicates, str], Estimate]:

@@ -114,15 +114,15 @@ def _measure(run: Run) -> DesktopRuns:
 
 
 def _grids(data: DesktopRuns) -> Iterator[ResultGrid]:
-    cases, about = data.measurements, f"{data.machines} machines"
-    yield policy_table(f"{about}: completion time, mean over bags, s", "mean_completion").grid(cases)
-    title = f"{about}: completion time / WQR-FT"
+    cases, prefix = data.measurements, f"{data.machines} machines"
+    yield policy_table(f"{prefix}: completion time, mean over bags, s", "mean_completion").grid(cases)
+    title = f"{prefix}: completion time / WQR-FT"
     yield policy_table(title, RELATIVE_TIME, INFORMED_POLICIES).grid(cases)
-    title = f"{about}: tasks completed without resubmission / WQR-FT"
+    title = f"{prefix}: tasks completed without resubmission / WQR-FT"
     yield policy_table(title, RELATIVE_COUNT, INFORMED_POLICIES).grid(cases)
-    yield policy_table(f"{about}: share of the cycles that is wasted", "wasted").grid(cases)
-    yield ordering_grid(f"{about}: which claims hold", cases)
-    title = f"{about}, seed {cases.run.seeds[0]}: what became of cycles"
+    yield policy_table(f"{prefix}: share of the cycles that is wasted", "wasted").grid(cases)
+    yield ordering_grid(f"{prefix}: which claims hold", cases)
+    title = f"{prefix}, seed {cases.run.seeds[0]}: what became of cycles"
     yield ResultGrid(title, ["policy", "task copies", *(f"{key} %" for key in CYCLES)], data.cycles)
 
 

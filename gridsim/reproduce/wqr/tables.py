@@ -170,8 +170,8 @@ def table_iv() -> int:
 class PolicyTables:
     """Policy -> its assignments, as intended, as printed, and with another machine 0; and draws of WQR-FT."""
 
-    intended: Mapping[str, Assignments]
-    literal: Mapping[str, Assignments]
+    intended_tables: Mapping[str, Assignments]
+    literal_tables: Mapping[str, Assignments]
     other_machine: Mapping[str, Assignments]
     draws: Replicates
 
@@ -188,34 +188,34 @@ def _measure(run: Run) -> PolicyTables:
 
 
 def _rows(data: PolicyTables) -> Iterator[Row]:
-    for name, (number, printed, (finish, count)) in TABLES.items():
+    for name, (number, paper_cells, (finish, count)) in TABLES.items():
         for claim, label, cells in (
-            (CELLS, name, data.intended[name]),
-            (FIGURES, f"{name}, as printed", data.literal[name]),
+            (CELLS, name, data.intended_tables[name]),
+            (FIGURES, f"{name}, as printed", data.literal_tables[name]),
         ):
-            equal = cells == printed
-            yield exact(claim, f"Table {number}, {label}", str(printed), equal, f"here {cells}")
-        cells = data.intended[name]
+            equal = cells == paper_cells
+            yield exact(claim, f"Table {number}, {label}", str(paper_cells), equal, f"here {cells}")
+        cells = data.intended_tables[name]
         equal = (cells.finish, cells.completed) == (finish, count)
-        why = f"here {cells.finish:g} s, {cells.completed} tasks"
-        yield exact(SUMMARY, f"Table XIII, {name}", f"{finish:g} s, {count} tasks", equal, why)
+        reason = f"here {cells.finish:g} s, {cells.completed} tasks"
+        yield exact(SUMMARY, f"Table XIII, {name}", f"{finish:g} s, {count} tasks", equal, reason)
     for name, (slowest, words) in PROSE.items():
-        number, printed, _ = TABLES[name]
-        itself = f"; Table {number} itself has {printed.slowest:g} s"
+        number, paper_cells, _ = TABLES[name]
+        itself = f"; Table {number} itself has {paper_cells.slowest:g} s"
         for claim, label, cells, more in (
-            (SENTENCES, "prose", data.intended[name], itself),
+            (SENTENCES, "prose", data.intended_tables[name], itself),
             (OTHER_MACHINE_0, "prose, another machine 0", data.other_machine[name], ""),
         ):
             time = time_in_prose(name, cells)
-            why = f'"{words}": the slowest takes {time:g} s{more}'
-            yield exact(claim, f"{label}: {name}", f"{slowest:g} s", time == slowest, why)
+            reason = f'"{words}": the slowest takes {time:g} s{more}'
+            yield exact(claim, f"{label}: {name}", f"{slowest:g} s", time == slowest, reason)
     count_of_draws = data.draws.mean("WQR-FT", "undisturbed")
-    why = "one draw is printed"
-    yield Row(CELLS, "tasks that WQR-FT completes, over draws", "2", count_of_draws, "tasks", "", why)
+    reason = "one draw is printed"
+    yield Row(CELLS, "tasks that WQR-FT completes, over draws", "2", count_of_draws, "tasks", "", reason)
 
 
 def _grids(data: PolicyTables) -> Iterator[ResultGrid]:
-    columns = (data.intended, data.literal)
+    columns = (data.intended_tables, data.literal_tables)
     for name, (number, printed, _) in TABLES.items():
         rows = {}
         for place, cell in enumerate(printed.rows):
@@ -258,7 +258,7 @@ REMARKS = (
 def _remarks(data: PolicyTables) -> tuple[str, ...]:
     equal, literal = (
         sum(cells[name] == printed for name, (_, printed, _) in TABLES.items())
-        for cells in (data.intended, data.literal)
+        for cells in (data.intended_tables, data.literal_tables)
     )
     return (
         f"{equal} of {len(TABLES)} policies have the printed tables; {literal} with the machine selections "
@@ -273,7 +273,7 @@ def _draw(data: PolicyTables) -> Figure:
 
     figure, (axes,) = plots.figure(1)
     for name, (_, _, (finish, count)) in TABLES.items():
-        cells = data.intended[name]
+        cells = data.intended_tables[name]
         axes.plot([finish], [count], "o", markersize=12, fillstyle="none", color="black")
         axes.plot([cells.finish], [cells.completed], "x", label=name)
     axes.set(xlabel="final completion time (s)", ylabel="tasks completed; circles: paper")

@@ -33,7 +33,7 @@ class ClaimRecord(JobRecord):
 
     Attributes
     ----------
-    taken
+    claimed_nodes
         Machines that have agreed.
     missing
         Replies that have not come.
@@ -45,7 +45,7 @@ class ClaimRecord(JobRecord):
 
     def __init__(self, number: int, submitter: int, tasks: int, length: int) -> None:
         super().__init__(number, submitter, tasks, length)
-        self.taken = list[int]()
+        self.claimed_nodes = list[int]()
         self.missing = self.late = self.conflicts = 0
 
 
@@ -60,7 +60,7 @@ class ClaimingNode(NodeProgram):
         Claims, replies and cancellations leave or arrive one after another, while nothing else does.
         """
         job.attempt += 1
-        job.phase, job.nodes, job.taken, job.has_lost_node = COMMITTING, nodes, [], False
+        job.phase, job.nodes, job.claimed_nodes, job.has_lost_node = COMMITTING, nodes, [], False
         job.missing = len(nodes)
         lead = 3 * (view.jobs.latency + (len(nodes) + 1) * view.jobs.transfer_time(SMALL))
         job.start = view.now_ns + (lead << min(job.late, _MOST_DOUBLINGS))
@@ -75,15 +75,15 @@ class ClaimingNode(NodeProgram):
                 view.send(message.sender, "cancel", application=job.number, attempt=message.attempt)
             return
         if message.taken:
-            job.taken.append(message.sender)
+            job.claimed_nodes.append(message.sender)
         job.missing -= 1
         if job.missing:
             return
         is_late = view.now_ns > job.start
-        if is_late or len(job.taken) < len(job.nodes):
+        if is_late or len(job.claimed_nodes) < len(job.nodes):
             job.late += is_late
             job.conflicts += 1
-            self.abort(view, job, list(job.taken))
+            self.abort(view, job, list(job.claimed_nodes))
             return
         view.decide("placed", job.number, tasks=job.tasks, saw=job.start / NS)
         view.jobs.start(job, job.start)
@@ -97,7 +97,7 @@ class ClaimingNode(NodeProgram):
         self.try_again(view, job)
 
     def try_again(self, view: View, job: Any) -> None:
-        """Go on after an attempt that failed; ``job.taken`` are the machines that had agreed."""
+        """Go on after an attempt that failed; ``job.claimed_nodes`` are the machines that had agreed."""
         self.claim(view, job, job.nodes)  # a message came too late, and the next ones get more time
 
     # -- the machine ----------------------------------------------------------------------------------------

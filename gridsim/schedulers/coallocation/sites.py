@@ -89,18 +89,18 @@ class MetaNode(ClaimingNode):
     wide
         Jobs that fit no site, in the order in which they came.  The first is tried after each round of
         reports.
-    asked
-        Sites that have not answered.
-    got
-        Machines that the others have set aside for it.
+    open_requests
+        Number of sites that have not answered a request for machines for the first of them.
+    gathered_nodes
+        Machines that sites have set aside for it.
     """
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.sizes, self.idle, self.load = list[int](), list[int](), list[float]()
         self.wide: list[int] = []
-        self.reports = self.asked = 0
-        self.got: list[int] = []
+        self.reports = self.open_requests = 0
+        self.gathered_nodes: list[int] = []
 
     def on_start(self, view: View) -> None:
         """Begin to ask the sites for reports."""
@@ -141,14 +141,14 @@ class MetaNode(ClaimingNode):
         """Send a job to the best site; left : the one that it has left, which gets it if no other can."""
         sizes, of = self.sizes, self.parameters
         fits = [k for k in range(len(sizes)) if sizes[k] >= job.tasks]
-        others = [k for k in fits if k != left] or fits
+        candidates = [k for k in fits if k != left] or fits
         if of.choose == "most-idle":
-            site = min(others, key=lambda k: (-self.idle[k], self.load[k], k))
+            site = min(candidates, key=lambda k: (-self.idle[k], self.load[k], k))
         else:
-            site = min(others, key=lambda k: (self.load[k], -self.idle[k], k))
+            site = min(candidates, key=lambda k: (self.load[k], -self.idle[k], k))
         saw = float(self.idle[site]) if of.choose == "most-idle" else self.load[site]
         view.decide(
-            f"sent-by-{of.choose}", job.number, machine=site, tasks=job.tasks, among=len(others), saw=saw
+            f"sent-by-{of.choose}", job.number, machine=site, tasks=job.tasks, among=len(candidates), saw=saw
         )
         if of.count_sent:
             self.idle[site] -= job.tasks
@@ -167,7 +167,7 @@ class MetaNode(ClaimingNode):
 
     def try_wide(self, view: View) -> None:
         """Ask the sites with the most idle machines to set some aside, if there seem to be enough in all."""
-        if not self.wide or self.asked or self.got:
+        if not self.wide or self.open_requests or self.gathered_nodes:
             return
         job = view.jobs[self.wide[0]]
         if sum(max(0, each) for each in self.idle) < job.tasks:
@@ -179,26 +179,26 @@ class MetaNode(ClaimingNode):
             if count <= 0:
                 break
             left -= count
-            self.asked += 1
+            self.open_requests += 1
             fields = {"application": job.number, "tasks": count, "length": job.length}
             view.send(view.role("front")[site], "gather", **fields)
 
     def on_gathered(self, view: View, message: Any) -> None:
         """Claim the machines for a wide job once all sites have answered, or give them back."""
         job = view.jobs[message.application]
-        self.asked -= 1
-        self.got += message.nodes.tolist()
+        self.open_requests -= 1
+        self.gathered_nodes += message.nodes.tolist()
         self.idle[view.role("front").index(message.sender)] = message.idle
-        if self.asked:
+        if self.open_requests:
             return
-        if len(self.got) == job.tasks:
+        if len(self.gathered_nodes) == job.tasks:
             self.wide.pop(0)
-            self.claim(view, job, self.got)
+            self.claim(view, job, self.gathered_nodes)
         else:
             for front, machines in zip(view.role("front"), machines_of_sites(view), strict=True):
-                if {*machines} & {*self.got}:
+                if {*machines} & {*self.gathered_nodes}:
                     view.send(front, "back", application=job.number)
-        self.got = []
+        self.gathered_nodes = []
 
 
 class FrontNode(ClaimingNode):
@@ -297,8 +297,10 @@ class FrontNode(ClaimingNode):
     def reservation(self, now: int) -> tuple[int, int]:
         """Return when the first job fits, as expected, and how many machines are then left over."""
         free, at = len(self.free), now
-        for end, nodes, _ in sorted(self.running.values(), key=lambda each: int(each[0])):
-            if free >= self.queue[0][1] and end > at:  # what ends at the same instant is left over, too
+        for end, nodes, _ in sorted(self.running.values(), key=lambda entry: int(entry[0])):
+            if (
+                free >= self.queue[0][1] and end > at
+            ):  # jobs that end at one instant free their machines together
                 break
             free, at = free + len(nodes), max(now, end)
         return at, free - self.queue[0][1]

@@ -22,7 +22,7 @@ from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 
 #: How many jobs a machine remembers, in order not to pass on an advertisement again.
-_REMEMBERED = 64
+_MEMORY_SIZE = 64
 #: The longest time, s: pauses are added up in int64 nanoseconds.
 _LONGEST = 1e8
 _Time = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")]
@@ -60,13 +60,13 @@ class ZorillaNode(ClaimingNode):
 
     Attributes
     ----------
-    seen
+    newest_floods
         Job -> its newest advertisement that has come here.
     """
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.seen: dict[int, int] = {}
+        self.newest_floods: dict[int, int] = {}
 
     # -- the node in charge of a job ------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ class ZorillaNode(ClaimingNode):
     def try_again(self, view: View, job: Any) -> None:
         """Claim the machines that had agreed and others that are left, or advertise the job again."""
         if view.now_ns < job.timers["retry"]:
-            job.offers = job.taken + job.offers
+            job.offers = job.claimed_nodes + job.offers
             self.claim_offers(view, job)
         else:
             self.advertise(view, job)
@@ -138,29 +138,29 @@ class ZorillaNode(ClaimingNode):
             view.decide("missed", job.number, tasks=job.tasks)
         elif not (job.phase == COMMITTING and job.has_lost_node):
             return
-        job.taken = []
+        job.claimed_nodes = []
         self.abort(view, job, list(job.nodes))
 
     def on_overdue(self, view: View, job: Any) -> None:
         """Wait no longer for replies that failures have lost."""
         job.conflicts += 1
-        job.taken = []
+        job.claimed_nodes = []
         self.abort(view, job, list(job.nodes))
 
     # -- a machine in the neighbourhood ---------------------------------------------------------------------
 
     def remember(self, job: int, flood: int) -> bool:
         """Remember an advertisement; return whether it is new here."""
-        new = self.seen.pop(job, 0) < flood
-        self.seen[job] = flood
-        if len(self.seen) > _REMEMBERED:
-            del self.seen[next(iter(self.seen))]
+        new = self.newest_floods.pop(job, 0) < flood
+        self.newest_floods[job] = flood
+        if len(self.newest_floods) > _MEMORY_SIZE:
+            del self.newest_floods[next(iter(self.newest_floods))]
         return new
 
     def on_advert(self, view: View, message: Any) -> None:
         """Pass an advertisement on, and offer this machine if it is free."""
         job, hops, sender = message.job, message.hops, message.sender
-        new = self.seen.get(job, 0) < message.flood
+        new = self.newest_floods.get(job, 0) < message.flood
         if not (new or self.parameters.repeats):
             return
         if hops:

@@ -111,35 +111,35 @@ class DataAxis:
         return SummaryGrid(grid.stretch, grid.size, grid.task_size * (longest / _PARTS)), alone
 
     def debited(
-        self, cells: NDArray[np.uint32], leaves: int, moved: tuple[float, ...], **dispatched: Any
+        self, cells: NDArray[np.uint32], leaves: int, bytes_per_mflop: tuple[float, ...], **dispatches: Any
     ) -> NDArray[np.uint32]:
         """Return the summary of a child, less what has been dispatched to it since.
 
         Parameters
         ----------
-        moved
-            Bytes/Mflop of each dispatch.  **dispatched : as for `gridcore.debit`, in which see.
+        bytes_per_mflop
+            Bytes/Mflop of each dispatch.  **dispatches : as for `gridcore.debit`, in which see.
         """
-        tasks, task_size = (np.asarray(dispatched.pop(name)) for name in ("tasks", "task_size"))
-        data = np.asarray(moved)
-        more = tasks + self.ways * np.minimum(tasks, leaves) * (data > 0.0)
+        tasks, task_size = (np.asarray(dispatches.pop(name)) for name in ("tasks", "task_size"))
+        data = np.asarray(bytes_per_mflop)
+        task_counts = tasks + self.ways * np.minimum(tasks, leaves) * (data > 0.0)
         least, most = self.extremes
         result = np.empty_like(cells)
         for k, sample in enumerate(self.samples):
             x = np.where(data > sample, most, least)
             ratio = np.maximum(1.0, data * x) / np.maximum(1.0, sample * x)
-            rule: dict[str, Any] = {"tasks": more, "task_size": task_size * ratio, "leaves": leaves}
-            result[k] = debit(np.ascontiguousarray(cells[k]), self.grid, **rule, **dispatched)
+            rule: dict[str, Any] = {"tasks": task_counts, "task_size": task_size * ratio, "leaves": leaves}
+            result[k] = debit(np.ascontiguousarray(cells[k]), self.grid, **rule, **dispatches)
         return result
 
 
-def data_samples(applications: Applications, most: int) -> tuple[float, ...]:
-    """Return at most `most` samples of bytes per Mflop: those of applications, or quantiles of them."""
+def data_samples(applications: Applications, limit: int) -> tuple[float, ...]:
+    """Return at most `limit` samples of bytes per Mflop: those of applications, or quantiles of them."""
     distinct = np.unique(applications.bytes_per_mflop)
-    if len(distinct) > most:
+    if len(distinct) > limit:
         # each sample serves those up to it, so the largest of as many equal parts of the applications
         order = np.sort(applications.bytes_per_mflop)
-        distinct = np.unique(order[[len(order) * (k + 1) // most - 1 for k in range(most)]])
+        distinct = np.unique(order[[len(order) * (k + 1) // limit - 1 for k in range(limit)]])
     return tuple(distinct.tolist())
 
 

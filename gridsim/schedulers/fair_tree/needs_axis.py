@@ -64,14 +64,14 @@ class NeedsAxis:
         self.suits = np.stack(
             [run.attributes.suitable_machines(memory, disk=disk) for memory, disk in samples]
         )
-        self.leaves = [subtree_sums(each) for each in self.suits]
-        self.speed = [subtree_sums(run.speeds * each) for each in self.suits]
-        self.speeds = [[subtree_sums(rate * each) for rate in rates] for each in self.suits]
+        self.leaves = [subtree_sums(mask) for mask in self.suits]
+        self.speed = [subtree_sums(run.speeds * mask) for mask in self.suits]
+        self.speeds = [[subtree_sums(rate * mask) for rate in rates] for mask in self.suits]
         self._slices: dict[Need, int] = {}
         wants = run.applications.wants
         for i, (memory, _, disk) in enumerate(wants.rows()):
             if self._slice((memory, disk)) is None:
-                shown = ", ".join(f"({each:g}, {other:g})" for each, other in samples)
+                shown = ", ".join(f"({memory:g}, {disk:g})" for memory, disk in samples)
                 raise ScenarioError(
                     "fair-tree.need_samples must have for each application a sample of memory and disk, "
                     "bytes, that is no less than its tasks need, and no more than some machine has; got "
@@ -109,16 +109,16 @@ class NeedsAxis:
         return np.stack([less(part, count) for part, count in zip(cells, leaves, strict=True)])
 
 
-def need_samples(applications: Applications, most: int) -> tuple[Need, ...]:
-    """Return at most `most` samples of memory and disk: the needs of applications, or what covers them.
+def need_samples(applications: Applications, limit: int) -> tuple[Need, ...]:
+    """Return at most `limit` samples of memory and disk: the needs of applications, or what covers them.
 
     The needs are sorted by memory and then disk, and cut into as many equal parts of the applications; a
     sample has the most memory and the most disk of its part.
     """
     needs = sorted((memory, disk) for memory, _, disk in applications.wants.rows())
     distinct = sorted(set(needs))
-    if len(distinct) > most:
-        cuts = [len(needs) * k // most for k in range(most + 1)]
+    if len(distinct) > limit:
+        cuts = [len(needs) * k // limit for k in range(limit + 1)]
         parts = [needs[low:high] for low, high in zip(cuts, cuts[1:], strict=False) if high > low]
         distinct = sorted({(max(m for m, _ in part), max(d for _, d in part)) for part in parts})
     return tuple(distinct)

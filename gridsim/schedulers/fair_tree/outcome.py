@@ -49,17 +49,17 @@ class Found:
     ledger_end: int | None
     resubmitted: Integers | None
 
-    def with_part(self, other: Found) -> Found:
+    def with_part(self, part: Found) -> Found:
         """Return what is known with what another process knows of the nodes that it has."""
         return replace(
             self,
-            decisions=np.concatenate((self.decisions, other.decisions)),
-            decided=np.concatenate((self.decided, other.decided)),
-            updates=np.concatenate((self.updates, other.updates)),
-            accepted=self.accepted + other.accepted,
-            completed=self.completed + other.completed,
-            below_window=self.below_window + other.below_window,
-            above_window=self.above_window + other.above_window,
+            decisions=np.concatenate((self.decisions, part.decisions)),
+            decided=np.concatenate((self.decided, part.decided)),
+            updates=np.concatenate((self.updates, part.updates)),
+            accepted=self.accepted + part.accepted,
+            completed=self.completed + part.completed,
+            below_window=self.below_window + part.below_window,
+            above_window=self.above_window + part.above_window,
         )
 
 
@@ -70,11 +70,11 @@ def ended(queues: TaskQueues) -> dict[str, Integers]:
     return queues.totals()
 
 
-def together(one: dict[str, Integers], other: dict[str, Integers]) -> dict[str, Integers]:
+def together(a: dict[str, Integers], b: dict[str, Integers]) -> dict[str, Integers]:
     """Return the totals of two processes, each of which has `ended` the queues of its own machines."""
-    totals = {name: one[name] + other[name] for name in one}
-    totals["finish"] = np.maximum(one["finish"], other["finish"])
-    first, second = one["first_start"], other["first_start"]  # -1: never
+    totals = {name: a[name] + b[name] for name in a}
+    totals["finish"] = np.maximum(a["finish"], b["finish"])
+    first, second = a["first_start"], b["first_start"]  # -1: never
     totals["first_start"] = np.where(
         (first < 0) | (second < 0), np.maximum(first, second), np.minimum(first, second)
     )
@@ -87,7 +87,7 @@ def outcome_of(
     grid: SummaryGrid,
     queues: TaskQueues,
     bags: Bags,
-    found: Found,
+    records: Found,
     totals: dict[str, Integers],
     axes: Mapping[str, list[Any]] | None = None,
 ) -> Outcome:
@@ -100,7 +100,7 @@ def outcome_of(
     """
     axes = axes or {}
     applications = len(run.applications)
-    requests = _requests(grid, bags, totals, found)
+    requests = _requests(grid, bags, totals, records)
     level = np.full(applications, -1, np.int64)
     # of several requests of an application the first counts
     level[requests["application"][::-1]] = requests["level"][::-1]
@@ -110,15 +110,15 @@ def outcome_of(
             "finish": totals["finish"][:applications],
             "completed": totals["completed"][:applications],
             "resubmitted": np.zeros(applications, np.int64)
-            if found.resubmitted is None
-            else found.resubmitted,
+            if records.resubmitted is None
+            else records.resubmitted,
             "nodes_used": totals["nodes_used"][:applications],
             "level": level,
         },
         machines={name: totals[name] for name in ("busy", "tasks", "interrupted", "peak_queue")},
         tables={
             "requests": requests,
-            "updates": _update_times(found.updates),
+            "updates": _update_times(records.updates),
             "traffic": run.network.by_level(),
         },
         facts={
@@ -131,12 +131,12 @@ def outcome_of(
                 **axes,
             },
             "summary_bytes": parameters.summary_bytes(grid.cells * prod(map(len, axes.values()))),
-            "decisions_at_lowest_sample": found.below_window,
-            "decisions_above_window": found.above_window,
-            "tasks_accepted_known": found.accepted,
-            "tasks_completed_known": found.completed,
-            "ledger_end_s": None if found.ledger_end is None else found.ledger_end / NS,
-            **_at_root(run, requests, level, found.ledger_end),
+            "decisions_at_lowest_sample": records.below_window,
+            "decisions_above_window": records.above_window,
+            "tasks_accepted_known": records.accepted,
+            "tasks_completed_known": records.completed,
+            "ledger_end_s": None if records.ledger_end is None else records.ledger_end / NS,
+            **_at_root(run, requests, level, records.ledger_end),
         },
         schedule=queues.schedule(),
         arrivals=queues.arrivals(),
@@ -176,14 +176,14 @@ def _at_root(
 
 
 def _requests(
-    grid: SummaryGrid, bags: Bags, totals: dict[str, NDArray[Any]], found: Found
+    grid: SummaryGrid, bags: Bags, totals: dict[str, NDArray[Any]], records: Found
 ) -> dict[str, NDArray[Any]]:
     """Return the table of requests: who accepted each when, after how many steps up, and its stretch.
 
     The stretch is the one reached, next to the one promised (s/Mflop).  If some tasks of a request for
     lost tasks are lost again, its finish is that of its application.
     """
-    rows, time = found.decisions, found.decided
+    rows, time = records.decisions, records.decided
     order = np.lexsort((rows["application"], time, bags.whose[rows["application"]]))
     rows, time = rows[order], time[order]
     sample, bag = rows["sample"], rows["application"]

@@ -49,7 +49,7 @@ from gridsim.model.applications import Applications
 _LEAST_RATIO = 1.05
 #: The smallest size relative to the smallest application: where lost tasks come back with an old release, and
 #: where only messages make requests late.
-_BELOW_FAILING, _BELOW = 0.02, 0.5
+_LEAST_SIZE_FAILING, _LEAST_SIZE = 0.02, 0.5
 #: Factor on both ends of the sizes, so that a request that is a little late finds its sample.
 _MARGIN = 0.99
 #: Where `samples` is the number of cells: ratios of neighbouring stretches, and of neighbouring sizes and
@@ -88,7 +88,7 @@ def derive_grid(
         If the speeds are so low that a time is beyond float64.
     """
     tasks, total, longest = applications.tasks, float(speeds.sum()), float(applications.task_size.max())
-    alone = 1.0 / np.minimum(total, tasks * speeds.max())
+    lone_stretch = 1.0 / np.minimum(total, tasks * speeds.max())
     blocked = np.minimum(tasks, len(speeds)) * longest / total / applications.size
     work = applications.size if slowdown is None else applications.size * slowdown
     if applications.suited is not None:
@@ -102,14 +102,14 @@ def derive_grid(
             f"{total:g} Mflop/s in all"
         ) from error
     fewest, smallest = float(tasks.min()), float(applications.size.min())
-    smallest *= _BELOW_FAILING if failing else _BELOW
+    smallest *= _LEAST_SIZE_FAILING if failing else _LEAST_SIZE
     if failing and anew:
         fewest, smallest = 0.1, min(smallest, float(applications.task_size.min()))
     highest = 2.0 * max(fluid, 1.0 / (fewest * float(speeds.min())), float(blocked.max()))
     if slowdown is not None:  # the pipeline of a machine has to be filled, too
         highest *= 1.0 + 2.0 * float((slowdown > 1.0).any())
     ranges = (
-        (float(alone.min()), highest),
+        (float(lone_stretch.min()), highest),
         (_MARGIN * smallest, _MARGIN * float(applications.size.max())),
         (float(applications.task_size.min()), longest),
     )

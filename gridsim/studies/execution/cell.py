@@ -1,4 +1,4 @@
-"""Runs of a study: `Cell` describes one run of one scheduler on one scenario, `Measured` is its record.
+"""Runs of a study: `Cell` describes one run of one scheduler on one scenario, `RunRecord` is its record.
 
 A `Cell` is plain data that can be sent to another process or machine.  Its key covers all that its outcome
 depends on, so that a store never mistakes one run for another.
@@ -26,7 +26,7 @@ from gridsim.support.provenance import (
     peak_memory,
 )
 
-Wanted = Mapping[str, "MetricFunction | None"]
+MetricSelection = Mapping[str, "MetricFunction | None"]
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,17 @@ class Cell:
 
     scenario: Scenario
     scheduler: Scheduler
-    metrics: Wanted = field(default_factory=dict)
+    metrics: MetricSelection = field(default_factory=dict)
     time_limit: float | None = None
     keep: str | None = None
     files: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "time_limit", checked_limit(self.time_limit))  # a float, as in a store
+        object.__setattr__(self, "time_limit", checked_limit(self.time_limit))  # stores read it as a float
 
 
 @dataclass(frozen=True)
-class Measured:
+class RunRecord:
     """The record of a run: what was measured, or why the run failed.
 
     Parameters
@@ -79,7 +79,7 @@ class Measured:
         See `code_version`.
     files
         SHA-256 of each trace file as it was read.
-    changed
+    changed_file
         The first trace file that is not as `Cell.files` says; empty if there is none.  If there is one, the
         rest of the record is not valid, and `lost` is set too.
     notes
@@ -96,12 +96,12 @@ class Measured:
     peak_memory: int | None = None
     code: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
-    changed: str = ""
+    changed_file: str = ""
     notes: tuple[tuple[type[Warning], str], ...] = ()
     trace: str = ""
 
 
-def measure(cell: Cell) -> Measured:
+def measure(cell: Cell) -> RunRecord:
     """Execute a run and return its record; an exception becomes the record's `error`."""
     started = time.perf_counter()
     lost, values, digest, error, trace = False, {}, "", "", ""
@@ -110,35 +110,35 @@ def measure(cell: Cell) -> Measured:
         try:
             result = simulate(cell.scenario, cell.scheduler, time_limit=cell.time_limit)
             files = result.files_read
-            changed = _changed(cell, files)
-            if not changed:
+            changed_file = _changed_file(cell, files)
+            if not changed_file:
                 values, digest = metric_values(result, cell.metrics), result.digest
-            if not changed and cell.keep is not None:
+            if not changed_file and cell.keep is not None:
                 lost = True  # if saving fails, that is not the run's fault
                 result.save(cell.keep)
                 lost = False
         except (Exception, SystemExit) as failure:  # a user's scheduler may raise anything
-            values, digest, error = {}, "", _said(failure)
+            values, digest, error = {}, "", _error_text(failure)
             trace = "".join(traceback.format_exception(failure))
             # with more memory, on another disk, or with unchanged files, the run would have succeeded
             lost |= isinstance(failure, (MemoryError, FileChanged))
-            changed = _changed(cell)
-    return Measured(
+            changed_file = _changed_file(cell)
+    return RunRecord(
         values=values,
         digest=digest,
         error=error,
-        lost=lost or bool(changed),
+        lost=lost or bool(changed_file),
         wall_seconds=time.perf_counter() - started,
         peak_memory=peak_memory(),
         code=code_version(),
         files=files,
-        changed=changed,
+        changed_file=changed_file,
         notes=tuple(notes),
         trace=trace,
     )
 
 
-def _changed(cell: Cell, read: Mapping[str, str] | None = None) -> str:
+def _changed_file(cell: Cell, read: Mapping[str, str] | None = None) -> str:
     """Return the first file whose SHA-256 is not the one in ``cell.files``; "" if there is none.
 
     Parameters
@@ -163,12 +163,12 @@ def _now(cell: Cell, files: set[str]) -> dict[str, str]:
     return {file: digest for file in files if (digest := current_digest(file)) is not None} | dict(made)
 
 
-def measure_all(cells: list[Cell]) -> list[Measured]:
+def measure_all(cells: list[Cell]) -> list[RunRecord]:
     """Execute runs one after another; this function is what is sent to a worker."""
     return [measure(cell) for cell in cells]
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     # characters that cannot be encoded, such as lone surrogates, are escaped
     message = " ".join(text_of(error).split()).encode("utf-8", "backslashreplace").decode()
     if isinstance(error, (GridSimError, MemoryError, OSError)) and message:

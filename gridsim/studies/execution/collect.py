@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from gridsim.errors import GridSimError, WarningScope, warn
-from gridsim.studies.execution.cell import Cell, Measured
+from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.run_cells import run_cells
 from gridsim.studies.execution.store import Store
 from gridsim.support.progress import Progress, bar
@@ -30,7 +30,7 @@ def collect(
     retry: bool = False,
     fail_fast: bool = False,
     first_read: TraceDigests | None = None,
-) -> list[Measured]:
+) -> list[RunRecord]:
     """Return the record of each of `cells`, from `store` or by executing the run.
 
     Equal runs are executed once: those with equal keys if there is a store, else those with the same objects.
@@ -52,8 +52,8 @@ def collect(
         If a trace file is not the same as for earlier runs.
     """
     read = TraceDigests() if first_read is None else first_read
-    found: list[Measured | None] = [None] * len(cells)
-    where: dict[Any, list[int]] = {}
+    records: list[RunRecord | None] = [None] * len(cells)
+    positions: dict[Any, list[int]] = {}
     keys: Sequence[Any] = [(id(c.scenario), id(c.scheduler), id(c.metrics), c.time_limit) for c in cells]
     if store is not None:  # a run whose files cannot be read has no key: it fails and is not stored
         keys = [number if key is None else key for number, key in enumerate(store.keys_of(cells))]
@@ -63,41 +63,41 @@ def collect(
         for scenario in scenarios.values():
             _check(read.changed_file(store.files(scenario), scenario.places()), store)
     for number, key in enumerate(keys):
-        where.setdefault(key, []).append(number)
+        positions.setdefault(key, []).append(number)
     if store is not None:
-        asked = [key for key in where if isinstance(key, str)]
+        asked = [key for key in positions if isinstance(key, str)]
         for key, known in store.find(asked, [name for cell in cells for name in cell.metrics]).items():
             if known.error:
                 known = dataclasses.replace(known, error=f"{known.error} (in the store: retry runs it again)")
             if not (known.error and retry):
                 if fail_fast:
-                    _refuse(cells[where[key][0]], known)
-                for number in where.pop(key):
-                    found[number] = known
-    todo = [(key, numbers) for key, numbers in where.items()]
+                    _refuse(cells[positions[key][0]], known)
+                for number in positions.pop(key):
+                    records[number] = known
+    todo = [(key, numbers) for key, numbers in positions.items()]
     known_already = done = len(cells) - sum(len(numbers) for _, numbers in todo)
     _LOG.info("%d runs, of which %d are in the store", len(cells), done)
-    shown = bar(progress, len(cells) - done, "runs")  # counts only runs that are to be executed
+    display = bar(progress, len(cells) - done, "runs")  # counts only runs that are to be executed
 
-    def report(over: list[tuple[int, Measured]]) -> None:
+    def report(finished: list[tuple[int, RunRecord]]) -> None:
         nonlocal done
         if store is not None:
-            sound = [(todo[i][0], first[i], measured) for i, measured in over if not measured.lost]
+            sound = [(todo[i][0], first[i], record) for i, record in finished if not record.lost]
             if rows := [row for row in sound if isinstance(row[0], str)]:
                 store.add(rows)
-        for index, measured in over:
-            _check(measured.changed, store)
-            if measured.files:
-                _check(read.changed_file(measured.files, first[index].scenario.places()), store)
-            for category, message in measured.notes:
+        for index, record in finished:
+            _check(record.changed_file, store)
+            if record.files:
+                _check(read.changed_file(record.files, first[index].scenario.places()), store)
+            for category, message in record.notes:
                 warn(message, category, stacklevel=2)
             for number in todo[index][1]:
-                found[number] = measured
+                records[number] = record
                 done += 1
             if fail_fast:
-                _refuse(first[index], measured)
-        if shown is not None:
-            shown.move(done - known_already)
+                _refuse(first[index], record)
+        if display is not None:
+            display.move(done - known_already)
 
     def run() -> None:
         try:
@@ -112,29 +112,29 @@ def collect(
     first = [cells[numbers[0]] for _, numbers in todo]
     if store is not None:
         named = zip(first, todo, strict=True)
-        first = [store.prepared(cell, key) if isinstance(key, str) else cell for cell, (key, _) in named]
-    if shown is None:
+        first = [store.prepare(cell, key) if isinstance(key, str) else cell for cell, (key, _) in named]
+    if display is None:
         run()
     else:
-        with shown:
+        with display:
             run()
     if store is not None:
         store.tidy()
-    measured = [each for each in found if each is not None]
-    assert len(measured) == len(cells), "runs were forgotten: the next ones would take their places"
-    return measured
+    complete = [record for record in records if record is not None]
+    assert len(complete) == len(cells), "runs were forgotten: the next ones would take their places"
+    return complete
 
 
-def _check(changed: str, store: Store | None) -> None:
-    if changed:
-        kept = "" if store is None else f"; runs that read it so are in {store.path}"
+def _check(changed_file: str, store: Store | None) -> None:
+    if changed_file:
+        kept = "" if store is None else f"; records of runs that read it unchanged are in {store.path}"
         raise GridSimError(
-            f"{changed} must be what it was when the study began, or its platform was made{kept}"
+            f"{changed_file} must be unchanged since the study began, or since its platform was made{kept}"
         )
 
 
-def _refuse(cell: Cell, measured: Measured) -> None:
-    if measured.error:
-        error = GridSimError(f"{cell.scheduler.name}: {measured.error}")
-        error.add_note(measured.trace)
+def _refuse(cell: Cell, record: RunRecord) -> None:
+    if record.error:
+        error = GridSimError(f"{cell.scheduler.name}: {record.error}")
+        error.add_note(record.trace)
         raise error

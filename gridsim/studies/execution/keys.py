@@ -33,7 +33,7 @@ class _Known:
     """A scenario (referenced so that its id is not reused), as a store keeps it, and SHA-256 of its files."""
 
     scenario: Scenario
-    archived: ArchivedScenario
+    archive: ArchivedScenario
     files: Mapping[str, str]
 
 
@@ -49,7 +49,7 @@ class Keys:
     def scenario(self, scenario: Scenario) -> ArchivedScenario:
         """Return the scenario as a store keeps it and its TOML is in a key: without parameters of schedulers,
         and with the SHA-256 of each file, and what its name says about its format, in place of its path."""
-        return self._known(scenario).archived
+        return self._known(scenario).archive
 
     def files(self, scenario: Scenario) -> Mapping[str, str]:
         """Return the SHA-256 of each file that the scenario reads, as they enter its key."""
@@ -68,8 +68,8 @@ class Keys:
                 parts = [f"{gz}sha256:{files[file]}" for gz, file in zip(packed, sources[path], strict=True)]
                 return "+".join(filter(None, (format_of_name(path), *parts)))
 
-            archived = scenario.to_archive(schedulers=False, place=content)
-            self._scenarios[id(scenario)] = _Known(scenario, archived, files)
+            archive = scenario.to_archive(schedulers=False, place=content)
+            self._scenarios[id(scenario)] = _Known(scenario, archive, files)
         return self._scenarios[id(scenario)]
 
     def key(self, cell: Cell) -> str:
@@ -82,58 +82,58 @@ class Keys:
         Raises ScenarioError for a scheduler or function whose source is not in a file, and for parameters
         that cannot be written as plain values.
         """
-        own = {
+        functions = {
             name: self._function(name, metric)
             for name, metric in sorted(cell.metrics.items())
             if metric is not None
         }
-        said = {
+        inputs = {
             "code": code_version(),
             "scenario": self.scenario(cell.scenario).toml,
             **self._scheduler(cell.scheduler),
-            "metrics": own,
+            "metrics": functions,
             "time_limit": cell.time_limit,
         }
-        return hashlib.sha256(json.dumps(plain(said), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(plain(inputs), sort_keys=True).encode()).hexdigest()
 
     def _scheduler(self, scheduler: Scheduler) -> dict[str, Any]:
         """Return the part of a key that is about a scheduler."""
         if id(scheduler) not in self._schedulers:
-            found = Description(scheduler)
-            for name, value in found.opaque_values.items():
+            description = Description(scheduler)
+            for name, value in description.opaque_values.items():
                 raise ScenarioError(
                     f"{scheduler.name}.{name} must be of plain values, structs, and functions or classes "
                     f"of modules to be kept in a store, got {short_repr(value)}"
                 )
-            said = {name: found.values[name] for name in ("class", "parameters")}
-            self._schedulers[id(scheduler)] = scheduler, {**said, "modules": self._modules(found)}
+            entry = {name: description.values[name] for name in ("class", "parameters")}
+            self._schedulers[id(scheduler)] = scheduler, {**entry, "modules": self._modules(description)}
         return self._schedulers[id(scheduler)][1]
 
     def _function(self, name: str, metric: MetricFunction) -> str:
         """Return the name of a user's function, by which it must be importable, and its module's SHA-256."""
-        module, called = (getattr(metric, key, "") for key in ("__module__", "__qualname__"))
+        module, qualname = (getattr(metric, key, "") for key in ("__module__", "__qualname__"))
         try:
-            found = import_object(f"{module}:{called}")
+            target = import_object(f"{module}:{qualname}")
         except Exception:  # whatever importing raises
-            found = None
-        if found is not metric:
+            target = None
+        if target is not metric:
             raise ScenarioError(
                 f"metrics[{name!r}] must be a function of a module to be kept in a store, which knows it by "
                 f"its name, got {metric!r}"
             )
-        return f"{module}:{called} {self._module(module, name)}"
+        return f"{module}:{qualname} {self._module(module, name)}"
 
     def _modules(self, scheduler: Description) -> dict[str, str]:
         """Return the SHA-256 of the user's modules from which the scheduler and its parameters come."""
-        whose = scheduler.values["name"]
-        found = {name: self._module(name, whose) for name in scheduler.modules if _of_user(name)}
+        owner = scheduler.values["name"]
+        digests = {name: self._module(name, owner) for name in scheduler.modules if _of_user(name)}
         for text in scheduler.texts:  # a text with a colon may name a function, or be a time of day
             name, _, attribute = text.partition(":")
             if name and attribute and _of_user(name) and (file := module_file(name)) is not None:
-                found.setdefault(name, f"sha256:{self._file(file)}")
-        return found
+                digests.setdefault(name, f"sha256:{self._file(file)}")
+        return digests
 
-    def _module(self, name: str, whose: str) -> str:
+    def _module(self, name: str, owner: str) -> str:
         if name.partition(".")[0] in sys.stdlib_module_names:
             return f"python {sys.version}"
         try:
@@ -142,7 +142,7 @@ class Keys:
             file = None
         if file is None or not Path(file).is_file():
             raise ScenarioError(
-                f"{whose} must come from a module in a file to be kept in a store, got one of {name}"
+                f"{owner} must come from a module in a file to be kept in a store, got one of {name}"
             )
         return f"sha256:{self._file(file)}"
 

@@ -23,7 +23,7 @@ from itertools import islice
 from typing import Any
 
 from gridsim.errors import GridSimError, OutOfMemory, ScenarioError, text_of
-from gridsim.studies.execution.cell import Cell, Measured, measure, measure_all
+from gridsim.studies.execution.cell import Cell, RunRecord, measure, measure_all
 from gridsim.support.arguments import integer
 from gridsim.support.processes import _NO_THREAD, _NO_THREADS, Processes, broken_executor_error
 from gridsim.support.provenance import code_version
@@ -39,7 +39,7 @@ _PATIENCE = 1.0
 _WIDTH = 64
 
 
-Report = Callable[[list[tuple[int, Measured]]], None]
+Report = Callable[[list[tuple[int, RunRecord]]], None]
 
 
 def run_cells(
@@ -47,7 +47,7 @@ def run_cells(
 ) -> None:
     """Execute the runs `cells`, and report their records with their numbers, several at a time.
 
-    An error of a run, or of the worker that executed it, is in its record (`Measured.error`).  The runs of a
+    An error of a run, or of the worker that executed it, is in its record (`RunRecord.error`).  The runs of a
     task that was lost are tried once more, one by one.  Exceptions of `report` and KeyboardInterrupt end the
     execution; what was finished by then has been reported.
 
@@ -84,18 +84,18 @@ def check_executor(executor: Any) -> None:
 
 
 def _run_here(cells: Sequence[Cell], report: Report) -> None:
-    over: list[tuple[int, Measured]] = []
+    finished: list[tuple[int, RunRecord]] = []
     seconds = 0.0
     try:
         for number, cell in enumerate(cells):
-            over.append((number, measure(cell)))
-            seconds += over[-1][1].wall_seconds
-            if seconds >= TASK_SECONDS or over[-1][1].error:
-                ready, over, seconds = over, [], 0.0
+            finished.append((number, measure(cell)))
+            seconds += finished[-1][1].wall_seconds
+            if seconds >= TASK_SECONDS or finished[-1][1].error:
+                ready, finished, seconds = finished, [], 0.0
                 report(ready)
     finally:
-        if over:
-            report(over)
+        if finished:
+            report(finished)
 
 
 class _Tasks:
@@ -106,8 +106,8 @@ class _Tasks:
         self._todo = deque(range(len(cells)))
         #: Runs of tasks that were lost: they are executed alone, to find out which of them is the cause.
         self._suspects: deque[int] = deque()
-        self._running: dict[Future[list[Measured]], list[int]] = {}
-        self._alone = False
+        self._running: dict[Future[list[RunRecord]], list[int]] = {}
+        self._is_exclusive = False
         #: s and number of runs, those of earlier tasks by half for each task since: the first run of a worker
         #: imports modules, and takes long.
         self._seconds, self._done = 0.0, 0.0
@@ -130,8 +130,8 @@ class _Tasks:
         taken = True
         while taken and self._todo and not self._suspects and len(self._running) < 2 * self._width:
             taken = self._send(self._todo, self._size())
-        self._alone = not self._running and bool(self._suspects)
-        if self._alone:
+        self._is_exclusive = not self._running and bool(self._suspects)
+        if self._is_exclusive:
             self._send(self._suspects, 1)
 
     def _size(self) -> int:
@@ -183,7 +183,7 @@ class _Tasks:
         """Report the records of tasks that are over; return the numbers and errors of those that failed."""
         over = [(numbers, future) for future, numbers in self._running.items() if future.done()]
         failed: list[tuple[list[int], BaseException]] = []
-        ended: list[tuple[int, Measured]] = []
+        ended: list[tuple[int, RunRecord]] = []
         for numbers, future in sorted(over, key=lambda entry: entry[0]):
             del self._running[future]
             error = CancelledError() if future.cancelled() else future.exception()
@@ -195,7 +195,7 @@ class _Tasks:
             else:
                 failed.append((numbers, error))
         if ended:
-            self._tell(ended)
+            self._deliver(ended)
         return failed
 
     def _collect(self) -> None:
@@ -221,7 +221,7 @@ class _Tasks:
             self._executor.renew()
 
     def _lost(self, numbers: list[int], error: Exception) -> None:
-        if not self._alone:
+        if not self._is_exclusive:
             self._suspects.extend(numbers)
             return
         lost = isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"  # of Dask
@@ -230,13 +230,13 @@ class _Tasks:
         cause = error.__cause__
         why = error if cause is None or type(cause).__name__ == "_RemoteTraceback" else cause
         said = f"{what}: {type(why).__name__}: {' '.join(text_of(why).split())}"
-        self._tell([(numbers[0], Measured(error=said, lost=True, code=code_version()))])
+        self._deliver([(numbers[0], RunRecord(error=said, lost=True, code=code_version()))])
 
-    def _tell(self, found: list[tuple[int, Measured]]) -> None:
-        for _, each in found:
-            if each.code != code_version():
-                raise GridSimError(f"workers must run the same code, {code_version()}, got {each.code}")
-        self._report(found)
+    def _deliver(self, records: list[tuple[int, RunRecord]]) -> None:
+        for _, record in records:
+            if record.code != code_version():
+                raise GridSimError(f"workers must run the same code, {code_version()}, got {record.code}")
+        self._report(records)
 
 
 def _width(executor: Executor) -> int:

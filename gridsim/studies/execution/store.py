@@ -34,7 +34,7 @@ from gridsim.results.metrics.registry import METRICS
 from gridsim.results.result import Result
 from gridsim.scheduling.contract import Scheduler
 from gridsim.scheduling.description import describe
-from gridsim.studies.execution.cell import Cell, Measured
+from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.keys import Keys
 from gridsim.support.files import atomic_file, open_regular, temporary_names
 from gridsim.support.imports import import_extra
@@ -46,8 +46,8 @@ StorePath = str | os.PathLike[str]
 
 #: Version of the layout.
 FORMAT = 1
-_ABOUT = "store.json"
-#: The most bytes of `_ABOUT` that are read.
+_HEADER = "store.json"
+#: The most bytes of `_HEADER` that are read.
 _LONGEST = 1 << 16
 #: Folder -> pattern of the names of its files.
 _SHARD = r"[0-9a-f]{32}(?:[0-9a-f]{32})?\.parquet"  # earlier states of gridsim drew 32 random digits
@@ -59,9 +59,9 @@ _FOLDERS = {
     "results": rf"{_SHA256}\.npz",
 }
 #: The number of shards from which on `Store.tidy` merges them into one.
-_MANY = 64
+_MERGE_COUNT = 64
 #: s after which an unfinished file is taken for a leftover of a process that was killed.
-_ABANDONED = 3600.0
+_LEFTOVER_AGE = 3600.0
 
 #: Columns of a row, besides the metrics: name -> type of pyarrow.
 _COLUMNS = {
@@ -105,33 +105,35 @@ class Store:
         self._arrow = import_extra("pyarrow", "data", "a store")
         self._parquet = import_extra("pyarrow.parquet", "data", "a store")
         self.path, self.keep_results = Path(path), keep_results
-        about = self.path / _ABOUT
-        for part in (about, *(self.path / folder for folder in _FOLDERS)):
+        header = self.path / _HEADER
+        for part in (header, *(self.path / folder for folder in _FOLDERS)):
             _no_link(part)
-        if not about.exists():
-            if self.path.exists() and not (self.path.is_dir() and all(map(_ours, self.path.iterdir()))):
+        if not header.exists():
+            if self.path.exists() and not (
+                self.path.is_dir() and all(map(_can_be_in_new_store, self.path.iterdir()))
+            ):
                 raise ScenarioError(f"store must be a store of gridsim or a new folder, got {self.path}")
             self.path.mkdir(exist_ok=True)
-            with atomic_file(about) as stream:
+            with atomic_file(header) as stream:
                 stream.write(json.dumps({"gridsim store": FORMAT}).encode())
         try:
-            with open_regular(about) as stream:
-                found = json.loads(stream.read(_LONGEST))["gridsim store"]
+            with open_regular(header) as stream:
+                version = json.loads(stream.read(_LONGEST))["gridsim store"]
         except (ValueError, LookupError, TypeError, RecursionError) as error:
-            raise GridSimError(f"{about}: not what says that this is a store ({error})") from error
-        if found != FORMAT:
-            raise GridSimError(f"{about}: a store in format {found!r}, this version reads {FORMAT}")
+            raise GridSimError(f"{header} must be the header of a store ({error})") from error
+        if version != FORMAT:
+            raise GridSimError(f"{header}: format of a store must be {FORMAT}, got {version!r}")
         for folder, name in _FOLDERS.items():
             if folder != "arrays":  # which a store has only if it is needed
                 (self.path / folder).mkdir(exist_ok=True)
             unfinished = temporary_names(name)
             for file in (self.path / folder).glob(".*.tmp"):
                 with suppress(FileNotFoundError):
-                    if unfinished.fullmatch(file.name) and time.time() - file.stat().st_mtime > _ABANDONED:
+                    if unfinished.fullmatch(file.name) and time.time() - file.stat().st_mtime > _LEFTOVER_AGE:
                         file.unlink()
         self._keys = Keys()
         #: Names (SHA-256) of the scenarios that this object has written.
-        self._told: set[str] = set()
+        self._saved_scenarios: set[str] = set()
 
     # -- runs -----------------------------------------------------------------------------------------
 
@@ -152,7 +154,7 @@ class Store:
         except (OSError, TraceFormatError):
             return None
 
-    def prepared(self, cell: Cell, key: str) -> Cell:
+    def prepare(self, cell: Cell, key: str) -> Cell:
         """Return `cell` with the files that `key` stands for, and a file for its result if that is kept."""
         keep = str(self.result_file(key).absolute()) if self.keep_results else None
         return dataclasses.replace(cell, keep=keep, files=self.files(cell.scenario))
@@ -167,18 +169,18 @@ class Store:
             raise GridSimError(f"store: a key must be the SHA-256 of a run, got {key!r}")
         return _no_link(self.path / "results" / f"{key}.npz")
 
-    def find(self, keys: Iterable[str], metrics: Iterable[str] = ()) -> dict[str, Measured]:
+    def find(self, keys: Iterable[str], metrics: Iterable[str] = ()) -> dict[str, RunRecord]:
         """Return key -> record for those of `keys` that are in the store with all of `metrics`, or failed."""
         wanted, asked = set(keys), set(metrics)
         table, _ = self._read(wanted)
-        found = {}
+        records = {}
         for row in table.to_pylist():
             values = {name: row[name] for name in row if name not in _COLUMNS and row[name] is not None}
             complete = asked <= set(values) and (
                 not self.keep_results or self.result_file(row["key"]).exists()
             )
             if row["error"] or complete:
-                found[row["key"]] = Measured(
+                records[row["key"]] = RunRecord(
                     values=values,
                     digest=row["digest"],
                     error=row["error"],
@@ -186,21 +188,23 @@ class Store:
                     peak_memory=row["peak_memory"],
                     code=row["code"],
                 )
-        return found
+        return records
 
-    def add(self, rows: Sequence[tuple[str, Cell, Measured]]) -> None:
+    def add(self, rows: Sequence[tuple[str, Cell, RunRecord]]) -> None:
         """Add records of runs under their keys: a new shard, and another one if there are new scenarios."""
         different = {id(cell.scheduler): cell.scheduler for _, cell, _ in rows}
-        schedulers = {number: _described(scheduler) for number, scheduler in different.items()}
+        schedulers = {number: _scheduler_columns(scheduler) for number, scheduler in different.items()}
         scenarios = [self._keys.scenario(cell.scenario) for _, cell, _ in rows]
-        names = [hashlib.sha256(archived.toml.encode()).hexdigest() for archived in scenarios]
-        new = {name: one for name, one in zip(names, scenarios, strict=True) if name not in self._told}
+        names = [hashlib.sha256(archive.toml.encode()).hexdigest() for archive in scenarios]
+        new = {
+            name: one for name, one in zip(names, scenarios, strict=True) if name not in self._saved_scenarios
+        }
         if new:
-            for archived in new.values():
-                self._keep_arrays(archived.arrays)
-            table = {"scenario": [*new], "toml": [archived.toml for archived in new.values()]}
+            for archive in new.values():
+                self._keep_arrays(archive.arrays)
+            table = {"scenario": [*new], "toml": [archive.toml for archive in new.values()]}
             self._write("scenarios", self._columns("scenarios", table))
-            self._told |= set(new)
+            self._saved_scenarios |= set(new)
         columns: dict[str, list[Any]] = {
             "key": [key for key, _, _ in rows],
             **{name: [getattr(one, name) for _, _, one in rows] for name in ("error", "digest", "code")},
@@ -287,7 +291,7 @@ class Store:
                 return self._load(folder, column, values)
             except Exception as error:  # a damaged file can make Parquet raise anything
                 if isinstance(error, OSError) and error.errno is not None:
-                    raise  # of the disk: the file may be sound
+                    raise  # an error of the disk: the file may be intact
                 raise GridSimError(
                     f"{shard}: not a sound shard of a store ({error}); without it its runs are executed again"
                 ) from error
@@ -307,20 +311,20 @@ class Store:
         they have the same long text.
         """
         compute = import_extra("pyarrow.compute", "data", "a store")
-        file, most = self._parquet.ParquetFile(stream), memory() // 4
+        file, limit = self._parquet.ParquetFile(stream), memory() // 4
         for field in file.schema_arrow:
-            if str(field.type) != known.get(field.name, "double"):
-                raise ValueError(f"{field.name} is of {field.type}")
+            if str(field.type) != (expected := known.get(field.name, "double")):
+                raise ValueError(f"{field.name} must be of type {expected}, got {field.type}")
         if len(set(file.schema_arrow.names)) < len(file.schema_arrow.names):
             raise ValueError("two columns have the same name")
-        about = file.metadata
+        metadata = file.metadata
         shared = [name for name in file.schema_arrow.names if known.get(name) == "string"]
         # the metadata of columns in a group is not used: if it is damaged, pyarrow 26 ends the process
-        groups = [about.row_group(k) for k in range(about.num_row_groups)]
+        groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
         # a file states its number of rows several times; a damaged one may contradict itself, or say < 0
         stated = sum(abs(group.total_byte_size) for group in groups)
-        rows = max(abs(about.num_rows), sum(abs(group.num_rows) for group in groups))
-        _check_size(max(stated, 8 * rows * about.num_columns), most)
+        rows = max(abs(metadata.num_rows), sum(abs(group.num_rows) for group in groups))
+        _check_size(max(stated, 8 * rows * metadata.num_columns), limit)
         stream.seek(0)
         table = self._parquet.ParquetFile(stream, read_dictionary=shared).read()
         table.validate(full=True)  # finds texts that are invalid
@@ -331,11 +335,11 @@ class Store:
                     compute.sum(compute.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0
                     for chunk in column.chunks
                 )
-                _check_size(sum(lengths), most)
+                _check_size(sum(lengths), limit)
                 table = table.set_column(k, name, column.cast(column.type.value_type))
         for name in known:
             if name not in _OPTIONAL and (name not in table.column_names or table[name].null_count):
-                raise ValueError(f"there are rows without {name}")
+                raise ValueError(f"each row must have {name}, got rows without {name}")
         return table
 
     def _read(self, keys: set[str] | None = None) -> tuple[Any, list[Path]]:
@@ -343,23 +347,23 @@ class Store:
 
         Of several rows with one key, one that did not fail is preferred, then one with more metrics.
         """
-        every, shards = self._load("cells", "key", keys)
+        rows, shards = self._load("cells", "key", keys)
         if not shards:
-            return every, shards
+            return rows, shards
         compute = import_extra("pyarrow.compute", "data", "a store")
-        every = every.take(compute.sort_indices(every["key"]))
-        if self._first(every["key"]) is None:
-            return every, shards
-        nulls = (compute.is_null(every[name]).cast("int64") for name in METRICS)
+        rows = rows.take(compute.sort_indices(rows["key"]))
+        if self._first(rows["key"]) is None:
+            return rows, shards
+        nulls = (compute.is_null(rows[name]).cast("int64") for name in METRICS)
         missing = functools.reduce(compute.add, nulls)
-        order = every.select(["key", "error"]).append_column("missing", missing)
-        every = every.take(
+        order = rows.select(["key", "error"]).append_column("missing", missing)
+        rows = rows.take(
             compute.sort_indices(order, sort_keys=[(name, "ascending") for name in order.column_names])
         )
-        return every.filter(self._first(every["key"])), shards
+        return rows.filter(self._first(rows["key"])), shards
 
     def _first(self, values: Any) -> Any:
-        """Return for sorted values which are the first of equal ones; None if all values are different."""
+        """Return a mask of the first of equal values in a sorted column; None if all values are different."""
         compute = import_extra("pyarrow.compute", "data", "a store")
         column = values.combine_chunks()
         differ = compute.not_equal(column[1:], column[:-1])
@@ -368,10 +372,10 @@ class Store:
         return self._arrow.concat_arrays([self._arrow.repeat(True, 1), differ])
 
     def tidy(self) -> None:
-        """Merge the shards of runs, and those of scenarios, into one if there are `_MANY` or more."""
-        if len(self._shards("cells")) >= _MANY:
+        """Merge the shards of runs, and those of scenarios, into one if there are `_MERGE_COUNT` or more."""
+        if len(self._shards("cells")) >= _MERGE_COUNT:
             self._replace("cells", *self._read())
-        if len(self._shards("scenarios")) >= _MANY:
+        if len(self._shards("scenarios")) >= _MERGE_COUNT:
             rows, shards = self._load("scenarios", "scenario")
             compute = import_extra("pyarrow.compute", "data", "a store")
             rows = rows.take(compute.sort_indices(rows["scenario"]))
@@ -445,7 +449,7 @@ class _Arrays(Mapping[str, NDArray[Any]]):
             raise
         except Exception as error:  # a damaged file can make zip raise anything
             if isinstance(error, OSError) and error.errno is not None:
-                raise  # of the disk: the file may be sound
+                raise  # an error of the disk: the file may be intact
             raise GridSimError(f"{file}: not a sound array of a store ({error})") from error
 
     def __iter__(self) -> Iterator[str]:
@@ -455,7 +459,7 @@ class _Arrays(Mapping[str, NDArray[Any]]):
         return sum(1 for _ in self)
 
 
-def _described(scheduler: Scheduler) -> dict[str, str]:
+def _scheduler_columns(scheduler: Scheduler) -> dict[str, str]:
     """Return the columns that say what a scheduler is."""
     told = describe(scheduler)
     parameters = json.dumps(plain(told["parameters"]), sort_keys=True)
@@ -471,19 +475,19 @@ def _no_link(path: Path) -> Path:
     return path
 
 
-def _check_size(nbytes: int, most: int) -> None:
-    if nbytes > most:
-        raise ValueError(f"it unpacks to {size_of(nbytes)}, at most {size_of(most)} are read")
+def _check_size(nbytes: int, limit: int) -> None:
+    if nbytes > limit:
+        raise ValueError(f"it unpacks to {size_of(nbytes)}, at most {size_of(limit)} are read")
 
 
-def _ours(path: Path) -> bool:
+def _can_be_in_new_store(path: Path) -> bool:
     """Whether `path` may be in a store that is just being created, or whose creation was interrupted."""
     if (name := _FOLDERS.get(path.name)) is not None:
-        return path.is_dir() and all(_named(file, name) for file in path.iterdir())
-    return _named(path, re.escape(_ABOUT))
+        return path.is_dir() and all(_has_name(file, name) for file in path.iterdir())
+    return _has_name(path, re.escape(_HEADER))
 
 
-def _named(path: Path, pattern: str) -> bool:
+def _has_name(path: Path, pattern: str) -> bool:
     """Whether the name of `path` matches `pattern`, or is that of an unfinished file of such a name."""
     return bool(re.fullmatch(pattern, path.name) or temporary_names(pattern).fullmatch(path.name))
 

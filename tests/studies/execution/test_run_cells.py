@@ -24,7 +24,7 @@ import pytest
 import gridsim as gs
 from gridsim.studies.execution import keys
 from gridsim.studies.execution import run_cells as execution
-from gridsim.studies.execution.cell import Cell, Measured, measure
+from gridsim.studies.execution.cell import Cell, RunRecord, measure
 from gridsim.studies.execution.keys import Keys
 from gridsim.studies.execution.run_cells import run_cells
 from gridsim.studies.replicate import replication
@@ -42,10 +42,10 @@ def some(count: int) -> list[Cell]:
     return [Cell(replication(small(), k // 2), schedulers[k % 2]) for k in range(count)]
 
 
-def gathered(cells: list[Cell], **how: object) -> list[Measured]:
-    found: dict[int, Measured] = {}
+def gathered(cells: list[Cell], **how: object) -> list[RunRecord]:
+    found: dict[int, RunRecord] = {}
 
-    def report(over: list[tuple[int, Measured]]) -> None:
+    def report(over: list[tuple[int, RunRecord]]) -> None:
         for number, measured in over:
             assert number not in found
             found[number] = measured
@@ -242,7 +242,7 @@ def test_the_code_version_is_a_digest_of_the_sources(tmp_path: Path, monkeypatch
 # -- where they run ---------------------------------------------------------------------------------------
 
 
-def values(found: list[Measured]) -> list[tuple]:
+def values(found: list[RunRecord]) -> list[tuple]:
     return [(each.digest, dict(each.values).keys(), each.error) for each in found]
 
 

@@ -12,7 +12,7 @@ import pytest
 import gridsim as gs
 from gridsim.studies.execution import collect as collecting
 from gridsim.studies.execution import store as stores
-from gridsim.studies.execution.cell import Cell, Measured
+from gridsim.studies.execution.cell import Cell, RunRecord
 from gridsim.studies.execution.collect import collect
 from gridsim.studies.execution.store import Store
 from gridsim.studies.replicate import replication
@@ -60,10 +60,10 @@ def test_a_failed_run_is_stored_with_its_error(tmp_path: Path, ran: list[int]) -
 def test_a_successful_run_has_precedence_over_a_failed_one(tmp_path: Path) -> None:
     store, (cell,) = Store(tmp_path / "s"), some(1)
     (key,) = store.keys_of([cell])
-    store.add([(key, cell, Measured(error="the worker was lost", code="c"))])
+    store.add([(key, cell, RunRecord(error="the worker was lost", code="c"))])
     assert store.find([key])[key].error
-    store.add([(key, cell, Measured(values={"makespan": 3.0}, digest="d", code="c"))])
-    store.add([(key, cell, Measured(error="the worker was lost", code="c"))])
+    store.add([(key, cell, RunRecord(values={"makespan": 3.0}, digest="d", code="c"))])
+    store.add([(key, cell, RunRecord(error="the worker was lost", code="c"))])
     assert store.find([key])[key].values == {"makespan": 3.0} and len(store) == 1
 
 
@@ -85,8 +85,8 @@ def test_a_run_with_only_own_metrics_has_precedence_over_a_failed_one(
     in_order_of_time(monkeypatch, backwards)
     store, (cell,) = Store(tmp_path / "s"), some(1)
     (key,) = store.keys_of([cell])
-    store.add([(key, cell, Measured(values={"own": 3.0}, digest="d", code="c"))])
-    store.add([(key, cell, Measured(error="the worker was lost", code="c"))])
+    store.add([(key, cell, RunRecord(values={"own": 3.0}, digest="d", code="c"))])
+    store.add([(key, cell, RunRecord(error="the worker was lost", code="c"))])
     assert store.find([key])[key].values == {"own": 3.0} and not store.find([key])[key].error
 
 
@@ -97,10 +97,10 @@ def test_a_stored_run_without_a_requested_metric_is_not_found(
     in_order_of_time(monkeypatch, backwards)
     store, (cell,) = Store(tmp_path / "s"), some(1)
     (key,) = store.keys_of([cell])
-    store.add([(key, cell, Measured(values={"makespan": float("nan")}, digest="d", code="c"))])
+    store.add([(key, cell, RunRecord(values={"makespan": float("nan")}, digest="d", code="c"))])
     assert key in store.find([key], ["makespan"]) and key not in store.find([key], ["gap"])
-    store.add([(key, cell, Measured(values={"makespan": 1.0, "gap": 2.0}, digest="d", code="c"))])
-    store.add([(key, cell, Measured(values={"makespan": 1.0}, digest="d", code="c"))])
+    store.add([(key, cell, RunRecord(values={"makespan": 1.0, "gap": 2.0}, digest="d", code="c"))])
+    store.add([(key, cell, RunRecord(values={"makespan": 1.0}, digest="d", code="c"))])
     assert store.find([key], ["gap"])[key].values["gap"] == 2.0 and len(store) == 1
 
 
@@ -184,7 +184,7 @@ def test_a_run_lost_with_its_worker_is_not_stored(tmp_path: Path, monkeypatch: p
     store, cells = Store(tmp_path / "s"), some(2)
 
     def run_cells(todo, report, **how) -> None:
-        report([(0, Measured(error="the worker was lost", lost=True)), (1, Measured(error="x", code="c"))])
+        report([(0, RunRecord(error="the worker was lost", lost=True)), (1, RunRecord(error="x", code="c"))])
 
     with monkeypatch.context() as patch:
         patch.setattr(collecting, "run_cells", run_cells)
@@ -202,7 +202,7 @@ def test_a_partly_created_store_can_be_opened(tmp_path: Path) -> None:
 
 
 def test_many_shards_are_merged_into_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stores, "_MANY", 3)
+    monkeypatch.setattr(stores, "_MERGE_COUNT", 3)
     store = Store(tmp_path / "s")
     for k in range(1, 4):
         collect(some(k), store=store)
@@ -222,7 +222,7 @@ def test_a_failed_merge_of_shards_loses_no_runs(tmp_path: Path, monkeypatch: pyt
     for k in range(1, 4):
         collect(some(k), store=store)
     with monkeypatch.context() as patch:
-        patch.setattr(stores, "_MANY", 3)
+        patch.setattr(stores, "_MERGE_COUNT", 3)
 
         def full(*_: Any) -> None:
             raise OSError(28, "No space left on device")
@@ -235,7 +235,7 @@ def test_a_failed_merge_of_shards_loses_no_runs(tmp_path: Path, monkeypatch: pyt
 
 def test_runs_merged_by_another_process_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shards are merged after they are listed and before they are opened."""
-    monkeypatch.setattr(stores, "_MANY", 3)
+    monkeypatch.setattr(stores, "_MERGE_COUNT", 3)
     store, other = Store(tmp_path / "s"), Store(tmp_path / "s")
     with monkeypatch.context() as patch:
         patch.setattr(Store, "tidy", lambda _: None)
@@ -326,7 +326,7 @@ def test_shards_that_were_merged_but_not_removed_are_merged_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process was killed before it removed them: the new shard has the name of one of the old ones."""
-    monkeypatch.setattr(stores, "_MANY", 3)
+    monkeypatch.setattr(stores, "_MERGE_COUNT", 3)
     store = Store(tmp_path / "s")
     with monkeypatch.context() as patch:
         patch.setattr(Store, "tidy", lambda _: None)
@@ -347,7 +347,7 @@ def test_paths_that_are_no_store_are_rejected(tmp_path: Path) -> None:
         Store(tmp_path / "no" / "such")
     store = Store(tmp_path / "s")
     (store.path / "store.json").write_text('{"gridsim store": 99}')
-    with pytest.raises(gs.GridSimError, match="a store in format 99, this version reads 1"):
+    with pytest.raises(gs.GridSimError, match="format of a store must be 1, got 99"):
         Store(store.path)
     with pytest.raises(gs.ScenarioError, match="a function may not be called 'digest' in a store"):
         store.keys_of([dataclasses.replace(some(1)[0], metrics={"digest": own})])
@@ -361,7 +361,7 @@ def test_runs_finished_before_an_interrupt_are_stored(
     measure = __import__("gridsim.studies.execution.run_cells", fromlist=["measure"]).measure
     done: list[Cell] = []
 
-    def interrupted(cell: Cell) -> Measured:
+    def interrupted(cell: Cell) -> RunRecord:
         if len(done) == 2:
             raise KeyboardInterrupt
         done.append(cell)
