@@ -58,6 +58,4 @@ def message_table(
         "bytes": rows["nbytes"],
         "application": np.where((subject >= 0) & (subject < applications), subject, -1),
     }
-    # Sort by time of sending, since a kernel may log a message only on arrival.
-    order = np.argsort(rows["sent"], kind="stable")
-    return Table({name: column[order] for name, column in columns.items()})
+    return Table(columns)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gridcore.random_walk.walk import RECORD, JobWalks
 from gridsim.engine.engine import Engine
 from gridsim.schedulers.rjss.decisions import note_walks
 from gridsim.schedulers.rjss.environment import RjssEnvironment
 from gridsim.scheduling.contract import Outcome, Policy, Run
-from gridsim.support.clock import NEVER
+from gridsim.support.clock import NEVER, NS
 
 _KINDS = ("probe", "load", "job", "result")
 
@@ -37,8 +36,12 @@ class CompiledWalks(Policy):
         # jobs and results vary in size: their kinds declare the largest
         most = int(data.max())
         for priority, (kind, nbytes) in enumerate(zip(_KINDS, (packet, packet, most, most), strict=True)):
-            network.kind(kind, RECORD, nbytes, self._reject_rows, priority=priority, about="job")
-        network.open(application_of=tasks.application)
+            network.kind(kind, RECORD, nbytes, None, priority=priority, about="job")
+        network.open(application_of=tasks.application, carried=True)
+        declared = parameters.messages_of(run)
+        network.delays.update(
+            {name: kind.delay / NS for name, kind in declared.items() if kind.delay is not None}
+        )
         self.walks = JobWalks(
             network.links,
             run.speeds,
@@ -62,10 +65,7 @@ class CompiledWalks(Policy):
             printed=parameters.turnaround == "printed",
             log=environment.log.limit,
         )
-        network.hand_links_to(self)
-
-    def _reject_rows(self, rows: NDArray[Any]) -> None:
-        raise AssertionError("the kernel hands over no message")
+        run.engine.add_source(self)
 
     def on_release(self, applications: list[int]) -> None:
         """Not called; see `Policy.takes_releases`."""
@@ -74,6 +74,11 @@ class CompiledWalks(Policy):
     def advance(self, limit: int) -> int:
         """Run the kernel up to `limit` ns; see `gridsim.engine.Source`.  No instant ever needs a handler."""
         return self.walks.advance(limit)
+
+    def is_exhausted(self) -> bool:
+        """Return whether the results of all jobs are back, see `gridsim.engine.Engine.is_exhausted`."""
+        returned = self.walks.jobs()["returned"]
+        return bool(returned.min() >= 0 and returned.max() <= self.run.engine.now)
 
     def collect(self, engine: Engine, time: int) -> None:
         """Do nothing, as nothing is ever due; see `gridsim.engine.Source`."""

@@ -423,5 +423,13 @@ def test_searches_beyond_the_clock_are_rejected() -> None:
     assert far.mean_turnaround > 9e8
 
 
+@pytest.mark.parametrize("form", ["compiled", "interpreted", "python"])
+def test_a_run_that_passes_the_last_instant_is_an_error(form: Any) -> None:
+    """The dispatcher of machine 0 looks for places for three jobs, 9e8 s each."""
+    scenario = few([100.0, 200.0], tasks=3)
+    with pytest.raises(gs.ScenarioError, match="rjss did not end before a number overflowed"):
+        gs.simulate(scenario, gs.Rjss(k=1.0, probe_latency=9e8), nodes=form)
+
+
 def test_thresholds_may_be_infinite() -> None:
     assert gs.Rjss(remote_threshold=np.inf).remote_threshold == np.inf
