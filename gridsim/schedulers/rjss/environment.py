@@ -47,8 +47,8 @@ class RjssEnvironment(Environment):
     """
 
     because = (
-        "nodes know the network and the rates of releases from the beginning, jobs draw the random numbers "
-        "of the compiled form, and owners come and go whatever nodes do"
+        "nodes know the network and their rates of releases from the beginning, and count a job of another "
+        "node from the instant at which that sends it; jobs draw the random numbers of the compiled form"
     )
     STATE: ClassVar[tuple[str, ...]] = ("log",)
     #: The table that has a row for each job whose result is back.
