@@ -293,7 +293,7 @@ cdef class NodeCore(SharedEvents):
             self._flush()
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether there are no more events."""
         cdef _Guard access = guard(&self.in_call, guard(&self.links.in_call))
         if self.exchange is not None:

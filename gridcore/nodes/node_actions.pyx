@@ -606,7 +606,10 @@ cdef class NodeActions:
         if not 0 <= nbytes < 2**31:
             raise self.error_type(f"t = {self.now / 1e9} s: node {node} sends {kind.name!r}: "
                                   f"its size must be in 0..{2**31 - 1} bytes, got {nbytes}")
-        self.links._transmission_time(nbytes)
+        try:
+            self.links._transmission_time(nbytes)
+        except ValueError as error:
+            raise self.error_type(f"t = {self.now / 1e9} s: node {node} sends {kind.name!r}: {error}") from None
         return 0
 
     cdef object _failed_size(self, Py_ssize_t node, MessageKind kind, error):

@@ -98,6 +98,7 @@ cdef class NodeEvents(NodeActions):
     cdef int _collect_idle(self) except -1
     cdef bint _is_placed(self) except -1
     cdef int _end_placement(self) except -1
+    cdef int _set_clock(self, long long at) except -1
     cdef int _begin_instant(self) except -1
     cdef int _begin_step(self, int phase, int part) except -1
     cdef int _count_arrived(self, Py_ssize_t n) except -1

@@ -29,7 +29,7 @@ from gridcore.nodes.calls cimport call, call_fields, new_object
 from gridcore.nodes.compiled_calls cimport Handler, fill_context
 from gridcore.nodes.handlers cimport Handlers
 from gridcore.nodes.holdings cimport holdings_give
-from gridcore.common.instants cimport NEVER
+from gridcore.common.instants cimport LATEST, NEVER
 from gridcore.nodes.kinds cimport REQUEST_NUMBER, MessageKind, TimerKind
 from gridcore.nodes.node_actions cimport MIN_THREADED
 from gridcore.nodes.local_messages cimport local_first
@@ -387,8 +387,7 @@ cdef class NodeEvents(NodeActions):
             if at > self.limit or at > self.horizon or at == NEVER:
                 return NEVER
             if at > self.now:
-                self.now, self.since = at, self.events
-                self._begin_instant()
+                self._set_clock(at)
             if self.events >= self.pause_at:
                 self._check_clock()
                 if self.needs_engine or not self.dirty:
@@ -411,6 +410,14 @@ cdef class NodeEvents(NodeActions):
                 self._act()
             elif phase == TIMERS:
                 self._release_or_fire()
+
+    @cython.final
+    cdef int _set_clock(self, long long at) except -1:
+        """Advance the clock to an instant with events."""
+        if at > LATEST:
+            raise OverflowError(f"events of nodes must be at {LATEST} ns or earlier, got {at} ns")
+        self.now, self.since = at, self.events
+        return self._begin_instant()
 
     @cython.final
     cdef long long _due(self) except -1:

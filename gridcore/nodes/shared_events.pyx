@@ -264,8 +264,7 @@ cdef class SharedEvents(NodeEvents):
         cdef long long[FACTS] facts
         self.horizon = at
         if at > self.now:
-            self.now, self.since = at, self.events
-            self._begin_instant()
+            self._set_clock(at)
         while not self.finished:
             self.links._advance(at)
             if self.queues.change[self.queues.heap[0]] <= at:

@@ -393,9 +393,8 @@ cdef class JobWalks:
         cdef int slot = searches_new(&self.searches, steps)
         cdef Search* s = &self.searches.search[slot]
         s.job, s.steps_taken, s.best, s.best_free, s.last_node, s.last_free = job, 0, -1, 0, -1, 0
-        s.is_probing = True
         self._draw(s)
-        return self._wait(slot, now + self.probe_time // 2)
+        return self._probe(slot, now)
 
     cdef void _draw(self, Search* s) noexcept:
         """Draw the first steps of a search, which do not depend on the answers.
@@ -422,7 +421,7 @@ cdef class JobWalks:
         cdef Py_ssize_t k
         cdef int u
         for k in range(s.steps):
-            u = s.step[k] if s.step[k] >= 0 else ~s.step[k]
+            u = node_of(s.step[k])
             if self.at[u].stamp == <unsigned int> (s.job + 1):
                 self.at[u].stamp = 0
         k = min(2 * s.steps, self.probes)
@@ -430,6 +429,17 @@ cdef class JobWalks:
         s.steps = k
         self._draw(s)
         return 0
+
+    cdef int _probe(self, int slot, long long now) except -1:
+        """Send the probe of the next step of a search."""
+        cdef Search* s = &self.searches.search[slot]
+        s.is_probing = True
+        self._log_packet(PROBE, s.job, self._node_before(s), node_of(s.step[s.steps_taken]), now)
+        return self._wait(slot, now + self.probe_time // 2)
+
+    cdef Py_ssize_t _node_before(self, const Search* s) noexcept nogil:
+        """Return the node that sends the probe of the next step: the home of the job, or the node before on a walk."""
+        return self.home[s.job] if self.degree < 0 or not s.steps_taken else node_of(s.step[s.steps_taken - 1])
 
     cdef int _wait(self, int slot, long long time) except -1:
         self.searches.search[slot].time, self.searches.search[slot].sequence = time, self.sequence
@@ -439,17 +449,15 @@ cdef class JobWalks:
     cdef int _continue_search(self, int slot, long long now) except -1:
         """Handle the next event of a search: its probe arrives at a node, or an answer comes back."""
         cdef Search* s = &self.searches.search[slot]
-        cdef Py_ssize_t job = s.job, home = self.home[job], u, previous = home
-        cdef long long half = self.probe_time // 2, latency = self._latency(job)
+        cdef Py_ssize_t job = s.job, home = self.home[job], u
+        cdef long long latency = self._latency(job)
         if s.is_probing:
-            u = s.step[s.steps_taken] if s.step[s.steps_taken] >= 0 else ~s.step[s.steps_taken]
+            u = node_of(s.step[s.steps_taken])
             s.last_node = -1
             if self.degree >= 0:
-                if s.steps_taken:
-                    previous = s.step[s.steps_taken - 1] if s.step[s.steps_taken - 1] >= 0 else ~s.step[s.steps_taken - 1]
-                self._hop(previous, u)
-            self._log_packets(job, previous, u, s.step[s.steps_taken] >= 0, now)
+                self._hop(self._node_before(s), u)
             if s.step[s.steps_taken] >= 0:
+                self._log_packet(LOAD, job, u, home, now)
                 self.at[u].n_answers += 1
                 if self.at[u].speed >= self.min_speed and self._fits(u, latency, now):
                     s.last_node, s.last_free = <int> u, self.at[u].free
@@ -459,7 +467,7 @@ cdef class JobWalks:
             s.steps_taken += 1
             self.n_probes[job] += 1
             s.is_probing = False
-            return self._wait(slot, now + self.probe_time - half)
+            return self._wait(slot, now + self.probe_time - self.probe_time // 2)
         if self.log.max_rows:
             self._log_answer(job, now)
         if s.last_node >= 0 and self._is_better(s, latency, now):
@@ -467,8 +475,7 @@ cdef class JobWalks:
         if s.steps_taken < self.probes and not (self.pick == FIRST and s.best >= 0):
             if s.steps_taken == s.steps:
                 self._draw_more(s)
-            s.is_probing = True
-            return self._wait(slot, now + half)
+            return self._probe(slot, now)
         u = s.best
         if u >= 0 and self.pick == BEST and not (
                 self._turnaround(job, u, s.best_free, latency, now) < self._at_home(job, home, now)):
@@ -559,26 +566,24 @@ cdef class JobWalks:
             if self.degree < 0 and not new:
                 continue
             steps += 1
-            self._log_packets(job, home if self.degree < 0 else previous, u, new, now)
+            self._log_packet(PROBE, job, home if self.degree < 0 else previous, u, now)
             if new:
+                self._log_packet(LOAD, job, u, home, now)
                 self.at[u].stamp = 0
                 if self.log.max_rows:
                     self._log_probe(job, u, now)
                     self._log_answer(job, now)
         return 0
 
-    cdef int _log_packets(self, Py_ssize_t job, Py_ssize_t previous, Py_ssize_t u, bint answers,
-                          long long now) except -1:
-        """Log the probe from node `previous` to node `u`, and its answer, in the log of the links."""
+    cdef int _log_packet(self, int kind, Py_ssize_t job, Py_ssize_t sender, Py_ssize_t u, long long now) except -1:
+        """Log a probe or an answer that node `sender` sends to node `u`, in the log of the links."""
         cdef Record record
         cdef long long half = self.probe_time // 2
         if not self.links.message_log.max_rows:
             return 0
-        record.node, record.sender, record.job = u, previous, job
-        self.links._log(self.number[PROBE], &record, now - half, now, self.packet)
-        if answers:
-            record.node, record.sender = self.home[job], u
-            self.links._log(self.number[LOAD], &record, now, now + self.probe_time - half, self.packet)
+        record.node, record.sender, record.job = u, sender, job
+        self.links._log(self.number[kind], &record, now, now + (half if kind == PROBE else self.probe_time - half),
+                        self.packet)
         return 0
 
     cdef int _log_probe(self, Py_ssize_t job, Py_ssize_t u, long long now) except -1:
@@ -830,6 +835,11 @@ cdef class JobWalks:
         self.searching_job[:] = -1
         self.first[:] = -1
         self.next_in_line[:] = NOWHERE
+
+
+cdef inline int node_of(int step) noexcept nogil:
+    """Return the node of a step of a search, which is ~node if that was probed before."""
+    return step if step >= 0 else ~step
 
 
 cdef inline long long first_of(const Pending* events) noexcept nogil:

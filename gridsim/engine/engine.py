@@ -105,14 +105,14 @@ class Engine:
         """The number of handler calls so far; a call handles one or more `events`."""
         return self.events - self._rows_beyond_first
 
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Return whether no event is pending.
 
-        Sources that do not define ``exhausted`` run ahead to determine it, so this may only be called at the
-        end of a run.
+        Sources that do not define ``is_exhausted`` run ahead to determine it, so this may only be called at
+        the end of a run.
         """
         return not len(self._queue) and all(
-            source.exhausted() if hasattr(source, "exhausted") else source.advance(NEVER) == NEVER
+            source.is_exhausted() if hasattr(source, "is_exhausted") else source.advance(NEVER) == NEVER
             for source in self._sources
         )
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.network.links import Links
-from gridsim.engine.engine import DELIVERY, Engine, Source, concatenate
+from gridsim.engine.engine import DELIVERY, Engine, concatenate
 from gridsim.errors import ScenarioError
 from gridsim.model.network import Network
 from gridsim.results.table import Table
@@ -49,7 +49,6 @@ class _Kind:
     opaque: tuple[str, ...]
     about: str
     counted: bool
-    delay: int | None
     outbox: list[Rows] = field(default_factory=list)
 
 
@@ -75,6 +74,11 @@ class Transport:
         Number of messages to log, from the first one on; 0 for no log.
     logged_nodes
         The nodes whose messages are logged; None for all.
+
+    Attributes
+    ----------
+    delays
+        Kind of message -> delay, s, for the kinds whose delay does not depend on the network.
     """
 
     def __init__(
@@ -90,11 +94,11 @@ class Transport:
         self._engine, self.network, self._machines, self._seed = engine, network, machines, seed
         self._log, self._logged_nodes = log, logged_nodes
         self._application_of: NDArray[np.int64] | None = None
+        self.delays: dict[str, float] = {}
         self._kinds: list[_Kind] = []
         self._by_name: dict[str, _Kind] = {}
         self._machine_of: NDArray[np.int64] = np.arange(machines, dtype=np.int64)
         self._level_of: NDArray[np.int64] | None = None
-        self._inner: Source | None = None
         self._waiting = False
         self._observer: Observer | None = None
 
@@ -176,9 +180,9 @@ class Transport:
         nbytes = integer(f"nbytes of {name!r}", nbytes, high=MAX_BYTES)
         keep = keep or lost is not None
         number = len(self._kinds)
-        new = _Kind(
-            name, number, dtype, nbytes, handler, priority, deferred, keep, opaque, about, counted, delay
-        )
+        new = _Kind(name, number, dtype, nbytes, handler, priority, deferred, keep, opaque, about, counted)
+        if delay is not None:
+            self.delays[name] = delay / NS
         self._kinds.append(new)
         self._by_name[name] = new
         if handler is not None:
@@ -217,7 +221,8 @@ class Transport:
         self._kinds.sort(key=lambda kind: kind.priority)
         for number, kind in enumerate(self._kinds):
             kind.number = number
-        self._check_lengths()
+        for kind in self._kinds:
+            self.check_transfer(kind.name, kind.nbytes)
         self.__dict__.pop("links", None)  # links cached before all kinds were declared would lack some
         if not carried:
             self._engine.add_source(self)
@@ -237,11 +242,6 @@ class Transport:
     def machine_of(self) -> NDArray[np.int64]:
         """The machine of each node."""
         return self._machine_of
-
-    @property
-    def delays(self) -> dict[str, float]:
-        """Kind of message -> delay, s, for the kinds whose delay does not depend on the network."""
-        return {kind.name: kind.delay / NS for kind in self._kinds if kind.delay is not None}
 
     @cached_property
     def links(self) -> Links:
@@ -271,15 +271,22 @@ class Transport:
             )
         return links
 
-    def _check_lengths(self) -> None:
-        """Raise ScenarioError if the transfer of a message takes longer than `MAX_TRANSFER_TIME`."""
-        for kind in self._kinds:
-            seconds = kind.nbytes / self.network.bandwidth
-            if not seconds <= MAX_TRANSFER_TIME:
-                raise ScenarioError(
-                    f"network.bandwidth must transfer each message within {MAX_TRANSFER_TIME:.4g} s, got "
-                    f"{self.network.bandwidth!r}: a {kind.name} of {kind.nbytes} bytes takes {seconds:g} s"
-                )
+    def check_transfer(self, name: str, nbytes: int) -> None:
+        """Raise ScenarioError if a message takes longer than `MAX_TRANSFER_TIME` on an interface.
+
+        Parameters
+        ----------
+        name
+            What the error calls the message.
+        nbytes
+            Its size, bytes.
+        """
+        seconds = nbytes / self.network.bandwidth
+        if not seconds <= MAX_TRANSFER_TIME:
+            raise ScenarioError(
+                f"network.bandwidth must transfer each message within {MAX_TRANSFER_TIME:.4g} s, got "
+                f"{self.network.bandwidth!r}: a {name} of {nbytes} bytes takes {seconds:g} s"
+            )
 
     def send(self, name: str, rows: Rows) -> None:
         """Send `rows` of kind `name`; they leave at the end of the current wave."""
@@ -313,14 +320,8 @@ class Transport:
         kind = self._by_name[name]
         return kind.number, kind.nbytes
 
-    def hand_links_to(self, inner: Source) -> None:
-        """Hand the links over to `inner`, a kernel that runs them and handles some kinds itself."""
-        self._inner = inner
-
     def advance(self, limit: int) -> int:
         """Run the links to `limit` ns; return the time of the first delivery or loss with a handler, ns."""
-        if self._inner is not None:
-            return self._inner.advance(limit)
         return self.links.advance(limit)
 
     def collect(self, engine: Engine, time: int) -> None:
@@ -331,8 +332,6 @@ class Transport:
         for number, records in self.links.lost():
             kind = self._kinds[number]
             engine.post(time, f"{kind.name} lost", records.view(kind.dtype).reshape(-1))
-        if self._inner is not None:
-            self._inner.collect(engine, time)
 
     def drain(self) -> None:
         """Pass the deferred messages that have arrived by now to their handlers."""
@@ -520,6 +519,4 @@ def message_table(
         "bytes": rows["nbytes"],
         "application": np.where((subject >= 0) & (subject < applications), subject, -1),
     }
-    # Sort by time of sending, since a kernel may log a message only on arrival.
-    order = np.argsort(rows["sent"], kind="stable")
-    return Table({name: column[order] for name, column in columns.items()})
+    return Table(columns)

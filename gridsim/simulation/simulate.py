@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import math
 import os
 import time
 import traceback
@@ -12,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+import numpy as np
 
 from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.transport import MAX_MESSAGES, MESSAGES_LIMIT, Transport
@@ -41,6 +42,7 @@ from gridsim.simulation.outages import Outages
 from gridsim.simulation.tables import application_table, machine_table
 from gridsim.support import provenance
 from gridsim.support.arguments import normalise, real, short_repr
+from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.docstrings import with_parameters_of
 from gridsim.support.parameters import CheckedStruct, Limits
@@ -92,9 +94,8 @@ class Options(CheckedStruct, frozen=True, kw_only=True):
         (`gridsim.scheduling.nodes.python_core`) calls the node program, so that a debugger steps through all
         of it; it takes many times longer.  The result does not depend on it.
     time_limit
-        Simulated time, s, after which the run ends with an error; None for no limit.  Only failures can make
-        a run endless, if machines do not stay up for as long as a task takes.  Without failures the clock
-        may end when the last task has been placed, long before it is completed.
+        Simulated time, s, by which the run must have ended, with all tasks completed; None for no limit.  Only
+        failures can make a run endless, if machines do not stay up for as long as a task takes.
     events_limit
         Approximate number of events (messages, timers and so on) after which the run is stopped, because the
         scheduler seems never to end; None for no limit.  Compiled protocols do not count their events.
@@ -607,15 +608,26 @@ class Simulation(Stateful):
     def _run_engine(self, progress: Progress) -> None:
         engine, outages, limit = self.engine, self.outages, self.options.time_limit
         with self._progress_bar(progress):
-            last = math.inf if limit is None else limit
-            stopped = engine.run(nanoseconds(last) if last * NS < NEVER else NEVER)
+            until = nanoseconds(limit) if limit is not None and limit * NS < NEVER else NEVER
+            stopped = engine.run(until)
             engine.leave()
         outages.end(stopped)
-        if not stopped and limit is not None and not engine.exhausted():
-            raise ScenarioError(
-                f"{self.scheduler.name} did not end within time_limit = {limit:,.10g} s "
-                f"({int(outages.failures.sum())} failures){self._unfinished_text()}{self._holders_text()}"
-            )
+        if not stopped and until < NEVER and not engine.is_exhausted():
+            raise self._time_limit_error(self.policy.unfinished())
+
+    def _time_limit_error(self, unfinished_rows: Integers | None) -> ScenarioError:
+        """Return the error for a run that exceeds the time limit.
+
+        Parameters
+        ----------
+        unfinished_rows
+            The applications that are not completed then; None if unknown.
+        """
+        return ScenarioError(
+            f"{self.scheduler.name} did not end within time_limit = {self.options.time_limit:,.10g} s "
+            f"({int(self.outages.failures.sum())} failures){self._unfinished_text(unfinished_rows)}"
+            f"{self._holders_text()}"
+        )
 
     def _holders_text(self) -> str:
         """Return which node holds tasks that are in no queue, as the end of a sentence; "" if unknown."""
@@ -640,11 +652,11 @@ class Simulation(Stateful):
         counts = zip(self.network.kinds, self.network.links.sent.tolist(), strict=True)
         return {f"messages {kind!r}": count for kind, count in counts}
 
-    def _unfinished_text(self) -> str:
+    def _unfinished_text(self, unfinished_rows: Integers | None) -> str:
         """Return the number of unfinished applications and the first of them, in words; "" if unknown."""
-        unfinished_rows, applications = self.policy.unfinished(), self.applications
+        applications = self.applications
         if unfinished_rows is None or not len(unfinished_rows):
-            return ""  # the policy does not know its unfinished applications
+            return ""
         first, noun = int(unfinished_rows[0]), "jobs" if applications.rigid else "applications"
         number = (
             f"number {first}" if applications.job is None else f"job {applications.job[first]} of the log"
@@ -668,6 +680,11 @@ class Simulation(Stateful):
                 f"unfinished: faults must leave a machine up until the end{self._holders_text()}"
             )
         tables = check_contract(outcome, applications, platform.nodes, engine.now)
+        if (limit := self.options.time_limit) is not None:
+            # the clock may have ended with the last placement, before the last task is completed
+            late = np.flatnonzero(outcome.applications["finish"] / NS > limit)
+            if len(late):
+                raise self._time_limit_error(late)
         if (left := unfinished_tasks(outcome, applications)) > 0 and (holders := self.policy.unplaced()):
             raise SchedulerError(
                 f"t = {engine.now / NS} s: {self.scheduler.name} ended with {left} of "

@@ -13,13 +13,10 @@ from gridsim.validation.common import (
     Violation,
     column_label,
     differences,
-    is_declared,
     violations_where,
 )
 from gridsim.validation.schedule import rejected_or_cancelled_jobs
 
-#: Kinds of messages about the table ``jobs`` whose delay is a parameter of the scheduler.
-_PROBE_KINDS = ("probe", "load")
 #: A kind counts as carrying tasks if all of its messages carry tasks and there are at least this many.
 _MIN_SAMPLE = 5
 
@@ -75,8 +72,6 @@ def _check_log(result: Result) -> list[Violation]:
     shortest = network.latency - network.jitter + table["bytes"] / network.bandwidth
     for name, delay in result.provenance.get("message_log", {}).get("delays", {}).items():
         shortest[kind == name] = delay
-    if is_declared(result, "jobs"):
-        shortest[np.isin(kind, _PROBE_KINDS)] = 0.0
     # each of the three times is rounded to 1 ns
     is_early = is_delivered & ~(delivered >= sent + shortest - 3 * NS - ROUNDING * np.abs(delivered))
     violations += violations_where(

@@ -47,6 +47,12 @@ def test_lists_fit_the_terminal_and_support_json(what: str) -> None:
 def test_lists_have_all_registered_schedulers() -> None:
     rows = json.loads(good("list", "schedulers", "--json"))
     assert [row["name"] for row in rows] == list(registered())
+    reasons = {row["name"]: {each["where"]: each["because"] for each in row["environment"]} for row in rows}
+    tree = reasons["fair-tree"]
+    assert "repair of the tree takes no time" in tree["maintenance = 'ideal'"]
+    assert "record of a submitter survives" in tree["maintenance = 'messages'"]
+    assert [*reasons["rjss"]] == ["", "faults.reachable = true"] and "owners" not in reasons["rjss"][""]
+    assert "kept by its user" in reasons["zorilla"][""] and reasons["sparrow"] == reasons["mct"] == {}
     found = {row["name"]: row for row in json.loads(good("list", "parameters", "backfill", "--json"))}
     assert (found["mode"]["value"], found["mode"]["default"]) == ("easy, fcfs", "easy")
     wrong = invoke("list", "parameters", "fair-tre")

@@ -147,9 +147,9 @@ def test_a_stop_before_a_run_ends_that_run_only() -> None:
     engine.at(4, "t")
     engine.stop()
     assert engine.run(20)
-    assert (engine.now, fired, engine.exhausted()) == (0, [], False)
+    assert (engine.now, fired, engine.is_exhausted()) == (0, [], False)
     assert not engine.run(20)
-    assert (engine.now, fired, engine.exhausted()) == (20, [(4, [0])], True)
+    assert (engine.now, fired, engine.is_exhausted()) == (20, [(4, [0])], True)
 
 
 def test_a_periodic_timer_keeps_its_period_when_other_timers_of_its_kind_fire() -> None:

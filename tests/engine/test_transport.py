@@ -401,30 +401,6 @@ def test_a_source_runs_alongside_the_network() -> None:
     assert [limit for name, limit in asked if name == 4 and limit == NEVER]
 
 
-def test_an_inner_source_runs_the_links() -> None:
-    """The inner source advances instead of the links, and collects its events after theirs."""
-
-    class Inner:
-        def __init__(self) -> None:
-            self.calls: list[tuple[str, int]] = []
-
-        def advance(self, limit: int) -> int:
-            self.calls.append(("advance", limit))
-            return int(setup.net.links.advance(limit))
-
-        def collect(self, engine: Engine, time: int) -> None:
-            self.calls.append(("collect", time))
-
-    setup = Setup()
-    inner = Inner()
-    setup.net.hand_links_to(inner)
-    setup.at(0, ("slow", rows((1, 0, 1))))
-    setup.engine.run()
-    assert setup.trace == [(15 * MS, "slow", 1, 0, 1)]
-    assert ("collect", 15 * MS) in inner.calls
-    assert inner.calls[0] == ("advance", 0)
-
-
 # -- use of interfaces -------------------------------------------------------------------------------------
 
 

@@ -519,6 +519,34 @@ def test_a_time_limit_after_the_end_does_not_change_the_digest(name: str) -> Non
             assert gs.simulate(scenario, scheduler, time_limit=limit).digest == whole.digest
 
 
+#: Schedulers of all kinds of policies, most of which place the last task, and know its end, long before it.
+_FORESIGHTED: dict[str, gs.Scheduler] = {
+    **CENTRAL,
+    "min-min": gs.MinMin(),
+    "fair-tree": gs.FairTree(),
+    "rjss": gs.Rjss(k=1.0),
+    "wqr-ft": gs.WqrFt(),
+    "wave": gs.Wave(),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [(name, form) for name, scheduler in _FORESIGHTED.items() for form in (*scheduler.node_forms, None)],
+)
+def test_a_time_limit_before_the_last_completion_is_an_error(name: str, form: Any) -> None:
+    scheduler = _FORESIGHTED[name]
+    scenario = gs.Scenario(gs.Platform.equal(4), gs.Workload.of([0.0, 3.0], [9, 9], [1000.0, 500.0], [0, 2]))
+    result = gs.simulate(scenario, scheduler, nodes=form)
+    end = float(result.applications["finish"].max())
+    if name == "rjss":  # the last results are still to come back then
+        jobs = result.tables["jobs"]
+        end = float((result.applications["release"][jobs["application"]] + jobs["turnaround"]).max())
+    assert gs.simulate(scenario, scheduler, nodes=form, time_limit=end).digest == result.digest
+    with pytest.raises(gs.ScenarioError, match="did not end within time_limit"):
+        gs.simulate(scenario, scheduler, nodes=form, time_limit=end - 1e-6)
+
+
 @pytest.mark.parametrize("limit", [0, -1.0, float("nan"), inf, "60", True])
 def test_invalid_time_limits_are_rejected(limit: Any) -> None:
     with pytest.raises(gs.ScenarioError, match="^time_limit"):

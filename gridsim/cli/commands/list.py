@@ -72,7 +72,10 @@ def schedulers() -> Iterator[Row]:
             "nodes": "decentralized" if cls.decentralized else "central",
             "class": f"{cls.__module__}:{cls.__qualname__}",
             "preset": dict(preset),
-            "outside_its_nodes": getattr(getattr(cls, "environment", None), "because", None),
+            "environment": [
+                {"where": condition, "because": reason}
+                for condition, reason in getattr(cls, "environment_reasons", list)()
+            ],
             "what": f"with {values}: {summary}" if values else summary,
         }
 

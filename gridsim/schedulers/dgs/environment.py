@@ -57,9 +57,7 @@ class DgsEnvironment(Environment):
         Job -> searcher -> what its answer rests on, for the record of decisions; no scheduling node knows it.
     """
 
-    because = (
-        "the exchange of schedules is counted and not sent one by one, and CYCLON shuffles all views at once"
-    )
+    because = "the exchange of schedules is counted and not sent one by one"
     STATE = "schedules", "overlay", "absences", "next_forget", "reach_counts", "answer_bases"
     shared = ("change_slots",)
 

@@ -153,6 +153,12 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
         """See `gridsim.scheduling.contract.Scheduler`: the run times, unless what users ask for counts."""
         return ("run times",) if self.estimate == "run" else ()
 
+    @classmethod
+    def environment_reasons(cls) -> list[tuple[str, str]]:
+        """See `gridsim.scheduling.nodes.declarations.Declarations`."""
+        shuffles = "CYCLON shuffles all views at once, so that nodes know at once who is up"
+        return [*super().environment_reasons(), ("overlay = 'cyclon'", shuffles)]
+
     def ladder_steps(self) -> list[LadderStep]:
         """Return the steps of `gridsim.ladder` down to one hop and polled views."""
         policy: Literal["push", "pull"] = "pull" if self.policy == "pull" else "push"
@@ -234,6 +240,11 @@ class DgsAcap(DgsAsap, frozen=True, kw_only=True):
 
     near: Annotated[int, Limits(low=1, high=2**15)] = 20
     tolerance: Annotated[float, Limits(low=0, high=_LONGEST, unit="s")] = 0.0
+
+    @classmethod
+    def environment_reasons(cls) -> list[tuple[str, str]]:
+        """See `gridsim.scheduling.nodes.declarations.Declarations`."""
+        return [*super().environment_reasons(), ("", "nodes know from the beginning which ones are near")]
 
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""

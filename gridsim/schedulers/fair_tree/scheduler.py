@@ -348,6 +348,14 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         """Return the kinds of messages, with their fields and sizes."""
         return (messages_of_machines if self.maintenance == "messages" else messages)(self)
 
+    @classmethod
+    def environment_reasons(cls) -> list[tuple[str, str]]:
+        """See `gridsim.scheduling.nodes.declarations.Declarations`."""
+        return [
+            ("maintenance = 'ideal'", IdealRepair.because),
+            ("maintenance = 'messages'", TreeByMessages.because),
+        ]
+
     def make_environment(self, run: Run) -> TreeEnvironment:
         """Make the environment: the ideal repair, or the records of submitters."""
         return (TreeByMessages if self.maintenance == "messages" else IdealRepair)(self, run)

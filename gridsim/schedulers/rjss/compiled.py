@@ -12,7 +12,7 @@ from gridsim.engine.engine import Engine
 from gridsim.schedulers.rjss.decisions import note_walks
 from gridsim.schedulers.rjss.environment import RjssEnvironment
 from gridsim.scheduling.contract import Outcome, Policy, Run
-from gridsim.support.clock import NEVER
+from gridsim.support.clock import NEVER, NS
 
 _KINDS = ("probe", "load", "job", "result")
 
@@ -32,21 +32,26 @@ class CompiledWalks(Policy):
     def __init__(self, parameters: Any, run: Run) -> None:
         self.run, self.environment = run, RjssEnvironment(parameters, run)
         environment, network, packet = self.environment, run.network, parameters.load_packet
-        tasks, jobs = environment.tasks, environment.tasks.applications
-        data = np.zeros(len(jobs), np.int64) if jobs.data is None else jobs.data
+        tasks, submitted = environment.tasks, run.applications
+        data = np.zeros(len(submitted), np.int64) if submitted.data is None else submitted.data
+        sizes = submitted.task_sizes
         # jobs and results vary in size: their kinds declare the largest
         most = int(data.max())
         for priority, (kind, nbytes) in enumerate(zip(_KINDS, (packet, packet, most, most), strict=True)):
-            network.kind(kind, RECORD, nbytes, self._reject_rows, priority=priority, about="job")
-        network.open(application_of=tasks.application)
+            network.kind(kind, RECORD, nbytes, None, priority=priority, about="job")
+        network.open(application_of=tasks.application, carried=True)
+        declared = parameters.messages_of(run)
+        network.delays.update(
+            {name: kind.delay / NS for name, kind in declared.items() if kind.delay is not None}
+        )
         self.walks = JobWalks(
             network.links,
             run.speeds,
             kinds=[network.number(kind)[0] for kind in _KINDS],
-            release=jobs.release_ns,
-            node=jobs.submitter,
-            work=jobs.size,
-            data=data,
+            release=tasks.of_each(submitted.release_ns),
+            node=tasks.of_each(submitted.submitter),
+            work=tasks.of_each(submitted.task_size) if sizes is None else sizes,
+            data=tasks.of_each(data),
             rate=environment.rates,
             probes=environment.probes,
             probe_time=environment.probe_time,
@@ -62,10 +67,7 @@ class CompiledWalks(Policy):
             printed=parameters.turnaround == "printed",
             log=environment.log.limit,
         )
-        network.hand_links_to(self)
-
-    def _reject_rows(self, rows: NDArray[Any]) -> None:
-        raise AssertionError("the kernel hands over no message")
+        run.engine.add_source(self)
 
     def on_release(self, applications: list[int]) -> None:
         """Not called; see `Policy.takes_releases`."""
@@ -74,6 +76,11 @@ class CompiledWalks(Policy):
     def advance(self, limit: int) -> int:
         """Run the kernel up to `limit` ns; see `gridsim.engine.Source`.  No instant ever needs a handler."""
         return self.walks.advance(limit)
+
+    def is_exhausted(self) -> bool:
+        """Return whether the results of all jobs are back, see `gridsim.engine.Engine.is_exhausted`."""
+        returned = self.walks.jobs()["returned"]
+        return bool(returned.min() >= 0 and returned.max() <= self.run.engine.now)
 
     def collect(self, engine: Engine, time: int) -> None:
         """Do nothing, as nothing is ever due; see `gridsim.engine.Source`."""
@@ -86,23 +93,38 @@ class CompiledWalks(Policy):
         if run.decisions is not None:
             note_walks(run.decisions, environment, self.walks.looks(), self.walks.unlogged)
         jobs, totals = self.walks.jobs(), self.walks.totals()
-        number, machine = np.arange(len(jobs["machine"])), jobs["machine"].astype(np.int64)
-        ones = environment.tasks.applications.tasks
-        # jobs of a machine start in this order, which matters only in the table of arrivals
-        came = np.lexsort((jobs["start"], jobs["arrived"])) if run.record else slice(None)
-        columns = {"machine": machine, "application": number, "tasks": ones}
         outcome = Outcome(
-            applications={
-                "first_start": jobs["start"],
-                "finish": jobs["end"],
-                "completed": ones,
-                "resubmitted": np.zeros_like(number),
-                "nodes_used": ones,
-            },
+            applications=self._columns(jobs),
             machines={"busy": totals["busy"], "tasks": totals["done"], "peak_queue": totals["peak"]},
-            schedule={**columns, "start": jobs["start"], "end": jobs["end"], "completed": ones},
-            arrivals={name: column[came] for name, column in {**columns, "time": jobs["arrived"]}.items()},
         )
-        environment.tasks.join(outcome, len(run.speeds), record=run.record)
+        if run.record:
+            ones, number = np.ones(len(jobs["machine"]), np.int64), np.arange(len(jobs["machine"]))
+            columns = {"machine": jobs["machine"].astype(np.int64), "application": number, "tasks": ones}
+            outcome.schedule = {**columns, "start": jobs["start"], "end": jobs["end"], "completed": ones}
+            # jobs of a machine start in this order, which matters only in the table of arrivals
+            came = np.lexsort((jobs["start"], jobs["arrived"]))
+            columns["time"] = jobs["arrived"]
+            outcome.arrivals = {name: column[came] for name, column in columns.items()}
+            environment.tasks.join_rows(outcome)
         environment.report(outcome, jobs)
         return outcome
+
+    def _columns(self, jobs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Return the columns of the submitted applications.
+
+        They are computed from those of the kernel, as columns of the single tasks would take much memory.
+        """
+        tasks, submitted, nodes = self.environment.tasks, self.run.applications, len(self.run.speeds)
+        start, finish, nodes_used = jobs["start"], jobs["end"], submitted.tasks  # one each
+        if tasks.application is not None:
+            first = tasks.offsets[:-1]
+            start, finish = np.minimum.reduceat(start, first), np.maximum.reduceat(finish, first)
+            pairs = np.unique(tasks.application * nodes + jobs["machine"])
+            nodes_used = np.bincount(pairs // nodes, minlength=len(submitted))
+        return {
+            "first_start": start,
+            "finish": finish,
+            "completed": submitted.tasks,
+            "resubmitted": np.zeros(len(submitted), np.int64),
+            "nodes_used": nodes_used,
+        }

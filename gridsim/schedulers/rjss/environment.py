@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcore.common.state import LATEST
+from gridcore.random_walk.state import MOST_BYTES
 from gridsim.errors import ScenarioError
 from gridsim.results.table import frozen
 from gridsim.schedulers.rjss.decisions import SearchLog, note_walks
@@ -46,8 +47,8 @@ class RjssEnvironment(Environment):
     """
 
     because = (
-        "nodes know the network and the rates of releases from the beginning, jobs draw the random numbers "
-        "of the compiled form, and owners come and go whatever nodes do"
+        "nodes know the network and their rates of releases from the beginning, and count a job of another "
+        "node from the instant at which that sends it; jobs draw the random numbers of the compiled form"
     )
     STATE: ClassVar[tuple[str, ...]] = ("log",)
     #: The table that has a row for each job whose result is back.
@@ -56,6 +57,7 @@ class RjssEnvironment(Environment):
     def __init__(self, parameters: Any, run: Run) -> None:
         super().__init__(parameters, run)
         self.tasks = SingleTasks(run.applications)
+        _check_sizes(parameters, run)
         self.probe_time = probe_time(parameters, run)
         network, nodes = run.network.network, len(run.speeds)
         self.probes = math.ceil(parameters.k * nodes)
@@ -127,6 +129,19 @@ class RjssEnvironment(Environment):
             }
         }
         outcome.facts["nodes_asked"] = min(self.probes, len(self.run.speeds) - 1)
+
+
+def _check_sizes(parameters: Any, run: Run) -> None:
+    """Raise ScenarioError if a job, with its state where that travels, is too large for a message."""
+    data = run.applications.data
+    job = 0 if data is None else int(data.max())
+    state = parameters.state if run.faults and parameters.migrates else 0
+    if job + state > MOST_BYTES:
+        raise ScenarioError(
+            f"{parameters.name}.state must be at most {MOST_BYTES - job} bytes with jobs of up to {job} "
+            f"bytes, got {state}"
+        )
+    run.network.check_transfer("job with its state" if state else "job", job + state)
 
 
 def probe_time(parameters: Any, run: Run) -> int:

@@ -136,6 +136,11 @@ class _Prober(_Walker, frozen=True, kw_only=True):
             seconds = real(f"{self.name}.probe_latency", self.probe_latency, low=0, unit="s")
             normalise(self, probe_latency=seconds)
 
+    @classmethod
+    def environment_reasons(cls) -> list[tuple[str, str]]:
+        """See `gridsim.scheduling.nodes.declarations.Declarations`; owners are in addition to the rest."""
+        return [*super().environment_reasons(), ("faults.reachable = true", VolunteerEnvironment.because)]
+
     def start(self, run: Run) -> Policy:
         """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
         if run.faults:

@@ -31,6 +31,9 @@ class VolunteerEnvironment(RjssEnvironment):
         owner then returns.
     """
 
+    because = (
+        "owners come and go whatever nodes do, and exact predictions of their returns are from the true ones"
+    )
     failure_model = "reachable"
     uses_queues = False
     results = "results"

@@ -168,6 +168,10 @@ class WavePolicy(Policy):
         """Return the end of the run, ns; NEVER if it is not before `limit`."""
         return self.now if self._advance(limit) else NEVER
 
+    def is_exhausted(self) -> bool:
+        """Return whether the run has ended by now; `advance` runs only what is before its limit."""
+        return self._advance(self.run.engine.now + 1)
+
     def collect(self, engine: Engine, time: int) -> None:
         engine.stop()
 

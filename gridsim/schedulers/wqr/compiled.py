@@ -77,6 +77,10 @@ class CompiledWorkQueue(Policy):
         """See `gridsim.engine.Source`: the run ends with the last task, or if no machine is ever up again."""
         return self.queue.now if self._advance(limit) in ("done", "over") else NEVER
 
+    def is_exhausted(self) -> bool:
+        """Return whether the run has ended by now; `advance` runs only what is before its limit."""
+        return self._advance(self.run.engine.now + 1) in ("done", "over")
+
     def collect(self, engine: Engine, time: int) -> None:
         """See `gridsim.engine.Source`."""
         engine.stop()

@@ -37,7 +37,7 @@ class WorkQueueEnvironment(Environment):
 
     because = (
         "the server knows at once which machines fail, and assigns tasks after all else at an instant; "
-        "predictions are made from the true failures, and background load slows machines"
+        "background load slows machines"
     )
     STATE = "failures", "predicted", "predictions", "order_stream", "draws", "left", "is_dispatch_due"
     uses_queues = False

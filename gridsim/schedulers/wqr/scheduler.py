@@ -142,6 +142,12 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
     prediction_error: Annotated[float, Limits(low=0, high=MOST_ERROR)] = 0.0
     as_printed: bool = False
 
+    @classmethod
+    def environment_reasons(cls) -> list[tuple[str, str]]:
+        """See `gridsim.scheduling.nodes.declarations.Declarations`."""
+        exact = "machine choices that need up times know when machines fail, but for prediction_error"
+        return [*super().environment_reasons(), ("predictor = 'exact'", exact)]
+
     def __post_init__(self) -> None:
         super().__post_init__()
 

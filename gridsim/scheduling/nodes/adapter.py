@@ -826,7 +826,11 @@ class Adapter(CorePolicy):
             outcome.arrivals = {name: column[rows] for name, column in outcome.arrivals.items()}
         outcome.tables = self.notes.tables()
         if self.single_tasks is not None:
-            self.single_tasks.join(outcome, machines, record=self.is_recorded)
+            self.single_tasks.join(outcome, machines)
+            if self.is_recorded:
+                self.single_tasks.join_rows(outcome)
+            else:
+                outcome.schedule, outcome.arrivals = {}, {}
         self.outside.complete(outcome)
         return outcome
 

@@ -74,6 +74,15 @@ class Declarations:
         """Return what the model does from outside its nodes in a run; None if nothing."""
         return None if self.environment is None else self.environment(self, run)
 
+    @classmethod
+    def environment_reasons(cls) -> list[tuple[str, str]]:
+        """Return why the model does things from outside the nodes, as (condition, reason).
+
+        The condition is on parameters or the scenario; "" for all runs.  A class whose `make_environment`
+        chooses among environments states the reason of each.
+        """
+        return [] if cls.environment is None else [("", cls.environment.because)]
+
     def layout(self, machines: int) -> Layout:
         """Return the machine of each node: that of the roles, or by default one node on each machine."""
         return layout_of_roles(self, machines) if self.roles else Layout.one_each(machines)

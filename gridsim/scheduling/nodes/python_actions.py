@@ -615,7 +615,10 @@ class PythonActions(BoardActions):
             raise self.error(
                 node, f"sends {kind.name!r}: its size must be in 0..{2**31 - 1} bytes, got {nbytes}"
             )
-        self.links.transmission_time(nbytes)  # raises an error if it takes too long
+        try:
+            self.links.transmission_time(nbytes)
+        except ValueError as error:
+            raise self.error(node, f"sends {kind.name!r}: {error}") from None
         return nbytes
 
     # -- what a node has, for records and errors -----------------------------------------------------------

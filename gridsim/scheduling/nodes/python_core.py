@@ -189,7 +189,7 @@ class PythonCore(PythonActions):
             if at > self.limit or at == NEVER:
                 return NEVER
             if at > self.now:
-                self.now, self.events_before = at, self.events
+                self._set_clock(at)
             if self.events >= self.pause_at and self._has_to_pause():
                 return self.now
             if self.queues.next_change() <= self.now:
@@ -208,6 +208,12 @@ class PythonCore(PythonActions):
                 self._handle_act()
             elif phase is Phase.RELEASES_AND_TIMERS:
                 self._release_or_fire()
+
+    def _set_clock(self, at: int) -> None:
+        """Advance the clock to an instant with events."""
+        if at > LATEST:
+            raise OverflowError(f"events of nodes must be at {LATEST} ns or earlier, got {at} ns")
+        self.now, self.events_before = at, self.events
 
     def _wave_continues(self) -> bool:
         """Return whether more events belong to the present wave: only releases and timers can continue it.
@@ -245,7 +251,7 @@ class PythonCore(PythonActions):
         return self.view(node)
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether there are no more events."""
         self.limit = NEVER
         return not self.has_unsent and self.next_instant() == NEVER

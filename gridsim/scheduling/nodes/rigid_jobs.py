@@ -99,6 +99,13 @@ class JobRecord:
         self.timers: dict[str, int] = {}
 
 
+#: What nodes see of records that real nodes would not.
+_RECORDS_BECAUSE = (
+    "the record of a job is kept by its user and no machine: it survives failures, all nodes that know the "
+    "job see and change it at once, and while its machine is down the next one that is up is in charge"
+)
+
+
 class JobTimer(NamedTuple):
     """A timer of jobs, which ``on_<name>(view, job)`` of the node in charge handles.
 
@@ -185,6 +192,11 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
                     f"fail, got {timer.pause!r}"
                 )
 
+    @classmethod
+    def environment_reasons(cls) -> list[tuple[str, str]]:
+        """See `Declarations`: records of jobs are not sent."""
+        return [*super().environment_reasons(), ("", _RECORDS_BECAUSE)]
+
     def rejections_of(self, run: Run) -> tuple[str, ...]:
         """Return those of the rejections that are possible in a run."""
         return self.rejections
@@ -220,13 +232,24 @@ class NodeJobs:
         self._machine = int(adapter.layout.machine_of[node])
 
     def __getitem__(self, application: int) -> Any:
-        """Return the record of a job of which this node is in charge, or that a message brings here."""
+        """Return the record of a job of which this node is in charge, or which is known to it from a message.
+
+        All these nodes have the same record, and see without a message what others change in it.
+
+        Raises
+        ------
+        SchedulerError
+            If the node does not know the job.
+        """
         adapter = self._adapter
         if not 0 <= application < len(adapter.records):
             raise SchedulerError(
                 f"{self._place} application must be in 0..{len(adapter.records) - 1}, got {application}"
             )
-        adapter.core.view_of(self._node, application)
+        if adapter.in_charge(adapter.records[application]) == self._node:
+            adapter.core.view_of(self._node, application)  # it knows the job, also if it was down meanwhile
+        else:
+            adapter.core.view_of(self._node).application(application)
         return adapter.keeper.record(application)
 
     # -- this machine ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,22 +25,23 @@ class SingleTasks:
 
     Attributes
     ----------
-    applications
-        An application for each task, of its true size, in the order of the tasks.
     application
         int64[tasks], the submitted application of each task; None if each application is one task, so that
         the numbers are equal.
     """
 
     def __init__(self, submitted: Applications) -> None:
-        self.submitted, self.offsets = submitted, submitted.offsets
+        self.submitted = submitted
         self.application: Integers | None = None
-        self.applications = submitted
-        has_one_each = not (submitted.tasks > 1).any()
-        if has_one_each and submitted.task_sizes is None and submitted.estimate is None:
-            return
-        if not has_one_each:
+        if (submitted.tasks > 1).any():
             self.application = np.repeat(np.arange(len(submitted)), submitted.tasks)
+
+    @cached_property
+    def applications(self) -> Applications:
+        """An application for each task, of its true size, in the order of the tasks."""
+        submitted = self.submitted
+        if self.application is None and submitted.task_sizes is None and submitted.estimate is None:
+            return submitted
         columns = {
             name: self.of_each(column)
             for name in PER_APPLICATION
@@ -47,7 +49,12 @@ class SingleTasks:
         }
         sizes = submitted.sizes()
         changed: dict[str, Any] = {"tasks": np.ones(len(sizes), np.int64), "task_size": sizes, "size": sizes}
-        self.applications = replace(submitted, **{**columns, **changed, "task_sizes": None, "estimate": None})
+        return replace(submitted, **{**columns, **changed, "task_sizes": None, "estimate": None})
+
+    @cached_property
+    def offsets(self) -> Integers:
+        """The first task of each submitted application, and the number of tasks: int64[applications + 1]."""
+        return self.submitted.offsets
 
     def of_each(self, column: NDArray[Any]) -> NDArray[Any]:
         """Return for each task the value of its application."""
@@ -56,15 +63,15 @@ class SingleTasks:
     @property
     def numbers(self) -> Integers:
         """The submitted application of each task: int64[tasks]."""
-        return self.of_each(np.arange(len(self.submitted)))
+        return np.arange(len(self.submitted)) if self.application is None else self.application
 
     def place_of(self, number: int) -> tuple[int, int]:
         """Return the submitted application of a task, and the number of the task in it."""
         application = number if self.application is None else int(self.application[number])
         return application, number - int(self.offsets[application])
 
-    def join(self, outcome: Outcome, machines: int, *, record: bool) -> None:
-        """Change an outcome of single tasks into that of the submitted applications.
+    def join(self, outcome: Outcome, machines: int) -> None:
+        """Change the columns of single tasks into those of the submitted applications.
 
         Parameters
         ----------
@@ -72,12 +79,9 @@ class SingleTasks:
             Its arrivals say which machines have received a task.
         machines
             Number of machines.
-        record
-            Whether the outcome keeps its schedule and arrivals.
         """
-        first = self.offsets[:-1]
         if self.application is not None:
-            tasks = outcome.applications
+            tasks, first = outcome.applications, self.offsets[:-1]
             start = np.where(tasks["first_start"] < 0, NEVER, tasks["first_start"])
             start = np.minimum.reduceat(start, first)
             outcome.applications = {
@@ -87,10 +91,12 @@ class SingleTasks:
                 "finish": np.maximum.reduceat(tasks["finish"], first),
                 "nodes_used": self._nodes_used(outcome.arrivals, machines),
             }
-        outcome.schedule = self._merge_rows(outcome.schedule) if record else {}
-        outcome.arrivals = {**outcome.arrivals} if record else {}
-        if outcome.arrivals:
-            outcome.arrivals["application"] = self.numbers[outcome.arrivals["application"]]
+
+    def join_rows(self, outcome: Outcome) -> None:
+        """Change schedule and arrivals of single tasks into those of the submitted applications."""
+        outcome.schedule = self._merge_rows(outcome.schedule)
+        application = self.numbers[outcome.arrivals["application"]]
+        outcome.arrivals = {**outcome.arrivals, "application": application}
 
     def _nodes_used(self, arrivals: dict[str, NDArray[Any]], machines: int) -> Integers:
         """Return on how many machines each application has had tasks that were not withdrawn."""

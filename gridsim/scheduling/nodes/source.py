@@ -33,6 +33,6 @@ class CorePolicy(Policy):
         """The number of handler calls plus the number of reorderings of queues."""
         return self.core.events
 
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Return whether the core has no pending events."""
-        return self.core.exhausted
+        return self.core.is_exhausted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -421,6 +422,31 @@ def test_searches_beyond_the_clock_are_rejected() -> None:
         assert str(caught.value) == message
     far = gs.simulate(scenario, gs.Rjss(k=0.5, probe_latency=9e8))
     assert far.mean_turnaround > 9e8
+
+
+@pytest.mark.parametrize("form", ["compiled", "interpreted", "python"])
+def test_a_run_that_passes_the_last_instant_is_an_error(form: Any) -> None:
+    """The dispatcher of machine 0 looks for places for three jobs, 9e8 s each."""
+    scenario = few([100.0, 200.0], tasks=3)
+    with pytest.raises(gs.ScenarioError, match="rjss did not end before a number overflowed"):
+        gs.simulate(scenario, gs.Rjss(k=1.0, probe_latency=9e8), nodes=form)
+
+
+def test_compiled_nodes_keep_no_columns_of_single_tasks() -> None:
+    """They would be some 60 bytes for each task of the bags, besides 140 of the kernel and the tables."""
+
+    def peak(tasks: int) -> int:
+        bags = gs.Workload.of(range(10), tasks // 10, 100.0, range(10))
+        scenario = gs.Scenario(gs.Platform.equal(50), bags)
+        gs.simulate(scenario, gs.Rjss())  # imports modules, and draws the workload
+        tracemalloc.start()
+        try:
+            gs.simulate(scenario, gs.Rjss())
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert (peak(30_000) - peak(10_000)) / 20_000 < 170.0
 
 
 def test_thresholds_may_be_infinite() -> None:

@@ -213,6 +213,22 @@ def test_unsupported_combinations_are_rejected(scheduler: gs.Scheduler, message:
         ran(few([100.0, 200.0]), BACK, scheduler)
 
 
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (2**31 - 1, "^rjss.state must be at most 2147483547 bytes with jobs of up to 100 bytes, got 2"),
+        (
+            2 * 10**6,
+            "^network.bandwidth must transfer each message .*: a job with its state of 2000100 bytes",
+        ),
+    ],
+)
+def test_states_that_no_message_can_carry_are_rejected(state: int, message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
+        ran(few([100.0, 200.0]), BACK, gs.Rjss(k=1.0, on_return="home", state=state))
+    ran(few([100.0, 200.0]), BACK, gs.Rjss(k=1.0, on_return="restart", state=state))  # it does not travel
+
+
 def test_wave_schedulers_support_the_same_owners() -> None:
     """Owners equal other outages for them, as they send no messages that could be lost."""
     scenario = few([100.0, 200.0], second(), tasks=3)

@@ -119,6 +119,9 @@ def test_messages_with_variable_sizes_leave_at_once() -> None:
     assert rows(result, "kind", "at") == [(4, 0), (1, 2 * 10**9), (1, 3 * 10**9)]
     with pytest.raises(gs.SchedulerError, match="node 0 sends 'a': its size"):
         told(Sized(act=lambda view, _: view.send(1, "a", length=-1)))
+    for form in ("interpreted", "python"):
+        with pytest.raises(gs.SchedulerError, match="node 0 sends 'a': a message must take at most"):
+            told(Sized(act=lambda view, _: view.send(1, "a", length=10**9)), nodes=form)
 
 
 class Ending(Told):

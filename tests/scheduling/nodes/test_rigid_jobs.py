@@ -19,6 +19,8 @@ class Local(gs.NodeProgram):
     def on_retry(self, view: Any, job: Any) -> None:
         if self.parameters.mistake == "unknown job":
             view.jobs[99].attempt += 1
+        elif self.parameters.mistake == "job of another node":
+            _ = view.jobs[2].phase
         elif self.parameters.mistake == "unknown timer":
             view.jobs.timer(job, 1.0, "retri")
         elif self.parameters.mistake == "unknown reason":
@@ -63,6 +65,7 @@ def test_jobs_run_one_after_another_on_a_machine_that_they_claim(nodes: Any) -> 
     ("mistake", "text"),
     [
         ("unknown job", "t = 0.0 s: node 0: application must be in 0..2, got 99"),
+        ("job of another node", "t = 0.0 s: node 0 does not know application 2; it knows those released"),
         ("unknown timer", "name of a timer must be in job_timers, got 'retri'; did you mean retry"),
         ("unknown reason", "the reason of a rejection must be one of too_large, got 'too_small'"),
         ("no claim", "job.nodes must be machines that have agreed to attempt 1 of job 0, got 0"),
