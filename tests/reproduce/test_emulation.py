@@ -6,12 +6,17 @@ from gridsim.reproduce.framework import Run
 from gridsim.reproduce.others import emulation
 from gridsim.reproduce.others.emulation import (
     EMULATION,
+    KILLS,
     MESSAGES,
+    ONCE,
+    PLAIN,
     STRETCH,
     TIMES,
     TURNAROUND,
     WAITING,
+    WAITS,
     EmulationSize,
+    FailingRun,
 )
 from gridsim.reproduce.verdicts import conclude
 
@@ -20,12 +25,22 @@ from gridsim.reproduce.verdicts import conclude
 def test_simulated_and_emulated_runs_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     size = EmulationSize(8, 2, 2, 4, 200.0)
     monkeypatch.setattr(emulation, "SIZE", (size, size))
+    monkeypatch.setattr(emulation, "FAILING_SIZE", (size, size))
+    monkeypatch.setattr(emulation, "FAILING_SEEDS", 1)
     report = EMULATION.run(Run((1, 2), quick=True))
     claims = {row.quantity.partition(",")[0]: row.claim for row in report.rows}
     for system in emulation.SYSTEMS:
         assert claims[f"{system}: {WAITING}"] == claims[f"{system}: {STRETCH}"] == TIMES
     assert claims["fair-tree: summary"] == claims["dgs-asap: commit"] == claims["rjss: probe"] == MESSAGES
     assert [grid.title.partition(":")[0] for grid in report.grids[:5]] == list(emulation.SYSTEMS)
+    for system, (_, events) in emulation.FAILING_SYSTEMS.items():
+        for event in events:
+            name = f"{system} on few machines ({event})"
+            assert claims[f"{name}: {WAITING}"] == WAITS
+            (run,) = report.data.failing[system, event]
+            assert run.completed == 1.0
+            assert (run.emulated.provenance["emulation"]["kills"] > 0) is (event == KILLS)
+            assert (run.emulated.machines["failures"].sum() > 0) == (event != PLAIN)
     assert EMULATION.draw(report).axes
 
 
