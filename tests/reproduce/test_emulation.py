@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from gridsim.reproduce.framework import Run
@@ -16,7 +19,6 @@ from gridsim.reproduce.others.emulation import (
     WAITING,
     WAITS,
     EmulationSize,
-    FailingRun,
 )
 from gridsim.reproduce.verdicts import conclude
 
@@ -36,7 +38,7 @@ def test_simulated_and_emulated_runs_are_compared(monkeypatch: pytest.MonkeyPatc
     for system, (_, events) in emulation.FAILING_SYSTEMS.items():
         for event in events:
             name = f"{system} on few machines ({event})"
-            assert claims[f"{name}: {WAITING}"] == WAITS
+            assert claims[f"{name}: {WAITING}"] == WAITS and claims[f"{name}: tasks completed"] == ONCE
             (run,) = report.data.failing[system, event]
             assert run.completed == 1.0
             assert (run.emulated.provenance["emulation"]["kills"] > 0) is (event == KILLS)
@@ -61,3 +63,9 @@ def test_large_differences_are_reported_as_not_reproduced() -> None:
         STRETCH: "reproduced",
     }
     assert conclude(TIMES, rows).verdict == conclude(MESSAGES, rows).verdict == "partly reproduced"
+
+
+def test_lost_tasks_are_reported_as_not_reproduced() -> None:
+    runs: Any = [SimpleNamespace(wait=3.0, waits=[2.5, 3.5], completed=0.95 + 0.001 * k) for k in range(8)]
+    waits, completed = emulation.rows_of_failing("dgs-asap", KILLS, runs)
+    assert (waits.verdict, completed.verdict) == ("reproduced", "not reproduced")
