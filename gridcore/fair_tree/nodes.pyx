@@ -610,9 +610,9 @@ cdef inline void* record(Links links, Py_ssize_t k, Py_ssize_t n) noexcept nogil
     return record_at(links, k)
 
 
-cdef int decide(NodeActions core, Py_ssize_t node, str action, long long application, long long machine, long long tasks,
+cdef int decide(NodeActions core, Py_ssize_t node, str action, long long application, long long to, long long tasks,
                 double saw=NAN, double limit=NAN, object sample_time=float("nan")) except -1:
     """Record a decision, as a node program does by `View.decide`; `sample_time` is that of what it saw (ns)."""
     core.record_decision(node, action, application, {
-        "machine": machine, "task": -1, "tasks": tasks, "among": -1, "saw": saw, "limit": limit, "age": sample_time})
+        "node": to, "task": -1, "tasks": tasks, "among": -1, "saw": saw, "limit": limit, "age": sample_time})
     return 0
