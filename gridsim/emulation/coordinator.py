@@ -98,7 +98,9 @@ class Coordinator(Part):
         self.early: set[int] = set()  # numbers of moves that have arrived before they were reported
         self.waiting: dict[int, set[int]] = {}  # killed process -> processes that may have something of it
         self.out: dict[int, tuple[int, int]] = {}  # killed process -> machine because of which, since when
-        self.unburied: set[int] = set()  # killed processes whose connection has ended
+        self.burials: set[int] = (
+            set()
+        )  # killed processes whose connection has ended: what they had is lost next
         self.outages: Any = self.outages
         self.down: list[tuple[int, int, int]] = []  # machine, from, until ns, of killed processes
         self.noted: dict[str, list[tuple[int, int]]] = {}  # table -> when each row was written, and by whom
@@ -313,7 +315,7 @@ class Coordinator(Part):
             return
         number = talk.process
         if number in self.out and self.peers[number].life == talk.life:
-            self.unburied.add(number)
+            self.burials.add(number)
             self.engine.call_at(self.engine.clock(), self._bury, number)
         elif self.peers[number].life == talk.life:
             self.failure = GridSimError(f"process {number} of the emulation has ended")
@@ -407,7 +409,7 @@ class Coordinator(Part):
     def _bury(self, number: int) -> None:
         """All that a killed process has reported is here: its machines lose what they had."""
         _, since = self.out[number]
-        self.unburied.remove(number)
+        self.burials.remove(number)
         for application, tasks in sorted(self.ledger.drop(self.machines_of[number], since).items()):
             self.task_lost(application, tasks.take_all())
         for process, application in sorted(key for key in self.hand if key[0] == number):
@@ -440,7 +442,7 @@ class Coordinator(Part):
 
     def _settle(self) -> None:
         """Bury killed processes, and let others join, after the end of the run: the engine does not do it."""
-        for number in sorted(self.unburied):
+        for number in sorted(self.burials):
             self._bury(number)
         for number in [*self.out]:
             self._join(number)

@@ -8,10 +8,10 @@ import pytest
 from gridsim.reproduce.framework import Run
 from gridsim.reproduce.others import emulation
 from gridsim.reproduce.others.emulation import (
+    COMPLETION,
     EMULATION,
     KILLS,
     MESSAGES,
-    ONCE,
     PLAIN,
     STRETCH,
     TIMES,
@@ -38,11 +38,11 @@ def test_simulated_and_emulated_runs_are_compared(monkeypatch: pytest.MonkeyPatc
     for system, (_, events) in emulation.FAILING_SYSTEMS.items():
         for event in events:
             name = f"{system} on few machines ({event})"
-            assert claims[f"{name}: {WAITING}"] == WAITS and claims[f"{name}: tasks completed"] == ONCE
+            assert claims[f"{name}: {WAITING}"] == WAITS and claims[f"{name}: tasks completed"] == COMPLETION
             (run,) = report.data.failing[system, event]
             assert run.completed == 1.0
-            assert (run.emulated.provenance["emulation"]["kills"] > 0) is (event == KILLS)
-            assert (run.emulated.machines["failures"].sum() > 0) == (event != PLAIN)
+            assert (run.result.provenance["emulation"]["kills"] > 0) is (event == KILLS)
+            assert (run.result.machines["failures"].sum() > 0) == (event != PLAIN)
     assert EMULATION.draw(report).axes
 
 
