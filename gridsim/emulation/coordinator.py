@@ -98,9 +98,7 @@ class Coordinator(Part):
         self.early: set[int] = set()  # numbers of moves that have arrived before they were reported
         self.waiting: dict[int, set[int]] = {}  # killed process -> processes that may have something of it
         self.out: dict[int, tuple[int, int]] = {}  # killed process -> machine because of which, since when
-        self.burials: set[int] = (
-            set()
-        )  # killed processes whose connection has ended: what they had is lost next
+        self.burials: set[int] = set()  # killed processes whose connection has ended
         self.outages: Any = self.outages
         self.down: list[tuple[int, int, int]] = []  # machine, from, until ns, of killed processes
         self.noted: dict[str, list[tuple[int, int]]] = {}  # table -> when each row was written, and by whom
