@@ -431,6 +431,6 @@ cdef int add_decision(PyObject* core, long long node, long long action, const lo
     if c.record_decision is None:
         return 0
     c.record_decision(node, c.compiled_form.actions[action], row[0], {
-        "machine": row[1], "task": row[2], "tasks": row[3], "among": row[4], "saw": floats[5], "limit": floats[6],
+        "node": row[1], "task": row[2], "tasks": row[3], "among": row[4], "saw": floats[5], "limit": floats[6],
         "age": floats[7]})
     return 0

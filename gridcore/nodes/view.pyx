@@ -655,7 +655,7 @@ cdef class View:
         self._check_may_note()
         self.core.add_note(self.node, table, values)
 
-    def decide(self, action: str, application: int, *, machine: int = -1, task: int = -1, tasks: int = 0,
+    def decide(self, action: str, application: int, *, node: int = -1, task: int = -1, tasks: int = 0,
                among: int = -1, saw: float = float("nan"), limit: float = float("nan"), age: float = float("nan")):
         """Record a decision for `Result.why`, if decisions are recorded.
 
@@ -665,8 +665,8 @@ cdef class View:
             One of the scheduler's `decision_words`, which explain the numbers.
         application, task, tasks
             The subject: an application, one of its tasks, or a number of tasks.
-        machine
-            The machine of the decision.
+        node
+            The node that was chosen or asked; the record has its machine.
         among
             The number of alternatives.
         saw
@@ -683,7 +683,7 @@ cdef class View:
         """
         self._check_may_note()
         self.core.record_decision(self.node, action, self._known_application(application), {
-            "machine": machine, "task": task, "tasks": tasks, "among": among, "saw": saw, "limit": limit, "age": age})
+            "node": node, "task": task, "tasks": tasks, "among": among, "saw": saw, "limit": limit, "age": age})
 
 
 cdef object new_view(NodeActions core, int node):

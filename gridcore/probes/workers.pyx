@@ -127,7 +127,7 @@ cdef class Sparrow(Handlers):
             return 0
         if core.record_decision is not None:
             core.record_decision(node, "bound", job, {
-                "machine": worker, "task": -1, "tasks": 1, "among": -1, "saw": 0.0, "limit": float("nan"),
+                "node": worker, "task": -1, "tasks": 1, "among": -1, "saw": 0.0, "limit": float("nan"),
                 "age": float("nan")})
         row = put(core, self.task, worker, node)
         row[0], row[1] = job, 1

@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -79,6 +79,7 @@ class Coordinator(Part):
         policy: Any = self.policy
         #: What keeps rigid jobs; None if there are none, or the only process keeps them.
         self.jobs = JobKeeper(self, policy) if policy.keeps_jobs and not self.is_alone else None
+        self.adapter = policy  # which keeps rigid jobs
         self.ledger = policy.queues
         self.limit = time_limit
         self.failure: BaseException | None = None
@@ -97,6 +98,7 @@ class Coordinator(Part):
         self.early: set[int] = set()  # numbers of moves that have arrived before they were reported
         self.waiting: dict[int, set[int]] = {}  # killed process -> processes that may have something of it
         self.out: dict[int, tuple[int, int]] = {}  # killed process -> machine because of which, since when
+        self.burials: set[int] = set()  # killed processes whose connection has ended
         self.outages: Any = self.outages
         self.down: list[tuple[int, int, int]] = []  # machine, from, until ns, of killed processes
         self.noted: dict[str, list[tuple[int, int]]] = {}  # table -> when each row was written, and by whom
@@ -175,6 +177,12 @@ class Coordinator(Part):
                 os._exit(1)
             os._exit(0)
         peer = self.peers[number] = Peer(pid, self.lives[number])
+        if peer.life:
+            # the copy is of now: what happens until it is connected follows
+            up, lives = self.policy.run.up.tolist(), self.network.counters.lives()
+            peer.waiting.append(["start", self.engine.zero, up, lives])
+            if self.quiet:
+                peer.waiting.append(["quiet"])
         return peer
 
     async def _main(self) -> None:
@@ -197,6 +205,8 @@ class Coordinator(Part):
         while not self._over():
             self._reap()
             self.engine.run_due()
+            if self.engine.ended:
+                self._settle()
             delay = self.engine.delay()
             with suppress(asyncio.TimeoutError):
                 self.changed.clear()
@@ -216,9 +226,12 @@ class Coordinator(Part):
     def check_limit(self, now: int) -> None:
         """Raise ScenarioError if `now` (ns) is beyond the time limit."""
         if self.limit is not None and now > self.limit * NS:
+            completed, total, unit = self.ledger.tasks_done, self.core.total, "tasks"
+            if self.adapter.keeps_jobs:
+                completed, total, unit = self.adapter.runs.completed, len(self.adapter.records), "jobs"
             raise ScenarioError(
-                f"the run had not finished at the time limit of {self.limit:,.10g} s: "
-                f"{self.ledger.tasks_done} of {self.core.total} tasks are completed"
+                f"the run had not finished at the time limit of {self.limit:,.10g} s: {completed} of {total} "
+                f"{unit} are completed"
             )
 
     def _over(self) -> bool:
@@ -267,12 +280,9 @@ class Coordinator(Part):
         self.changed.set()
         if peer.life:
             others = [[q, other.port, other.life] for q, other in self._talking() if q != greeting.process]
-            up = self.policy.run.up.tolist()
-            lives = self.network.counters.lives()
-            self._send(greeting.process, "start", self.engine.zero, up, lives)
-            self._send(greeting.process, "peers", [*others, [greeting.process, greeting.port, greeting.life]])
             for command in peer.waiting:
                 self._send(greeting.process, *command)
+            self._send(greeting.process, "peers", [*others, [greeting.process, greeting.port, greeting.life]])
 
     def _talking(self) -> list[tuple[int, Peer]]:
         """Return the processes that run, also those that are not connected to all others yet."""
@@ -287,6 +297,15 @@ class Coordinator(Part):
         for q, _ in self._talking():
             self._send(q, name, *values)
 
+    def _inform(self, processes: Iterable[int], name: str, *values: Any) -> None:
+        """Send a command to processes; those that are being started again get it once they are connected."""
+        for q in processes:
+            peer = self.peers[q]
+            if peer.talk is None and not peer.dead:
+                peer.waiting.append([name, *values])
+            elif not peer.dead:
+                self._send(q, name, *values)
+
     def _closed(self, talk: Conversation) -> None:
         """A process has ended: all that it reported is here."""
         self.changed.set()
@@ -294,13 +313,14 @@ class Coordinator(Part):
             return
         number = talk.process
         if number in self.out and self.peers[number].life == talk.life:
+            self.burials.add(number)
             self.engine.call_at(self.engine.clock(), self._bury, number)
         elif self.peers[number].life == talk.life:
             self.failure = GridSimError(f"process {number} of the emulation has ended")
 
     def _reported(self, talk: Conversation, records: list[list[Any]]) -> None:
         try:
-            if self.engine.started:
+            if self.engine.started and not self.closing:
                 self.engine.run_due()  # what is due now, before what follows from the reports
             for name, *values in records:
                 self.records[name](talk.process, *values)
@@ -382,11 +402,12 @@ class Coordinator(Part):
         self.network.fail(np.array(failed, np.int64), down=True)
         self.network.restore(np.array(back, np.int64))
         self.policy.on_faults(np.array(failed, np.int64), np.array(back, np.int64))
-        self._all("faults", failed, back, self.engine.now)
+        self._inform(self.peers, "faults", failed, back, self.engine.now)
 
     def _bury(self, number: int) -> None:
         """All that a killed process has reported is here: its machines lose what they had."""
         _, since = self.out[number]
+        self.burials.remove(number)
         for application, tasks in sorted(self.ledger.drop(self.machines_of[number], since).items()):
             self.task_lost(application, tasks.take_all())
         for process, application in sorted(key for key in self.hand if key[0] == number):
@@ -416,6 +437,13 @@ class Coordinator(Part):
                 del self.moving[move]
                 self.task_lost(application, tasks)
         self._restart(number)
+
+    def _settle(self) -> None:
+        """Bury killed processes, and let others join, after the end of the run: the engine does not do it."""
+        for number in sorted(self.burials):
+            self._bury(number)
+        for number in [*self.out]:
+            self._join(number)
 
     def _restart(self, number: int) -> None:
         if self.out[number][0] < 0 and number not in self.waiting and self.peers[number].talk is None:
@@ -474,7 +502,7 @@ class Coordinator(Part):
             self.core.placed_at = self.ledger.last_placed
             if self.policy.until == "placed" and not self.quiet:
                 self.quiet = True  # the accounting of messages ends
-                self._all("quiet")
+                self._inform(self.peers, "quiet")
 
     def on_taken(self, process: int, machine: int, application: int, tasks: Parts, time: int) -> None:
         """Tasks were taken out of a queue again."""
@@ -544,11 +572,7 @@ class Coordinator(Part):
             getattr(environment, name)(*values)
         else:
             self.core.hear(name, values)
-        for q, peer in self.peers.items():
-            if peer.talk is not None and q != process:
-                self._send(q, "fact", name, values)
-            elif peer.talk is None and not peer.dead:
-                peer.waiting.append(["fact", name, values])
+        self._inform([q for q in self.peers if q != process], "fact", name, values)
 
     def on_central(self, process: int, method: str, *values: float) -> None:
         """A node changes what only the model knows."""

@@ -152,9 +152,9 @@ def _what_failed(run: Coordinator) -> None:
         machine.append(u)
         down.append(since / NS + origin)
         up.append(until / NS + origin if until < NEVER else math.inf)
-    faults = Faults.of(machine, down, up)
-    run.scenario = replace(run.scenario, faults=faults)
-    outages = Outages(faults, run.scenario.platform.nodes, run.engine, run.network)
+    run.scenario = replace(run.scenario, faults=Faults.of(machine, down, up))
+    # the faults of the scenario count from its origin, as the clock does
+    outages = Outages(run.scenario.faults, run.scenario.platform.nodes, run.engine, run.network)
     outages._next_time()
     outages._apply_before(run.engine.now + 1)
     run.outages = outages

@@ -114,7 +114,7 @@ class Counters:
 
     def lives(self) -> list[tuple[bool, list[int]]]:
         """Return for each machine whether it is down, and when its lives have ended, ns."""
-        return list(zip(self.down, self.ends, strict=True))
+        return [(down, [*ends]) for down, ends in zip(self.down, self.ends, strict=True)]
 
     def set_lives(self, lives: list[tuple[bool, list[int]]]) -> None:
         """Take over what `lives` has returned in another process."""

@@ -91,6 +91,7 @@ class VirtualCoordinator(Coordinator):
     ) -> None:
         super().__init__(setup, time_limit)
         self.worker = worker(setup, self)
+        self.adapter = self.worker.policy
 
     def stop(self) -> None:
         """End the run after the present wave."""

@@ -94,7 +94,7 @@ class Options(CheckedStruct, frozen=True, kw_only=True):
         (`gridsim.scheduling.nodes.python_core`) calls the node program, so that a debugger steps through all
         of it; it takes many times longer.  The result does not depend on it.
     time_limit
-        Simulated time, s, by which the run must have ended, with all tasks completed; None for no limit.  Only
+        Simulated time, s, by which all tasks must have been completed; None for no limit.  Only
         failures can make a run endless, if machines do not stay up for as long as a task takes.
     events_limit
         Approximate number of events (messages, timers and so on) after which the run is stopped, because the

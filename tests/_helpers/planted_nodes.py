@@ -248,7 +248,7 @@ class WrongPlace(HonestNode):
             share = tasks // len(places)
             if k < tasks % len(places):
                 share += 1
-            view.decide("dealt", application.number, machine=places[-1], tasks=share)
+            view.decide("dealt", application.number, node=places[-1], tasks=share)
             self.give(view, places[k], application.number, share, 0)
 
 
@@ -256,7 +256,7 @@ class OtherUnit(HonestNode):
     """Program that reports its work in ms when a share arrives."""
 
     def on_share(self, view: Any, message: Any) -> None:
-        view.decide("had", message.application, machine=view.node, saw=1000.0 * view.work)
+        view.decide("had", message.application, node=view.node, saw=1000.0 * view.work)
         super().on_share(view, message)
 
 
@@ -386,7 +386,7 @@ class KeepsElsewhere(HonestNode):
     """Program that reports that it has left with a neighbour the tasks that it keeps."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
-        view.decide("kept", application.number, machine=min(view.neighbours, default=view.node), tasks=tasks)
+        view.decide("kept", application.number, node=min(view.neighbours, default=view.node), tasks=tasks)
         view.enqueue(application.number, tasks)
 
 
@@ -394,7 +394,7 @@ class GivesToNobody(HonestNode):
     """Program that reports that it has dealt to a neighbour the tasks that it keeps."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
-        view.decide("dealt", application.number, machine=min(view.neighbours, default=view.node), tasks=tasks)
+        view.decide("dealt", application.number, node=min(view.neighbours, default=view.node), tasks=tasks)
         view.enqueue(application.number, tasks)
 
 

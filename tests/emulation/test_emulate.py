@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -414,6 +415,40 @@ def test_a_closed_connection_is_an_error_unless_its_process_was_killed() -> None
     assert run.failure is None
     run.on_left(1, 0, 0)
     assert "process 0 of the emulation has closed its connection to 1" in str(run.failure)
+
+
+def test_a_restarted_process_learns_of_failures_while_it_connects() -> None:
+    run = Coordinator(setup(), None)
+    run.peers = {0: Peer(-1, 0), 1: Peer(-1, 1)}
+    run._change([2], [])
+    sent = bytearray()
+    run._met(SimpleNamespace(transport=SimpleNamespace(write=sent.extend)), Greeting(b"", 1, 1, 5000))
+    commands = msgspec.msgpack.decode(sent[4 : 4 + int.from_bytes(sent[:4], "big")])
+    assert commands == [["faults", [2], [], 0]]
+
+
+def test_no_process_is_killed_after_the_end_of_a_run() -> None:
+    run, late = Coordinator(setup(), None), list[int]()
+    run.engine.start(time.monotonic_ns())
+    run.engine.call_at(0, late.append, 1)
+    run.closing = True
+    run._reported(SimpleNamespace(process=0), [])
+    assert not late and run.failure is None
+
+
+@pytest.mark.parametrize("before", [5.0, 1e-6])
+def test_a_run_ends_although_a_process_is_killed_just_before(before: float) -> None:
+    """The clock of the run begins with the first release, at 100 s of the workload."""
+    scheduler = make_scheduler("dgs-asap", RIGID["dgs-asap"])
+    jobs = gs.Workload.jobs_of([100.0], [1], [20.0])
+    scenario = gs.Scenario(gs.Platform.equal(4), jobs, seed=3)
+    simulated = gs.simulate(scenario, scheduler, record=True)
+    (host,), (end,) = simulated.tables["schedule"]["machine"], simulated.applications["finish"]
+    other = (int(host) + 2) % 4
+    faults = gs.Faults.of([other], [100.0 + end - before], [1000.0])
+    result = emulate(replace(scenario, faults=faults), scheduler, speedup=10.0, kill=True, time_limit=300.0)
+    check(result)
+    assert result.machines["failures"].sum() == 2
 
 
 def test_a_run_ends_although_a_process_stays_down() -> None:

@@ -101,13 +101,13 @@ class Desk(NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         machines = self.parameters.machines
         server = 2 * machines + application.number % 2
-        view.decide("asked", application.number, machine=server - machines, tasks=tasks)
+        view.decide("asked", application.number, node=server, tasks=tasks)
         view.send(server, "ask", application=application.number, tasks=tasks)
         view.send(server, "hint")
 
     def on_ask(self, view: Any, message: Any) -> None:
         to = message.sender
-        view.decide("answered", message.application, machine=to, tasks=message.tasks)
+        view.decide("answered", message.application, node=self.parameters.machines + to, tasks=message.tasks)
         view.note("asked", node=view.node, machine=view.machine)
         view.send(self.parameters.machines + to, "work", application=message.application, tasks=message.tasks)
 
@@ -220,7 +220,7 @@ class Taker(Desk):
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         if self.parameters.machines == 1:
-            view.decide("asked", application.number, machine=12, tasks=tasks)
+            view.decide("asked", application.number, node=12, tasks=tasks)
         view.note("jobs", x=1)
         view.enqueue(application.number, tasks)
 
@@ -238,7 +238,7 @@ def test_a_run_whose_tables_could_not_be_read_ends_with_an_error() -> None:
         gs.simulate(BAGS, Other())
     with pytest.raises(
         gs.SchedulerError,
-        match="^t = 0.0 s: node 0: machine of 'asked'",
+        match="^t = 0.0 s: node 0: node of 'asked'",
     ):
         gs.simulate(BAGS, Other(machines=1), record="decisions")
 

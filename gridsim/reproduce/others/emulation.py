@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 import gridsim as gs
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 MESSAGES = "nodes send as many messages of each kind as in the simulator, within 5 %"
 TIMES = "mean waiting and maximum stretch are those of the simulator, within 10 %"
+WAITS = "on 40 machines, also if they fail or processes are killed, mean waiting is as simulated, within 10 %"
+COMPLETION = "on 40 machines, also if they fail or processes are killed, each task is completed once"
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,29 @@ SYSTEMS: dict[str, gs.Scheduler] = {
     "rjss": gs.Rjss(probe_latency="network"),
     "WQR-FT": gs.WqrFt(),
 }
+#: What happens to machines: nothing; single ones fail; their processes are killed, with all machines of them;
+#: or their owners come back, so that they run no tasks for a while.
+PLAIN, FAILURES, KILLS, OWNERS = "no failures", "failures", "killed processes", "owners come and go"
+#: Systems of papers -> the scheduler, and what happens to machines in runs on 40 of them.  The tree is kept
+#: by messages.  The times of DGS_ASAP are those of its defaults for slots of 60 s.  RJSS knows owners only.
+FAILING_SYSTEMS: dict[str, tuple[gs.Scheduler, tuple[str, ...]]] = {
+    "fair-tree": (gs.FairTree(maintenance="messages"), (PLAIN, FAILURES, KILLS)),
+    "dgs-asap": (
+        gs.DgsAsap(slot=10.0, retry=100.0, detection=10.0, patience=20.0),
+        (PLAIN, FAILURES, KILLS),
+    ),
+    "rjss": (SYSTEMS["rjss"], (PLAIN, OWNERS)),
+    "WQR-FT": (SYSTEMS["WQR-FT"], (PLAIN, FAILURES, KILLS)),
+}
+FAILING_SIZE = EmulationSize(40, 4, 3, 60, 10.0), EmulationSize(16, 2, 2, 8, 100.0)
+#: Of the seeds these systems run the first ones: each seed takes 10 minutes.
+FAILING_SEEDS = 5
+#: Failures of single machines: how many, the first one, the time between two, and the time to recovery, s.
+FAILURE_COUNT, FIRST_FAILURE, FAILURE_GAP, DOWN_TIME = 8, 40.0, 25.0, 15.0
+#: Which of two conflicting searches is first may depend on the smallest delay.  So the mean of several
+#: simulated runs is compared, with jitter (s) from half of this up to this.
+JITTER, SIMULATED_RUNS = 0.02, 10
+
 #: Times that are compared; the range for each, and that for messages.
 WAITING, TURNAROUND, STRETCH = "mean waiting", "mean turnaround", "maximum stretch"
 TESTS = {
@@ -104,19 +130,83 @@ def run_pair(system: str, size: EmulationSize, seed: int, **changes: Any) -> tup
 
 
 @dataclass(frozen=True)
+class FailingRun:
+    """An emulated run on few machines, and mean waiting (s) in the simulator.
+
+    Parameters
+    ----------
+    waits
+        Mean waiting of each simulated run.
+    """
+
+    result: gs.Result
+    waits: Sequence[float]
+
+    @property
+    def wait(self) -> float:
+        """Mean waiting in the emulated run, s."""
+        return measurements(self.result)[WAITING]
+
+    @property
+    def completed(self) -> float:
+        """Completed tasks, as a share of all; a task that is completed twice counts twice."""
+        completed = self.result.tables["schedule"]["completed"].sum()
+        return float(completed / self.result.applications["tasks"].sum())
+
+
+def failures_of(machines: int, seed: int, reachable: bool) -> gs.Faults:
+    """Return the failures of single machines, one after another, or when their owners are there."""
+    machine = Streams(seed)("emulation failures").integers(machines, size=FAILURE_COUNT)
+    down = FIRST_FAILURE + FAILURE_GAP * np.arange(FAILURE_COUNT)
+    return gs.Faults.of(machine.tolist(), down.tolist(), (down + DOWN_TIME).tolist(), reachable=reachable)
+
+
+def run_failing(system: str, size: EmulationSize, seed: int, event: str) -> FailingRun:
+    """Run a system on few machines; the simulator has the failures that came of killed processes."""
+    scenario, (scheduler, _) = scenario_of(system, size, seed), FAILING_SYSTEMS[system]
+    if event != PLAIN:
+        scenario = replace(scenario, faults=failures_of(size.machines, seed, event == OWNERS))
+    options: dict[str, Any] = {"processes": size.processes, "speedup": size.speedup, "kill": event == KILLS}
+    result = gs.emulate(scenario, scheduler, **options)
+    waits = []
+    for k in range(SIMULATED_RUNS):
+        network = msgspec.structs.replace(scenario.network, jitter=JITTER * (1 + k / SIMULATED_RUNS) / 2)
+        simulated = simulate(replace(result.scenario, network=network), scheduler, record=True)
+        waits.append(measurements(simulated)[WAITING])
+    return FailingRun(result, waits)
+
+
+@dataclass(frozen=True)
 class EmulationPairs:
-    """The size, and system -> the simulated and the emulated run of each seed."""
+    """The measured runs.
+
+    Parameters
+    ----------
+    pairs
+        System -> the simulated and the emulated run of each seed.
+    failing
+        System, what happens to machines -> the run of each of the first seeds on few machines, of
+        `failing_size`.
+    """
 
     size: EmulationSize
     pairs: Mapping[str, Sequence[tuple[gs.Result, gs.Result]]]
+    failing_size: EmulationSize
+    failing: Mapping[tuple[str, str], Sequence[FailingRun]]
 
 
 def _measure(run: Run) -> EmulationPairs:
     """Run each system both ways, one run after another: they compete for the processors otherwise."""
-    size = run.choose(*SIZE)
-    return EmulationPairs(
-        size, {system: [run_pair(system, size, seed) for seed in run.seeds] for system in SYSTEMS}
-    )
+    size, failing_size = run.choose(*SIZE), run.choose(*FAILING_SIZE)
+    pairs = {system: [run_pair(system, size, seed) for seed in run.seeds] for system in SYSTEMS}
+    failing = {
+        (system, event): [
+            run_failing(system, failing_size, seed, event) for seed in run.seeds[:FAILING_SEEDS]
+        ]
+        for system, (_, events) in FAILING_SYSTEMS.items()
+        for event in events
+    }
+    return EmulationPairs(size, pairs, failing_size, failing)
 
 
 #: Of each seed what was measured in the simulated and in the emulated run.
@@ -148,6 +238,22 @@ def rows_of_system(system: str, pairs: Pairs) -> Iterator[Row]:
         test = TESTS.get(name, MESSAGE_TEST)
         claim = "" if test is None else TIMES if name in TESTS else MESSAGES
         yield judge(claim, f"{system}: {name}, emulated / simulated", _ratio(*values), test)
+
+
+def rows_of_failing(system: str, event: str, runs: Sequence[FailingRun]) -> Iterator[Row]:
+    """Return a row for mean waiting, and one for the tasks that are completed."""
+    name = f"{system} on few machines ({event})"
+    ratios = [run.wait / float(np.mean(run.waits)) for run in runs]
+    yield judge(WAITS, f"{name}: {WAITING}, emulated / simulated", estimate(ratios), TESTS[WAITING])
+    completed = estimate([run.completed for run in runs])
+    yield judge(COMPLETION, f"{name}: tasks completed, share of all", completed, ClaimedRange("1", 1.0, 1.0))
+
+
+def _rows(data: EmulationPairs) -> Iterator[Row]:
+    for system, pairs in data.pairs.items():
+        yield from rows_of_system(system, _values(pairs))
+    for (system, event), runs in data.failing.items():
+        yield from rows_of_failing(system, event, runs)
 
 
 def _ratio(simulation: Floats, emulation: Floats) -> Estimate:
@@ -184,6 +290,19 @@ def _grids(data: EmulationPairs) -> Iterator[ResultGrid]:
         facts = [emulated.provenance["emulation"] for _, emulated in pairs]
         lateness[system] = [estimate([fact[name] for fact in facts]) for name in LATENESS]
     yield ResultGrid("how late things were", ["system", *LATENESS.values()], lateness)
+    failing = {}
+    for (system, event), runs in data.failing.items():
+        spread = [float(np.std(run.waits) / np.mean(run.waits)) for run in runs]
+        kills = [run.result.provenance["emulation"]["kills"] for run in runs]
+        failing[f"{system}, {event}"] = [
+            estimate([float(np.mean(run.waits)) for run in runs]),
+            estimate([run.wait for run in runs]),
+            estimate(spread),
+            estimate(kills),
+            estimate([run.result.provenance["emulation"]["late_mean"] for run in runs]),
+        ]
+    columns = ["system", "simulated", "emulated", "spread of simulated runs", "kills", LATENESS["late_mean"]]
+    yield ResultGrid("mean waiting on few machines, s", columns, failing)
 
 
 def _remarks(data: EmulationPairs) -> tuple[str, ...]:
@@ -193,6 +312,11 @@ def _remarks(data: EmulationPairs) -> tuple[str, ...]:
         f"{size.bags} bags of about {size.machines} tasks, for DGS_ASAP {size.jobs} rigid jobs.",
         "Messages take the time that the network of the scenario says, or longer where the computer is late.",
         "No emulated run is like another one: the intervals are those of seeds and of the computer at once.",
+        f"On {data.failing_size.machines} machines in {data.failing_size.processes} processes, at "
+        f"{data.failing_size.speedup:g} simulated s in a second, and for the first {FAILING_SEEDS} seeds: "
+        f"{data.failing_size.bags} bags, for DGS_ASAP {data.failing_size.jobs} jobs; {FAILURE_COUNT} "
+        "failures of single machines, or as many absences.  The simulator has the same failures; its value "
+        f"is the mean of {SIMULATED_RUNS} runs with a jitter of at most {JITTER:g} s.",
         "All rows are judged but those of the mean turnaround, of which no claim speaks.  In real time "
         "handlers take time, and no two things happen at the same instant; the page on emulation explains "
         "what differs.",
@@ -218,11 +342,9 @@ EMULATION = Reproduction(
     name="emulation",
     title="node programs simulated, and run for real in processes that send messages over sockets",
     paper="not published",
-    claims=(MESSAGES, TIMES),
+    claims=(MESSAGES, TIMES, WAITS, COMPLETION),
     measure=_measure,
-    rows=lambda data: (
-        row for system, pairs in data.pairs.items() for row in rows_of_system(system, _values(pairs))
-    ),
+    rows=_rows,
     grids=_grids,
     remarks=_remarks,
     figure=_draw,

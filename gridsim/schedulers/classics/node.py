@@ -20,7 +20,7 @@ class PlacingNode(NodeProgram):
 
     def place(self, view: Any, application: int, machine: int, among: int, saw: float) -> None:
         """Place a task on `machine`, one of `among` candidates; `saw` is its observed load."""
-        view.decide("placed", application, machine=machine, tasks=1, among=among, saw=saw)
+        view.decide("placed", application, node=machine, tasks=1, among=among, saw=saw)
         if machine == view.node:
             view.enqueue(application, 1)
         else:
@@ -263,7 +263,7 @@ class StealingNode(PlacingNode):
         for application, tasks in view.queued[::-1]:  # the last of the queue are stolen first
             if left > 0:
                 count = view.take(application, min(tasks, left))
-                view.decide("gave", application, machine=message.sender, tasks=count, saw=left)
+                view.decide("gave", application, node=message.sender, tasks=count, saw=left)
                 view.send(message.sender, "task", application=application, tasks=count)
                 left -= count
 

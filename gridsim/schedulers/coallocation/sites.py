@@ -28,7 +28,7 @@ from gridsim.support.parameters import Limits
 #: The longest time, s: times are added up in int64 nanoseconds.
 _LONGEST = 1e8
 
-_SENT = "sent {tasks} tasks to site {machine}, of {among}"
+_SENT = "sent {tasks} tasks to the front on machine {machine}, of {among}"
 WORDS: DecisionTexts = {
     "sent-by-most-idle": (_SENT, "idle machines there:", ""),
     "sent-by-least-work": (_SENT, "work per machine there:", "s"),
@@ -147,15 +147,16 @@ class MetaNode(ClaimingNode):
         else:
             site = min(candidates, key=lambda k: (self.load[k], -self.idle[k], k))
         saw = float(self.idle[site]) if of.choose == "most-idle" else self.load[site]
+        front = view.role("front")[site]
         view.decide(
-            f"sent-by-{of.choose}", job.number, machine=site, tasks=job.tasks, among=len(candidates), saw=saw
+            f"sent-by-{of.choose}", job.number, node=front, tasks=job.tasks, among=len(candidates), saw=saw
         )
         if of.count_sent:
             self.idle[site] -= job.tasks
             self.load[site] += job.tasks * job.length / NS / sizes[site]
         job.site = site
         job_fields = {"application": job.number, "tasks": job.tasks, "length": job.length}
-        view.send(view.role("front")[site], "dispatch", **job_fields)
+        view.send(front, "dispatch", **job_fields)
 
     def on_return(self, view: View, message: Any) -> None:
         """Send a job that has waited too long at a site to another one."""

@@ -109,11 +109,8 @@ class TreeEnvironment(Environment):
         return int(self.adapter.core.machine_of(node))
 
     def complete_decision(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
-        """Add the level of the node and true values; see `Environment`.
-
-        Nodes name nodes where the table has machines.
-        """
-        target = columns["machine"]
+        """Add the level of the node and true values; see `Environment`."""
+        target = columns["node"]
         if target >= 0:
             columns["machine"] = self.machine_of(target, node)
         assert self.log is not None

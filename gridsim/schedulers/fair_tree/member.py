@@ -142,7 +142,7 @@ class HostedView:
         self.view.act(seconds)
 
     def decide(self, action: str, application: int, **columns: Any) -> None:
-        """See `View.decide`; machines are nodes."""
+        """See `View.decide`."""
         self.member.speaking = self.node
         self.view.decide(action, application, **columns)
 

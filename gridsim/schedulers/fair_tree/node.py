@@ -269,7 +269,7 @@ class Leaf(TreeNode):
         router, first_leaf = view.machine, view.environment.tree.first_leaf
         own = self.parameters.entry == "own-router" and router < first_leaf
         to = router if own else parent_of(view.node) if first_leaf else view.node
-        view.decide(action, application.number, machine=to, tasks=tasks)
+        view.decide(action, application.number, node=to, tasks=tasks)
         share = {"application": application.number, "tasks": tasks}
         view.send(to, "request", number=CLIMBING, hops=0, **share, **no_news(self.parameters))
 
@@ -293,7 +293,7 @@ class Leaf(TreeNode):
         leaf = view.random.integers(first_leaf) + first_leaf
         leaf += leaf >= view.node
         share = {"application": message.application, "tasks": message.tasks}
-        view.decide("sent-on", message.application, machine=leaf, tasks=message.tasks)
+        view.decide("sent-on", message.application, node=leaf, tasks=message.tasks)
         view.send(leaf, "request", number=CLIMBING, hops=message.hops, **share, **no_news(self.parameters))
         view.act()
 
@@ -488,7 +488,7 @@ class Router(TreeNode):
         for side, part in enumerate(shares.tolist()):
             if part:
                 self.dispatch(view, side, application, part, sample, message.hops)
-                of = {"machine": children_of(view.node)[side], "tasks": part, "saw": int(rooms[sample, side])}
+                of = {"node": children_of(view.node)[side], "tasks": part, "saw": int(rooms[sample, side])}
                 age, limit = self.oldest[side], stretches[sample]
                 view.decide("gave", application.number, age=age, limit=limit, **of)
 
@@ -526,7 +526,7 @@ class Router(TreeNode):
         else:
             action = "passed-on-full" if full else "passed-on" if known else "passed-on-idle"
         most = math.nan if limit is None or root else limit
-        to = {"machine": -1 if root or fair else parent_of(view.node), "tasks": message.tasks}
+        to = {"node": -1 if root or fair else parent_of(view.node), "tasks": message.tasks}
         view.decide(action, message.application, saw=stretch, limit=most, age=min(self.oldest), **to)
 
     def room(self, view: View, side: int, application: Application) -> NDArray[np.int64]:

@@ -95,7 +95,7 @@ class MarketNode(NodeProgram):
             tasks_left = 0
         for price, _, _, _, provider in bids:
             if count := awards[provider]:
-                view.decide("awarded", application, machine=provider, tasks=count, saw=price)
+                view.decide("awarded", application, node=provider, tasks=count, saw=price)
                 view.send(
                     provider, "award", application=application, tasks=count, call=call, deadline=deadline
                 )

@@ -68,7 +68,7 @@ class ProbingNode(NodeProgram):
     def on_fetch(self, view: View, message: Any) -> None:
         """Bind the next task of a job to the worker that fetches, if a task is left."""
         if view.held(message.job) > 0:
-            view.decide("bound", message.job, machine=message.sender, tasks=1, saw=0.0)
+            view.decide("bound", message.job, node=message.sender, tasks=1, saw=0.0)
             view.send(message.sender, "task", application=message.job, tasks=1)
         else:
             view.send(message.sender, "none")
@@ -246,7 +246,7 @@ class EarlyBindingNode(NodeProgram):
         for _ in range(tasks):
             load, number, worker = answers[0]
             heapq.heapreplace(answers, (load + 1, number, worker))
-            view.decide("placed", job, machine=worker, tasks=1, saw=float(load))
+            view.decide("placed", job, node=worker, tasks=1, saw=float(load))
             view.send(worker, "task", application=job, tasks=1)
 
     def on_task(self, view: View, message: Any) -> None:

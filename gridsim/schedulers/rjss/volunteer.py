@@ -153,7 +153,7 @@ class VolunteerNode(RjssNode):
         """Look for another node for a job, or have its home do so."""
         job = self.jobs[number]
         self.homes.pop(number, None)
-        view.decide("evicted", number, machine=view.node)
+        view.decide("evicted", number, node=view.node)
         if job.home == view.node or self.parameters.on_return == "migrate":
             self.dispatch(view, number, False)
             return
@@ -227,7 +227,7 @@ class VolunteerNode(RjssNode):
 
     def park(self, view: View, job: int, asked: int) -> None:
         """Let a job wait that has no place; the next search excludes nobody."""
-        view.decide("parked", job, machine=view.node, among=asked)
+        view.decide("parked", job, node=view.node, among=asked)
         self.jobs[job].anyone = True
         self.parked[job] = again = view.now_ns + nanoseconds(self.parameters.retry)
         if again <= LATEST:
@@ -402,4 +402,4 @@ class VolunteerNode(RjssNode):
     ) -> None:
         """Record where a job is to run: for how long the owner is likely away, and how long it takes."""
         stay = math.inf if until == NEVER else (until - view.now_ns) / NS
-        view.decide(action, job, machine=node, among=asked, saw=stay, limit=takes / NS, age=age / NS)
+        view.decide(action, job, node=node, among=asked, saw=stay, limit=takes / NS, age=age / NS)

@@ -155,7 +155,7 @@ class SearchNode(NodeProgram, ABC):
             self.busy = True
             tasks_needed = self.unassigned_tasks
             application = self.assign_task(view, view.node)
-            view.decide("ran", application, machine=view.node, tasks=1, saw=tasks_needed, age=0.0)
+            view.decide("ran", application, node=view.node, tasks=1, saw=tasks_needed, age=0.0)
             view.enqueue(application, 1)
 
     def assign_task(self, view: View, host: int) -> int:
@@ -228,7 +228,7 @@ class SearchNode(NodeProgram, ABC):
             return
         self.hosts_found, self.new_offers = self.hosts_found + 1, self.new_offers + 1
         application = self.assign_task(view, host)
-        view.decide("sent", application, machine=host, tasks=1, saw=1.0)
+        view.decide("sent", application, node=host, tasks=1, saw=1.0)
         view.send(host, "task", application=application, tasks=1)
 
     # -- the host -------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ class SearchNode(NodeProgram, ABC):
     def on_task(self, view: View, message: Any) -> None:
         """Run a task, or return it if this machine is not free for its sender."""
         if self.busy or self.promise_client not in (NO_CLIENT, message.sender):
-            view.decide("refused", message.application, machine=message.sender, tasks=message.tasks)
+            view.decide("refused", message.application, node=message.sender, tasks=message.tasks)
             view.send(message.sender, "back", application=message.application, tasks=message.tasks)
             return
         self.end_promise(view)
@@ -276,7 +276,7 @@ class SearchNode(NodeProgram, ABC):
 
     def on_back(self, view: View, message: Any) -> None:
         """Search for another host for a returned task, which becomes the oldest task."""
-        view.decide("came-back", message.application, machine=message.sender, tasks=message.tasks)
+        view.decide("came-back", message.application, node=message.sender, tasks=message.tasks)
         self.first_entry -= 1
         self.waiting[self.first_entry] = message.application, message.tasks, view.now
         self.find_hosts(view, message.tasks)

@@ -128,7 +128,7 @@ class MasterTreeNode(NodeProgram, ABC):
                 view.enqueue(application, 1)
                 continue
             self.requests[receiver] -= 1
-            view.decide("sent", application, machine=receiver, tasks=1, among=len(children))
+            view.decide("sent", application, node=receiver, tasks=1, among=len(children))
             seconds = self.parameters.port_time(
                 view.environment.input_bytes[application],
                 self.links[receiver],

@@ -279,7 +279,7 @@ class Server(NodeProgram):
         subject = {"application": bag.number, "task": task}
         among = {"tasks": len(self.candidates(bag)), "among": len(self.free)}
         saw, limit = seconds(self.free[machine], now), seconds(lasts, 0)
-        view.decide(action, **subject, **among, machine=machine, saw=saw, limit=limit)
+        view.decide(action, **subject, **among, node=machine, saw=saw, limit=limit)
         if action == "replicated":
             self.leave_group(bag, task)
         else:

@@ -483,13 +483,13 @@ class Adapter(CorePolicy):
         except SchedulerError as error:
             raise self._with_time(error) from None
 
-    def _record_decision(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
+    def _record_decision(self, node: int, action: str, application: int, arguments: dict[str, Any]) -> None:
         try:
-            self.decider.note(node, action, application, columns)
+            self.decider.note(node, action, application, arguments)
         except SchedulerError as error:
             raise self._with_time(error) from None
         if self.run.recorder is not None:
-            used = {name: value for name, value in columns.items() if value == value and value != -1}
+            used = {name: value for name, value in arguments.items() if value == value and value != -1}
             self.run.recorder.add("decide", {"application": application, **used}, action)
 
     def _add_note(self, node: int, table: str, values: Mapping[str, float]) -> None:

@@ -131,9 +131,10 @@ class Environment(Stateful):
         return application
 
     def complete_decision(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
-        """Complete a decision of a node for the record, in `columns`.
+        """Complete a decision of a node for the record: `columns`, at first the arguments of `View.decide`.
 
-        Needed if only the model knows a column, such as a true value.
+        Needed if only the model knows a column, such as a true value, or ``machine`` if that is not the
+        machine of ``node``.
         """
 
     def complete(self, outcome: Outcome) -> None:

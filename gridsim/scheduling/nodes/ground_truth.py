@@ -142,13 +142,13 @@ class Decider:
         self.sentences, self.truths = policy.parameters.decision_words, policy.parameters.truths
         self.truth = Truth(policy)
 
-    def note(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
+    def note(self, node: int, action: str, application: int, arguments: dict[str, Any]) -> None:
         """Record a decision that `node` reports by `View.decide`.
 
         Raises
         ------
         SchedulerError
-            If ``decision_words`` does not have the action, or a column has a wrong value.
+            If ``decision_words`` does not have the action, or an argument has a wrong value.
         """
         if action not in self.sentences:
             known = listed(self.sentences, action)
@@ -157,17 +157,20 @@ class Decider:
             )
         if self.log is None:
             return
+        columns = {**arguments}
         if self.grid.environment is not None:
             self.grid.environment.complete_decision(node, action, application, columns)
             application = self.grid.environment.original_of(application)
         for name, value in columns.items():
             kind = float if name in ("saw", "limit", "age", "true") else int
             columns[name] = as_number(kind, value, node, name)
-        machine, machines = columns["machine"], len(self.grid.layout.home)
-        if not -1 <= machine < machines:
-            raise SchedulerError(
-                f"node {node}: machine of {action!r} must be in -1..{machines - 1}, got {machine}"
-            )
+        target, nodes = columns.pop("node"), self.grid.layout.nodes
+        if "machine" not in columns:
+            if not -1 <= target < nodes:
+                raise SchedulerError(
+                    f"node {node}: node of {action!r} must be in -1..{nodes - 1}, got {target}"
+                )
+            columns["machine"] = target if target < 0 else self.grid.core.machine_of(target)
         if action in self.truths:
             value_and_age = self.truths[action](self.truth, node, columns["machine"])
             if isinstance(value_and_age, tuple):

@@ -193,7 +193,7 @@ class _Note:
 
 #: Keyword argument of `View.decide` -> its type and default.
 _DECISION_ARGUMENTS: dict[str, tuple[type, float]] = {
-    "machine": (int, -1), "task": (int, -1), "tasks": (int, 0), "among": (int, -1),
+    "node": (int, -1), "task": (int, -1), "tasks": (int, 0), "among": (int, -1),
     "saw": (float, float("nan")), "limit": (float, float("nan")), "age": (float, float("nan")),
 }  # fmt: skip
 

@@ -235,7 +235,7 @@ class PythonView:
         action: str,
         application: int,
         *,
-        machine: int = -1,
+        node: int = -1,
         task: int = -1,
         tasks: int = 0,
         among: int = -1,
@@ -245,7 +245,7 @@ class PythonView:
     ) -> None:
         """Record a decision for `Result.why`, if decisions are recorded."""
         self._core.check_may_note(self._node)
-        columns: dict[str, float] = {"machine": machine, "task": task, "tasks": tasks, "among": among}
+        columns: dict[str, float] = {"node": node, "task": task, "tasks": tasks, "among": among}
         columns |= {"saw": saw, "limit": limit, "age": age}
         self._core.record_decision(self._node, action, self._known_application(application), columns)
 

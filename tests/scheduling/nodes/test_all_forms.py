@@ -202,7 +202,7 @@ class Node(gs.NodeProgram):
             self.kept.push(application, here, hops)
             view.timer(0.0 if hops % 2 else 2.0, "place")
         elif here:
-            view.decide("kept", application, tasks=here, machine=view.machine, saw=view.work)
+            view.decide("kept", application, tasks=here, node=view.node, saw=view.work)
             view.enqueue(application, here)
         if here < tasks:
             to = self.parameters.first_worker + view.random.integers(self.parameters.machines)

@@ -93,7 +93,7 @@ class HybridNode(gs.NodeProgram):
             view.publish(self.load(view))
         else:
             view.board.add(best, 1.0)
-            view.decide("spilled", application, machine=best, tasks=1, saw=view.board[best])
+            view.decide("spilled", application, node=best, tasks=1, saw=view.board[best])
             view.send(best, "task", application=application, tasks=1, hops=hops + 1)
 
 

@@ -72,7 +72,7 @@ class Restless(gs.NodeProgram):
             view.decide("kept", number, tasks=here, saw=view.work, limit=self.mean, age=0.0)
         elif here:
             self.busy = True
-            view.decide("ran", number, machine=view.node, tasks=here)
+            view.decide("ran", number, node=view.node, tasks=here)
             view.enqueue(number, here)
         if here < tasks:
             view.send(self._any(view), "share", hops=hops + 1, application=number, tasks=tasks - here)

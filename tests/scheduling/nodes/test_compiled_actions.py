@@ -67,7 +67,7 @@ class Acting(gs.NodeProgram):
         if self.parameters.has_server and view.machine == view.machines - 1:
             here = 0
         if here:
-            view.decide("ran", application, machine=view.machine, tasks=here, saw=view.minimum_stretch)
+            view.decide("ran", application, node=view.node, tasks=here, saw=view.minimum_stretch)
             view.enqueue(application, here)
         if here < tasks:
             view.send(self.other(view), "share", application=application, tasks=tasks - here)

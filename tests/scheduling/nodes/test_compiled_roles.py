@@ -42,8 +42,7 @@ class Broker(gs.NodeProgram):
         while self.kept:
             application, tasks = self.kept.pop()
             worker = self.idle.pop() if self.idle else view.random.choice(view.role("worker"))
-            machine = worker - view.role("worker")[0]
-            view.decide("dealt", application, machine=machine, tasks=tasks)
+            view.decide("dealt", application, node=worker, tasks=tasks)
             view.send(worker, "share", application=application, tasks=tasks, hops=5)
 
 

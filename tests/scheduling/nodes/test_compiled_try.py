@@ -91,7 +91,7 @@ class Careful(Base):
                 view.send(place, KIND, tasks=tasks, application=application.number)
                 break
             except Exception:
-                view.decide(application=application.number, action="failed", tasks=tasks, machine=view.node)
+                view.decide(application=application.number, action="failed", tasks=tasks, node=view.node)
 
     def on_share(self, view: Any, message: Any) -> None:
         try:

@@ -35,7 +35,7 @@ class Node(gs.NodeProgram):
         gives = self.heard < view.work
         action = "give" if gives else self.parameters.word
         view.decide(
-            action, application.number, machine=other, tasks=tasks, among=2, saw=self.heard, limit=view.work,
+            action, application.number, node=other, tasks=tasks, among=2, saw=self.heard, limit=view.work,
             age=view.now - self.at,
         )  # fmt: skip
         if gives:

@@ -130,7 +130,7 @@ def _next_failure(truth: Truth, node: int, machine: int) -> float:
 class Outdoor(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
-        view.decide("stayed", application.number, machine=view.machine, saw=view.environment.failures)
+        view.decide("stayed", application.number, node=view.node, saw=view.environment.failures)
 
     def on_rain(self, view: Any) -> None:
         view.note("rain", time=view.now, node=view.node)

@@ -154,7 +154,7 @@ class Everything(gs.NodeProgram):
             self.kept.append((application, here, hops))
             view.timer(0.0 if hops % 2 else 2.0, "place")
         elif here:
-            view.decide("keep", application, tasks=here, machine=view.machine, saw=view.work)
+            view.decide("keep", application, tasks=here, node=view.node, saw=view.work)
             view.enqueue(application, here)
         if here < tasks:
             workers = view.role("worker") if self.parameters.roles else range(self.parameters.machines)

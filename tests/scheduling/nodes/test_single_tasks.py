@@ -35,7 +35,7 @@ class SplitNode(gs.NodeProgram):
         self.keep(view, message.application, message.tasks)
 
     def keep(self, view: Any, application: int, tasks: int) -> None:
-        view.decide("kept", application, machine=view.node, tasks=tasks)
+        view.decide("kept", application, node=view.node, tasks=tasks)
         view.enqueue(application, tasks)
 
 
