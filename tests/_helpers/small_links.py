@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from gridcore.common.state import NEVER
 from gridcore.network import links
 from tests.reference import links as reference
 
-BOTH = pytest.mark.parametrize("module", [links, reference])
 # Kind 0 is bare, 1 carries a tag, 2 is deferred and carries more.
 WIDTHS = (16, 24, 40)
 DEFERRED = (False, False, True)

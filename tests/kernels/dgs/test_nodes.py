@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import gridsim as gs
 from gridcore.dgs.negotiations import PLACED
@@ -148,59 +146,6 @@ def test_a_restored_state_equals_the_saved_one(case: tuple[str, float]) -> None:
         for entry in state:
             assert np.array_equal(*(np.sort(np.atleast_1d(values[entry]), 0) for values in (again, state)))
     assert run.run().digest == ends_as(case[0])
-
-
-NUMBERS = (-(2**63), -2, -1, 0, 1, 2, 5, 50, 99, 100, 2**31, 2**40, 2**61, 2**62, 2**63 - 1)
-
-
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.sampled_from(sorted(CASES)), st.booleans(), st.data())
-def test_damaged_states_do_no_harm(case: tuple[str, float], of_core: bool, data: st.DataObject) -> None:
-    """A state with some wrong numbers is rejected, or the run continues to a useless result, in bounds."""
-    at, *states = taken(case)
-    bad = copied(states[of_core])
-    for _ in range(data.draw(st.integers(1, 3))):
-        # a number of an array in `payloads` may be large, which takes as much memory
-        entry = data.draw(st.sampled_from(sorted({*bad} - {"payloads"})))
-        if isinstance(bad[entry], int):
-            bad[entry] = data.draw(st.sampled_from(NUMBERS))
-        elif bad[entry].size and bad[entry].dtype.kind in "iu":
-            if data.draw(st.booleans()):
-                flat, limits = bad[entry].reshape(-1), np.iinfo(bad[entry].dtype)
-                number = min(max(data.draw(st.sampled_from(NUMBERS)), int(limits.min)), int(limits.max))
-                flat[data.draw(st.integers(0, flat.size - 1))] = number
-            else:
-                bad[entry] = bad[entry][: data.draw(st.integers(0, len(bad[entry]) - 1))]
-    run = resumed(SCHEDULERS[case[0]], at)
-    policy: Any = run.policy
-    try:
-        (policy.core if of_core else policy.compiled).setstate(bad)
-        run.run()
-    except (ValueError, gs.GridSimError, OverflowError):
-        return
-
-
-def test_a_run_from_a_state_without_local_messages_ends_with_an_error() -> None:
-    """Without the searches under way, some jobs are never placed, but the run ends."""
-    at, _, core = taken(("pull", 2.0))
-    run = resumed(SCHEDULERS["pull"], at)
-    policy: Any = run.policy
-    assert len(core["local"])
-    policy.core.setstate({**core, "local": core["local"][:0], "local_fields": core["local_fields"][:0]})
-    with pytest.raises(gs.GridSimError, match="tasks must be completed once"):
-        run.run()
-
-
-def test_wrong_states_are_rejected() -> None:
-    at, state, _ = taken(("push", 2.0))
-    run = resumed(SCHEDULERS["push"], at)
-    policy: Any = run.policy
-    for name in state:
-        with pytest.raises(ValueError, match=f"state must have an entry '{name}'"):
-            policy.compiled.setstate({key: value for key, value in state.items() if key != name})
-    for name in ("answers", "members"):
-        with pytest.raises(ValueError, match=rf"state\['{name}'\]"):
-            policy.compiled.setstate({**state, name: state[name][:-1]})
 
 
 @pytest.mark.parametrize(("part", "name"), [("jobs", "end"), ("nodes", "busy"), ("nodes", "up")])
