@@ -81,6 +81,28 @@ def test_kernel_and_reference_are_equal(size: tuple[int, int], seed: int, data: 
     assert np.array_equal(again.views, pair[0].views) and np.array_equal(again.ages, pair[0].ages)
 
 
+def test_kernel_and_reference_are_equal_while_many_nodes_come_and_go() -> None:
+    """Joining nodes are introduced by nodes that know no node, a few, or as many as they can."""
+    chance = np.random.default_rng(5)
+    pair = [kind(24, 3, shuffle=2, seed=9) for kind in BOTH]
+    up = np.ones(24, np.bool_)
+    for _ in range(150):
+        node, other = (int(each) for each in chance.choice(24, 2, replace=False))
+        options: dict[str, Any] = {"steps": int(chance.integers(0, 4))} if chance.random() < 0.7 else {}
+        if chance.random() < 0.8:
+            options["up"] = up
+        for views in pair:
+            views.leave([node])  # a node that has left may have introduced others
+            if not up[node]:
+                views.join(node, other, **options)
+        up[node] = not up[node]
+        if chance.random() < 0.1:
+            assert pair[0].cycle(up) == pair[1].cycle(up)
+        assert np.array_equal(pair[0].views, pair[1].views)
+        assert np.array_equal(pair[0].ages, pair[1].ages)
+        sound(pair[0])
+
+
 def test_defaults_of_kernel_and_reference_are_equal() -> None:
     views, reference, said = Views(40, 10), Reference(40, 10), Views(40, 10, shuffle=8, seed=0)
     for each in (views, reference, said):

@@ -159,6 +159,64 @@ def test_searches_of_kernel_and_reference_are_equal(
     assert one == two
 
 
+def test_many_reservations_and_searches_equal_reference() -> None:
+    """Many reservations, some of them released or cut, seen as of many instants."""
+    chance = np.random.default_rng(2)
+    kernel, reference = SlotSchedules(NODES, stale=True), Reference(NODES, stale=True)
+
+    def both(call: str, *arguments: Any, **options: Any) -> Any:
+        one, two = (getattr(each, call)(*arguments, **options) for each in (kernel, reference))
+        assert (one is None) == (two is None)
+        if one is None:
+            return None
+        one, two = (
+            [np.asarray(x).tolist() for x in (y if isinstance(y, tuple) else (y,))] for y in (one, two)
+        )
+        assert one == two
+        return one
+
+    for now in range(150):
+        node = chance.integers(0, NODES, 3)
+        both(
+            "reserve",
+            node,
+            chance.integers(0, 60, 3),
+            chance.integers(1, 9, 3),
+            chance.integers(0, 4, 3),
+            now,
+        )
+        begins, ends, jobs = both("reservations", int(node[0]))
+        for k in range(len(begins)):
+            if chance.random() < 0.3:
+                to = None if chance.random() < 0.5 else [int(chance.integers(begins[k], ends[k] + 2))]
+                whose = None if chance.random() < 0.5 else [int(chance.integers(0, 4))]
+                both("release", node[:1], [begins[k]], now, ends=to, jobs=whose)
+        if now % 9 == 0:
+            both("lose", node[1:2], int(chance.integers(0, 60)), now)
+        if now % 20 == 19:
+            both("forget", int(chance.integers(0, 6)), now - 12)
+        seen = chance.integers(max(0, now - 10), now + 2, NODES)
+        job = int(chance.integers(1, NODES + 1)), int(chance.integers(1, 9)), int(chance.integers(0, 50))
+        both("earliest_start", chance.permutation(NODES), *job, as_of=seen)
+        both("is_free", np.arange(NODES), job[2], job[1], as_of=seen)
+        both(
+            "search",
+            chance.integers(-1, NODES, (NODES, 2)).astype(np.int32),
+            chance.integers(0, NODES, 3),
+            chance.integers(1, NODES, 3),
+            chance.integers(1, 9, 3),
+            chance.integers(0, 50, 3),
+            exclude=chance.integers(-1, NODES, 3) if now % 3 else int(node[0]),
+            include_searcher=bool(now % 7 < 4),
+            hops=int(chance.integers(1, 4)),
+            wide=bool(now % 2),
+            known_down=None if now % 4 else chance.random(NODES) < 0.3,
+            as_of=seen,
+            poll_period=0 if now % 5 else 3,
+            until=now,
+        )
+
+
 @given(stories(), st.data())
 def test_searches_find_the_earliest_start(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
     """Brute force tries each slot and each set of nodes."""

@@ -81,6 +81,12 @@ def test_sampling_equals_one_call_per_cell(case, grid, release, level):
     assert cells[i, j, k] == availability.available_tasks(*new, *case.entries, **case.machine)
 
 
+def test_a_running_task_keeps_its_stretch_within_1e_12():
+    for steps, kept in ((4504, True), (4506, False)):
+        running = {"free_at": 1.0 + steps * 2.0**-52, "running_release": 0.0, "running_size": 1.0}
+        assert (availability.gap(1.0, 0.0, 9.0, [], [], [], speed=1.0, **running) > 0.0) is kept
+
+
 def test_task_counts_saturate():
     grid = SummaryGrid([1.0, 2.0], [1e6, 4294967295.0 * 3, 1e300], [1.0, 2.0, 3.0, 1e-3 + 3, 1e9])
     cells = availability.sample_availability(grid, 0.0, [], [], [], speed=1.0, free_at=0.0)
