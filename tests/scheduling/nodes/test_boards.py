@@ -14,7 +14,7 @@ import gridsim as gs
 from gridsim.testing import check_scheduler
 from gridsim.testing.resuming import resume_difference
 from tests._helpers.forms import FORMS, RUNNABLE_FORMS, needs_numba
-from tests.scheduling.nodes.test_message_core import scenarios
+from tests.scheduling.nodes.test_all_forms import scenarios
 
 
 class DodoorNode(gs.NodeProgram):

@@ -16,7 +16,7 @@ import gridsim as gs
 from gridsim.testing.resuming import resume_difference
 from tests._helpers.forms import FORMS
 from tests.scheduling.nodes import test_containers, test_roles
-from tests.scheduling.nodes.test_message_core import scenarios
+from tests.scheduling.nodes.test_all_forms import scenarios
 
 PERIODS = st.sampled_from([0.25, 0.3, 1.0, 1.5, 4.0])
 

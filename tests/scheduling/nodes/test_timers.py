@@ -13,7 +13,7 @@ import gridsim as gs
 from gridsim.testing import check_scheduler
 from gridsim.testing.resuming import resume_difference
 from tests._helpers.forms import RUNNABLE_FORMS
-from tests.scheduling.nodes.test_message_core import scenarios
+from tests.scheduling.nodes.test_all_forms import scenarios
 
 SET, CANCEL, FIRED, STARTED = range(4)
 #: Names of the timers by their numbers, in the order in which they fire at one instant.
