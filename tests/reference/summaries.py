@@ -17,9 +17,6 @@ from tests.reference.arguments import (
 )
 from tests.reference.availability import TOP, Summary
 
-BIG = 2**63 - 1
-
-
 # --- aggregation and look-up ----------------------------------------------------------------------
 
 
@@ -130,13 +127,6 @@ def _drop(counts: Sequence[int], sizes: Sequence[float], cell: float, leaves: in
         volume += float(count) * size
     up = _quotient_up(volume, cell)
     return min(each, int(up) + min(sum(counts), leaves) - 1) if sum(counts) else 0
-
-
-def owed_drop(counts: Sequence[int], sizes: Sequence[float], cell: float, leaves: int) -> int:
-    """Return the tasks that debts displace; `TOP` if the number is greater."""
-    each = sum(count * _quotient_up(size, cell) for count, size in zip(counts, sizes, strict=True))
-    volume = sum(count * size for count, size in zip(counts, sizes, strict=True))
-    return int(min(float(TOP), each, _quotient_up(volume, cell) + min(sum(counts), leaves) - 1))
 
 
 def debit_drop(tasks: npt.ArrayLike, task_size: npt.ArrayLike, cell_task_size: float, leaves: int) -> int:

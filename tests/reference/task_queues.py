@@ -21,8 +21,6 @@ from tests.reference.arguments import (
 
 __all__ = ["TaskQueues"]
 
-MAX_INT32 = 2**31 - 1
-
 
 @dataclass
 class Share:

@@ -275,6 +275,8 @@ WHOLE, REAL = "must be a whole number of 64 bits, got", "must be a number in the
         (lambda view: view.note("given", count=1, weight=None), f"weight {REAL} None"),
         (lambda view: view.enqueue(0, 1.5), f"tasks {WHOLE} 1.5"),
         (lambda view: view.enqueue(0.0, 1), f"application {WHOLE} 0.0"),
+        (lambda view: view.take(0, 2**63), f"tasks {WHOLE} {2**63}"),
+        (lambda view: view.take(0, 1.0), f"tasks {WHOLE} 1.0"),
         (lambda view: view.application([]), rf"application {WHOLE} \[\]"),
         (lambda view: view.timer("1", "tick"), f"the timer 'tick' {REAL} '1'"),
         (lambda view: view.timer(float("nan"), "tick"), "the timer 'tick': .* got nan"),
@@ -334,6 +336,14 @@ def test_numpy_numbers_and_extreme_values_arrive_unchanged(monkeypatch: pytest.M
             lambda: gs.Message(10, moves_tasks="no", application=int, tasks=int),  # type: ignore[arg-type]
             "moves_tasks of a message must be true or false, got 'no'",
         ),
+        (
+            lambda: gs.Message(10, deferred=True, moves_tasks=True, application=int, tasks=int),
+            "deferred=True",
+        ),
+        (
+            lambda: gs.Message(None, moves_tasks=True, application=int, tasks=int),
+            "does not support moves_tasks=True",
+        ),
         (lambda: Halves(degree=0), "halves.degree must be a whole number >= 1, got 0"),
         (lambda: Halves(detection=-1.0), "halves.detection must be a number in 0..2e.09 s, got -1.0"),
     ],
@@ -379,6 +389,13 @@ def test_classes_are_checked_when_a_scheduler_is_made(declared: Any, said: str) 
     made = type("Single", (gs.NodeScheduler,), body, frozen=True, kw_only=True)
     with pytest.raises(gs.ScenarioError, match=said):
         made()
+
+
+def test_the_handler_on_done_does_not_support_reports() -> None:
+    body = {"policy": _handles("on_done", "self", "view", "application"), "reports": True}
+    made = type("Single", (gs.NodeScheduler,), body, frozen=True, kw_only=True)
+    with pytest.raises(gs.ScenarioError, match="on_done does not support reports=True"):
+        gs.simulate(scenario(), made())
 
 
 def test_methods_that_other_methods_call_may_be_named_like_handlers() -> None:
