@@ -22,6 +22,10 @@ def records(kind, rows, tag=0):
     return words.view(np.uint8).reshape(len(rows), WIDTHS[kind])
 
 
+def words_of(batch):
+    return batch.reshape(len(batch), -1).view(np.int64).tolist()
+
+
 def counters(one):
     return {name: getattr(one, name).tolist() for name in COUNTERS}
 

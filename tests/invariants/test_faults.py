@@ -427,6 +427,15 @@ def test_outages_in_blocks_equal_those_of_single_failures(of: dict[str, Any]) ->
     assert in_blocks.up.tolist() == single.up.tolist()
 
 
+def test_changes_at_the_end_of_a_run_have_no_effect() -> None:
+    """The run ends first, even if all machines leave at that instant."""
+    end = gs.simulate(grid(machine=[0], down=[0.5], up=[0.75]), BLOCKS).makespan
+    for up in (end, end + 1.0, inf):
+        down, back = [0.5] + [end] * 8, [0.75] + [up] * 8
+        result = gs.simulate(grid(machine=[0, *range(8)], down=down, up=back), BLOCKS)
+        assert result.makespan == end and result.machines["failures"].sum() == 1
+
+
 def test_invalid_states_of_outages_are_rejected() -> None:
     scenario = grid(machine=[0, 1], down=[1.0, 2.0], up=[1.0, 3.0])
     good = outages_of(scenario, BLOCKS).getstate()

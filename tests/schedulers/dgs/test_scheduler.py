@@ -84,6 +84,39 @@ def test_job_of_the_whole_grid_is_placed(policy: str) -> None:
         assert left_out.facts["too_large"] == 2 and (left_out.applications["reached"] == 4).all()
 
 
+def test_a_searcher_knows_its_own_schedule() -> None:
+    """No node has polled yet, but the searcher of the second job has committed to the first one."""
+    jobs = gs.Workload.jobs_of([0.0, 100.0], [3, 3], [600.0, 60.0], submitter=[0, 0])
+    poll: dict[str, Any] = {"policy": "poll", "poll_period": 1e6, "forward": 1, "degree": 2}
+    found = run(jobs, 3, EQUAL, **poll).applications
+    assert found["first_start"].tolist() == [60.0, 660.0] and found["conflicts"].tolist() == [0, 0]
+
+
+def test_unused_slots_are_released_at_the_end_of_a_job() -> None:
+    def table(release: list[float]) -> Any:
+        jobs = gs.Workload.jobs_of(
+            release, 1, 60.0, requested=600.0, submitter=[0] * len(release), origin=0.0
+        )
+        few: dict[str, Any] = {"forward": 2, "degree": 2, "candidates": "others"}
+        return run(jobs, 3, estimate="requested", **few).applications
+
+    # with three machines each searcher has one candidate, and there are two of them
+    assert table([0.0, 5.0])["first_start"].tolist() == [0.0, 60.0]
+    assert table([0.0, 1.0, 100.0])["waiting"][2] == 20.0
+    # it was placed behind a whole request, and that is where it stays
+    assert table([0.0, 1.0, 2.0])["first_start"][2] == 600.0
+
+
+def test_kept_slots_stay_reserved_after_an_early_end() -> None:
+    """The only machine of two jobs is free at 60 s, and by its reservation at 600 s."""
+    jobs = gs.Workload.jobs_of([0.0, 90.0], 2, 50.0, requested=600.0)
+    starts = {
+        early: run(jobs, 2, estimate="requested", early=early).applications["first_start"].tolist()
+        for early in ("release", "keep")
+    }
+    assert starts == {"release": [0.0, 120.0], "keep": [0.0, 600.0]}
+
+
 def test_job_of_a_failed_machine_is_placed_again() -> None:
     jobs = gs.Workload.jobs_of([0.0], 2, 300.0, submitter=[0])
     calm = run(jobs, 12, EQUAL, degree=6)
@@ -102,6 +135,61 @@ def test_job_of_a_failed_machine_is_placed_again() -> None:
     assert table[0]["resubmitted"] == 2 and table[0]["waiting"] == 180.0 and table[0]["first_start"] == 60.0
     assert found.machines["interrupted"].sum() == 2
     assert table[0]["nodes_used"] == len({row[0] for row in rows})
+
+
+#: Messages of 1 s.
+SLOW = gs.Network(latency=1.0, bandwidth=math.inf, interfaces="equal")
+
+
+def test_searcher_does_not_answer_after_a_transient_failure() -> None:
+    """Requests arrive at 1 s, and pulled schedules not before 3 s; all searchers are reset at 2 s."""
+    jobs = gs.Workload.jobs_of([0.0], 1, 30.0, submitter=[0])
+    all_of_them: dict[str, Any] = {"policy": "pull", "forward": 3, "degree": 3}
+    calm = run(jobs, 4, SLOW, **all_of_them).applications[0]
+    assert (calm["searches"], calm["first_start"]) == (1, 60.0)
+    resets = gs.Faults.of([1, 2, 3], [2.0] * 3, [2.0] * 3)
+    reset = run(jobs, 4, SLOW, faults=resets, **all_of_them).applications[0]
+    # it waits for answers until 120 s, and searches again
+    assert (reset["searches"], reset["first_start"]) == (2, 180.0)
+
+
+def test_late_answers_are_counted() -> None:
+    """One of three searchers never answers; at 120 s, the start in the other answers (60 s) has passed."""
+    jobs = gs.Workload.jobs_of([0.0], 1, 30.0, submitter=[0])
+    gone = gs.Faults.of([1], [0.5], [math.inf])
+    table = run(jobs, 4, SLOW, faults=gone, forward=3, degree=3).applications[0]
+    assert (table["late"], table["searches"], table["conflicts"], table["first_start"]) == (2, 2, 0, 180.0)
+
+
+def test_recovered_machine_sends_its_schedule_to_its_neighbours() -> None:
+    """All four know one another; with push, each change of a schedule is sent to three nodes."""
+    jobs = gs.Workload.jobs_of([0.0], 1, 100.0, submitter=[0])
+    calm = run(jobs, 4, forward=3, degree=3)
+    (had,) = calm.tables["schedule"]["machine"].tolist()
+    other = next(u for u in (1, 2, 3) if u != had)
+    away = run(jobs, 4, faults=gs.Faults.of([other], [10.0], [20.0]), forward=3, degree=3)
+    assert (sent(calm, "push"), sent(away, "push")) == (3, 3 + 3)
+
+
+def test_failed_searches_count_from_the_last_placement() -> None:
+    """One search places the job, and one more places it again after one of its machines has failed."""
+    jobs = gs.Workload.jobs_of([0.0], 2, 300.0, submitter=[0])
+    had = run(jobs, 5, forward=4, degree=4).tables["schedule"]["machine"].tolist()
+    gone = gs.Faults.of([had[0]], [100.0], [math.inf])
+    found = run(jobs, 5, faults=gone, forward=4, degree=4, tries=1)
+    assert found.failed == 0 and found.applications["searches"].tolist() == [2]
+    # each change is told to four: two machines commit, one of them is released, two commit
+    assert sent(found, "push") == (2 + 1 + 2) * 4
+
+
+def test_polls_of_a_failed_machine_are_counted() -> None:
+    """The machine polls three neighbours every 100 s until it fails at 650 s: six or seven times."""
+    jobs = gs.Workload.jobs_of([0.0], 1, 2000.0, submitter=[0])
+    poll: dict[str, Any] = {"policy": "poll", "poll_period": 100.0, "forward": 3, "degree": 3}
+    (had,) = run(jobs, 4, **poll).tables["schedule"]["machine"].tolist()
+    other = next(u for u in (1, 2, 3) if u != had)
+    found = run(jobs, 4, faults=gs.Faults.of([other], [650.0], [math.inf]), **poll)
+    assert found.machines["schedules_received"][other] in (3 * 6, 3 * 7)
 
 
 # -- what is exchanged --------------------------------------------------------------------------------------
@@ -127,6 +215,13 @@ def test_the_policies_push_and_pull_count_sent_schedules() -> None:
     low, high = push.facts["in_degree_min"], push.facts["in_degree_max"]
     assert allocated * low <= sent(push, "push") <= allocated * high
     assert push.machines["schedules_received"].sum() == sent(push, "push") + sent(push, "retrieve")
+
+
+def test_the_policy_poll_counts_sent_schedules() -> None:
+    jobs = gs.Workload.jobs_of([0.0, 6000.0], 1, 600.0)
+    found = run(jobs, 50, policy="poll", poll_period=100.0, degree=7)
+    # until 6600 s: 66 polls of each node, whenever its first one was
+    assert sent(found, "poll") == 50 * 7 * 66
 
 
 @pytest.mark.parametrize("policy", ["push", "pull"])

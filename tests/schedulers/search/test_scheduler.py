@@ -118,11 +118,34 @@ def test_walker_does_not_return_to_its_sender(line: None, seed: int) -> None:
     assert hosts(result) == [(0, 10.0), (1, 11.0), (2, 11.5), (3, 12.0)]
 
 
+def test_walkers_share_the_needed_hosts(line: None) -> None:
+    result = run(gs.RandomWalkSearch(hop_time=1.0, walkers=2, steps=3), tasks=4)
+    # one walker needs two hosts, the other one: the first gets 1 and 2, the second walks to 3
+    assert hosts(result) == [(0, 10.0), (1, 11.0), (2, 11.5), (3, 12.0)]
+    assert sent(result)["walk"] == 2 + 3 and len(result.tables["searches"]) == 1
+
+
+def test_walks_are_repeated_while_they_find_hosts(line: None) -> None:
+    result = run(gs.RandomWalkSearch(hop_time=1.0, walkers=2, steps=1, retry=1000.0))
+    # both walkers go to machine 1; the second walk finds it busy, and there is no third one
+    assert hosts(result) == [(0, 10.0), (1, 11.0), (0, 110.0)]
+    assert sent(result) == {"walk": 2 + 1, "offer": 1, "task": 1}
+
+
 @pytest.mark.parametrize(("scope", "expected"), [(1, [(1, 11.0), (0, 110.0)]), (2, [(1, 11.0), (2, 11.0)])])
 def test_only_advertised_hosts_are_asked(line: None, scope: int, expected: Any) -> None:
     result = run(gs.Advertisement(hop_time=1.0, scope=scope, retry=1000.0))
     assert sorted(hosts(result)) == sorted([(0, 10.0), *expected])
     assert sent(result)["profile"] == (6 if scope == 1 else 6 + 4)  # over each link, and over two
+
+
+def test_no_more_hosts_are_asked_than_needed() -> None:
+    result = run(gs.Advertisement(degree=3, hop_time=1.0), tasks=3)
+    assert {kind: sent(result)[kind] for kind in ("ask", "offer", "task")} == {
+        "ask": 2,
+        "offer": 2,
+        "task": 2,
+    }
 
 
 def test_neighbours_are_asked_before_they_advertise(line: None) -> None:
@@ -131,6 +154,26 @@ def test_neighbours_are_asked_before_they_advertise(line: None) -> None:
         gs.Advertisement(hop_time=5.0, retry=1000.0), workload=gs.Workload.of([1.0], 2, 1e5, [0], origin=0.0)
     )
     assert hosts(result) == [(0, 1.0), (1, 2.0)]
+
+
+def test_nearest_point_is_asked_first_from_the_last_machine(line: None) -> None:
+    """The nearest point has the highest number."""
+    workload = gs.Workload.of([10.0], 3, 1e5, [3], origin=0.0)
+    result = run(gs.Rendezvous(hop_time=1.0, share=1.0, scope=3), workload=workload)
+    assert hosts(result) == [(3, 10.0), (2, 14.0), (1, 17.0)]
+
+
+def test_points_are_asked_nearest_first(line: None) -> None:
+    result = run(gs.Rendezvous(hop_time=1.0, share=1.0, scope=3))
+    # each machine is the point of its own host; the client asks them one after another, 3 s each
+    assert hosts(result) == [(0, 10.0), (1, 14.0), (2, 17.0)]
+    assert sent(result) == {"beacon": 12, "lookup": 2, "told": 2, "offer": 2, "task": 2}
+
+
+def test_failed_point_is_skipped(line: None) -> None:
+    result = run(gs.Rendezvous(hop_time=1.0, share=1.0, scope=3), faults=gs.Faults.of([1], [11.0], [INF]))
+    assert hosts(result) == [(0, 10.0), (2, 17.0), (3, 20.0)]
+    assert sent(result)["lookup"] == 3 and result.messages["dropped"].sum() == 1
 
 
 def test_point_chooses_the_longest_listed_or_random_hosts() -> None:
@@ -155,7 +198,33 @@ def test_machine_that_knows_no_point_becomes_one(line: None) -> None:
     assert {host for host, _ in hosts(result)} == {0, 1, 2}
 
 
+def test_free_hosts_register_again_with_a_failed_point(line: None) -> None:
+    """The only point fails and loses its list; the hosts register again after `refresh`."""
+    release = gs.Workload.of([500.0], [3], [1e5], [0], origin=0.0)
+    seed, point = one_point(3, release)
+    reset = {"workload": release, "seed": seed, "faults": gs.Faults.of([point], [50.0], [50.0])}
+    without_refresh = run(gs.Rendezvous(hop_time=1.0, share=0.3, refresh=INF, retry=1000.0), **reset)
+    with_refresh = run(gs.Rendezvous(hop_time=1.0, share=0.3, refresh=100.0, retry=1000.0), **reset)
+    assert {host for host, _ in hosts(without_refresh)} == {0, point}
+    assert len({host for host, _ in hosts(with_refresh)}) == 3
+
+
 # -- all methods -------------------------------------------------------------------------------
+
+
+@ALL
+def test_single_machine_runs_all_tasks(method: Any) -> None:
+    result = run(method(), tasks=5, machines=1)
+    assert hosts(result) == [(0, 10.0 + 100.0 * k) for k in range(5)]
+    assert result.messages["sent"].sum() == 0 and (result.tables["searches"]["found"] == 0).all()
+
+
+@ALL
+def test_all_machines_share_many_tasks(method: Any) -> None:
+    result = run(method(degree=3, hop_time=1.0, retry=5.0), tasks=40)
+    assert result.machines["tasks"].min() > 5 and result.machines["peak_queue"].max() <= 1
+    assert len(result.tables["hosts"]) == 40
+    assert (result.tables["hosts"]["found"] >= result.tables["hosts"]["needed"]).all()
 
 
 def test_task_after_the_end_of_a_promise_is_returned() -> None:
@@ -173,6 +242,23 @@ def assignments(result: gs.Result) -> list[tuple[int, int, float]]:
     return [(int(i), *host) for i, host in zip(table["application"], hosts(result), strict=True)]
 
 
+def test_oldest_task_gets_the_next_host() -> None:
+    workload = gs.Workload.of([10.0, 20.0], [2, 1], 1e5, [0, 0], origin=0.0)
+    result = run(gs.ExpandingRing(), workload=workload, machines=1)
+    assert assignments(result) == [(0, 0, 10.0), (0, 0, 110.0), (1, 0, 210.0)]
+
+
+def test_returned_task_becomes_the_oldest() -> None:
+    """Machine 1 offers itself at 10.5 s until 10.6 s, and runs an own task when that of 0 arrives."""
+    workload = gs.Workload.of([10.0, 10.8, 11.2], [2, 1, 1], 1e5, [0, 1, 0], origin=0.0)
+    method = gs.ExpandingRing(degree=1, promise=0.1, hop_time=1.0, max_hops=1, retry=1000.0)
+    result = run(method, workload=workload, machines=2)
+    # back at 12 s, when the task of application 2 waits already; 0 is free at 110 s, and at 210 s
+    assert assignments(result) == [(0, 0, 10.0), (1, 1, 10.8), (0, 1, 11.0), (0, 0, 110.0), (2, 0, 210.0)]
+    assert sent(result)["back"] == 1
+    assert result.tables["hosts"]["needed"].tolist() == [10.0, 10.8, 10.0, 12.0, 11.2]
+
+
 @pytest.mark.parametrize("short", [1, 2])
 def test_timer_of_an_ended_promise_does_not_end_the_next_one(line: None, short: int) -> None:
     """Machine 2 offers itself to 1 at 10.5 s, is dismissed at 11.5 s, or has run a short task at 11.6 s.
@@ -186,6 +272,26 @@ def test_timer_of_an_ended_promise_does_not_end_the_next_one(line: None, short: 
     assert sent(result).get("dismiss", 0) == 2 - short and "back" not in sent(result)
     of_3_and_2 = [row for row in assignments(result) if row[0] >= 2]
     assert of_3_and_2 == [(2, 3, 11.3), (2, 2, 12.3), (3, 2, 112.8)]
+
+
+#: The promise of machine 2 to 1 ends at 11.3 s.  At 11.4 s it offers itself to 3, until 12.2 s.
+LATE = gs.ExpandingRing(promise=0.8, hop_time=1.0, max_hops=1, retry=1000.0)
+
+
+def test_only_the_promised_client_can_dismiss_a_host(line: None) -> None:
+    """Machine 1 dismisses 2 at 11.5 s; the task submitted at 2 at 11.6 s waits until 12.2 s."""
+    workload = gs.Workload.of([10.0, 10.9, 11.6], [2, 2, 1], 1e5, [1, 3, 2], origin=0.0)
+    result = run(LATE, workload=workload)
+    assert [row for row in assignments(result) if row[0] == 2] == [(2, 2, 12.2)]
+
+
+def test_host_promised_to_another_client_returns_a_task(line: None) -> None:
+    """The task of 1 arrives at 11.5 s, and that of 3 at 12.4 s, when the promise has ended."""
+    result = run(LATE, workload=gs.Workload.of([10.0, 10.9], [3, 2], 1e5, [1, 3], origin=0.0))
+    assert sent(result)["back"] == 1
+    assert assignments(result) == [
+        (0, 1, 10.0), (1, 3, 10.9), (0, 0, 11.0), (0, 2, 11.0), (1, 2, 11.9), (0, 1, 110.0),
+    ]  # fmt: skip
 
 
 def pauses(result: gs.Result) -> Any:
@@ -215,6 +321,12 @@ def test_pause_is_short_again_after_a_host_was_found(line: None) -> None:
     # at least four pauses precede, since 10 + 20 + 40 s, times 1.5 at most, are less than 200 s
     assert k >= 4 and pauses(result)[k - 1] >= 0.5 * 80.0
     assert 5.0 <= pauses(result)[k] <= 15.0 and 10.0 <= pauses(result)[k + 1] <= 30.0
+
+
+@ALL
+def test_late_answers_still_find_hosts(method: Any) -> None:
+    result = run(method(degree=3, hop_time=0.1, retry=5.0), tasks=40)
+    assert result.machines["tasks"].min() > 5
 
 
 #: The methods with parameters that affect which of their branches run.
