@@ -317,6 +317,46 @@ def entry(state: Any, *path: str) -> Any:
     return state
 
 
+def delete(state: Any, *path: str) -> None:
+    del entry(state, *path[:-1])["state"][path[-1]]
+
+
+def replacement(value: Any, *path: str) -> Any:
+    def change(state: Any) -> None:
+        entry(state, *path[:-1])["state"][path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(
+            lambda state, path=path: delete(state, *path)
+            for path in (
+                ["network"], ["released"], ["policy", "core"], ["policy", "nodes"], ["engine", "now"],
+                ["policy", "core", "now"], ["outages", "up"], ["released", "count"],
+            )
+        ),
+        replacement(-1, "engine"),
+        replacement(-1, "policy"),
+        replacement({"state": {}}, "policy", "core"),
+        replacement({"set": [1]}, "policy", "updates"),
+        replacement(1.5, "policy", "resubmitted"),
+        replacement(5, "policy", "on_release"),
+        replacement("boo", "scenario"),
+        replacement({"dict": [[1, {"tuple": [0, 0]}]]}, "engine", "periods"),
+        replacement(10**12, "outages", "taken"),
+        replacement(-1, "outages", "at"),
+    ],
+)  # fmt: skip
+def test_missing_or_wrong_entries_of_a_state_are_rejected(kept: Path, tmp_path: Path, change: Any) -> None:
+    """The error is one line, and nothing is run."""
+    file = edited(kept, lambda document: change(document["state"]), tmp_path / "other")
+    with pytest.raises(gs.GridSimError, match="other: not a sound checkpoint"):
+        gs.resume(file)
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -329,6 +369,40 @@ def test_wrong_entries_about_the_run_are_rejected(kept: Path, tmp_path: Path, ch
     file = edited(kept, lambda document: document["about"].update(change), tmp_path / "other")
     with pytest.raises((gs.GridSimError, FileNotFoundError)):
         gs.resume(file)
+
+
+#: Script that resumes checkpoints in a process that may crash.
+RESUME_ALL = """
+import sys
+import gridsim as gs
+for file in sys.argv[1:]:
+    try:
+        gs.resume(file)
+    except gs.GridSimError:
+        pass
+"""
+
+
+def test_a_loss_of_an_unknown_application_is_rejected(kept: Path, tmp_path: Path) -> None:
+    """The number reaches the kernels only in a message; the kernels check it."""
+    files = []
+    for number in (-1, 9, 2**40):
+
+        def change(document: Any, number: int = number) -> None:
+            at = entry(document["state"], "engine", "now") + 1
+            losses = entry(document["state"], "policy", "environment", "recovery", "losses")["dict"]
+            losses[:] = [[at, {"dict": [[number, 3]]}]]
+
+        files.append(edited(kept, change, tmp_path / f"{number}"))
+    done = subprocess.run(
+        [sys.executable, "-c", RESUME_ALL, *files],
+        env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
+        cwd=tmp_path,  # outside the source tree, which is not compiled
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_resuming_with_another_scheduler_is_rejected(kept: Path) -> None:

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from gridsim.errors import ScenarioError
@@ -104,7 +104,130 @@ def test_the_discrete_bound_is_the_best_of_all_subsets(instance, latency, thresh
     check_discrete(*instance, latency, thresholds)
 
 
+@pytest.mark.parametrize("slow", [0.0625, 1.0, 16.0])
+def test_the_discrete_bound_is_the_best_on_slow_and_on_fast_machines(slow):
+    """The estimates of the search are much too low or much too high here, so wrong ones would be detected."""
+    random = np.random.default_rng(11)
+    for _ in range(120):
+        k = random.integers(1, 6)
+        speeds = (slow * random.choice([0.75, 1.0, 2.0, 3.0], random.integers(1, 6))).tolist()
+        release = 4.0 + random.integers(0, 8, k) / slow
+        task_size = random.choice([0.5, 1.0, 1.5, 2.0, 5.0], k)
+        latency = float(random.choice([0.0, 3.0 / slow]))
+        check_discrete(
+            release, task_size, random.integers(1, 6, k), speeds, latency, int(random.integers(1, 6))
+        )
+
+
 # -- linear programs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("instance", "speeds", "stretch"),
+    [
+        (
+            ([0.3, 0.6, 0.8, 0.3, 0.3, 0.8], [0.01, 0.03, 0.0025, 0.0025, 0.01, 0.0025], [4, 10, 9, 2, 2, 7]),
+            [0.25, 4.0, 0.5, 0.25],
+            5 / 12,
+        ),
+        (
+            (
+                [8.4, 13.3, 1.3, 10.1, 18.7, 4.1, 2.7, 8.2, 10.4],
+                [5.0, 0.5, 3.0, 2.0, 5.0, 5.0, 0.5, 8.0, 0.25],
+                [1, 11, 5, 11, 7, 8, 1, 1, 11],
+            ),
+            [2.0, 4.0, 1.0],
+            5 / 16,
+        ),
+    ],
+)
+def test_the_discrete_bound_is_the_best_with_late_releases(instance, speeds, stretch):
+    """The estimates of the search are worst for small applications with late releases."""
+    check_discrete(*instance, speeds, 0.0, 5)
+    release, task_size, tasks = instance
+    size = np.array(task_size) * tasks
+    assert discrete_bound(release, size, task_size, tasks, speeds).stretch == pytest.approx(
+        stretch, rel=1e-12
+    )
+
+
+def divisible(linprog, release, size, speeds, due, whole=False):
+    """Return whether divisible work with preemption can meet the deadlines on these machines.
+
+    whole : each row is a task, which is on one machine at a time, and may migrate.
+    """
+    points = np.unique(np.concatenate([release, due]))
+    starts, lengths = points[:-1], np.diff(points)
+    tasks = [
+        (j, u, t)
+        for j in range(len(release))
+        for t in range(len(starts))
+        if starts[t] >= release[j] and points[t + 1] <= due[j]
+        for u in range(len(speeds))
+    ]
+    machines = np.zeros((len(speeds) * len(starts), len(tasks)))  # a machine works for so long an interval
+    work = np.zeros((len(release), len(tasks)))
+    for column, (j, u, t) in enumerate(tasks):
+        machines[u * len(starts) + t, column] = 1.0
+        work[j, column] = speeds[u]
+    limits, most = [machines, work], [np.tile(lengths, len(speeds)), size]
+    if whole:
+        at_once = np.zeros((len(release) * len(starts), len(tasks)))
+        for column, (j, _, t) in enumerate(tasks):
+            at_once[j * len(starts) + t, column] = 1.0
+        limits.append(at_once)
+        most.append(np.tile(lengths, len(release)))
+    found = linprog(-work.sum(axis=0), A_ub=np.vstack(limits), b_ub=np.concatenate(most), method="highs")
+    assert found.status == 0
+    return -found.fun >= size.sum() * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_fluid_bound_is_the_optimum_of_divisible_tasks(seed):
+    optimize = pytest.importorskip("scipy.optimize", reason="needs the linear programs of scipy")
+    random = np.random.default_rng(seed)
+    n = int(random.integers(1, 7))
+    release = random.integers(0, 10, n).astype(float)
+    size, speeds = random.integers(1, 20, n).astype(float), random.integers(1, 5, random.integers(1, 4))
+    best = least_stretch(
+        release, size, speeds, lambda due: divisible(optimize.linprog, release, size, speeds, due)
+    )
+    assert fluid_bound(release, size, speeds.sum()).stretch == pytest.approx(best, rel=1e-6)
+
+
+def least_stretch(release, size, speeds, feasible):
+    """Return the smallest S for which the deadlines r + S w are feasible."""
+    low, high = 0.5 / speeds.sum(), (release.max() + size.sum()) / speeds.min() / size.min()
+    while high - low > 1e-7 * high:
+        middle = math.sqrt(low * high)
+        if feasible(release + middle * size):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_no_schedule_with_migration_beats_the_bound(seed):
+    """The bound is the optimum for one application; else it lies between the fluid bound and the optimum."""
+    optimize = pytest.importorskip("scipy.optimize", reason="needs the linear programs of scipy")
+    random = np.random.default_rng([3, seed])
+    n = 1 + seed % 3
+    release, tasks = random.integers(0, 6, n).astype(float), random.integers(1, 4, n)
+    task_size, speeds = random.integers(1, 9, n).astype(float), random.integers(1, 5, random.integers(1, 5))
+    size, rows = tasks * task_size, np.repeat(np.arange(n), tasks)
+
+    def feasible(due):
+        return divisible(optimize.linprog, release[rows], task_size[rows], speeds, due[rows], whole=True)
+
+    best = least_stretch(release, size, speeds, feasible)
+    bound = discrete_bound(release, size, task_size, tasks, speeds, migration=True)
+    assert fluid_bound(release, size, speeds.sum()).stretch <= bound.stretch * (1 + 1e-12)
+    assert bound.stretch <= best * (1 + 1e-6)
+    assert bound.stretch <= discrete_bound(release, size, task_size, tasks, speeds).stretch * (1 + 1e-12)
+    assert bound.stretch <= bound.verify(release, size, speeds, task_size=task_size, tasks=tasks)
+    if n == 1:
+        assert bound.stretch == pytest.approx(best, rel=1e-6)
 
 
 # -- the optimum by brute force ----------------------------------------------------------------------------
@@ -172,6 +295,81 @@ def test_no_bound_is_above_the_optimum(part):
 
 
 # -- invariants -----------------------------------------------------------------------------------------
+
+POSITIVE = st.floats(1e-3, 1e6)
+REAL_INSTANCE = st.integers(1, 12).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.floats(0, 1e4), min_size=n, max_size=n),
+        st.lists(POSITIVE, min_size=n, max_size=n),
+        st.lists(st.integers(1, 1000), min_size=n, max_size=n),
+        st.lists(POSITIVE, min_size=1, max_size=9),
+    )
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(REAL_INSTANCE, st.integers(1, 6))
+@example(([4096.0, 0.0, 0.0], [0.00390625, 1049.0, 0.001953125], [1, 1000, 1], [70.0]), 1)
+def test_bounds_of_any_instance_keep_the_invariants(instance, thresholds):
+    *given_columns, speeds = instance
+    release, size, a, n = columns(*given_columns)
+    aggregate = math.fsum(speeds)
+    fluid = fluid_bound(release, size, aggregate)
+    disc = discrete_bound(release, size, a, n, speeds, thresholds=thresholds)
+    # a bound is at most the exact value of its certificate
+    assert fluid.stretch <= fluid.verify(release, size, aggregate)
+    assert disc.stretch <= disc.verify(release, size, speeds, task_size=a, tasks=n)
+    for bound in (fluid, disc):
+        assert release[bound.first] == release[bound.applications].min()
+    # rounding errors of the search, which subtracts late releases and divides by small sizes
+    slack = 1e-15 * (release.max() + math.fsum(size) / aggregate) / size.min()
+    # the bounds are ordered
+    assert 1 / aggregate * (1 - 1e-12) <= fluid.stretch + slack
+    assert fluid.stretch <= disc.stretch * (1 + 1e-12) + slack
+    for i in range(len(release)):
+        single_application_bound = float(a[i]) * Slots(np.array(speeds)).end(int(n[i])) / size[i]
+        assert single_application_bound <= disc.stretch * (1 + 1e-12) + slack
+    # more machines or fewer applications never raise a bound
+    more = discrete_bound(release, size, a, n, [*speeds, 5.0], thresholds=10**6)
+    fewer = discrete_bound(release, size, a, n, speeds, thresholds=10**6)
+    assert more.stretch <= fewer.stretch * (1 + 1e-9) + slack
+    if len(release) > 1:
+        assert fluid_bound(release[1:], size[1:], aggregate).stretch <= fluid.stretch * (1 + 1e-9) + slack
+
+
+@settings(deadline=None, max_examples=50)
+@given(REAL_INSTANCE, st.integers(-8, 8))
+def test_bounds_scale_with_units(instance, exponent):
+    """The factors are powers of two, so that nothing is rounded."""
+    *given_columns, speeds = instance
+    release, size, a, n = columns(*given_columns)
+    c, s = 2.0**exponent, np.array(speeds)
+    for bound in (
+        lambda r, w, a, s: fluid_bound(r, w, s.sum()),
+        lambda r, w, a, s: discrete_bound(r, w, a, n, s),
+    ):
+        one = bound(release, size, a, s).stretch
+        assert bound(release * c, size, a, s / c).stretch == pytest.approx(c * one, rel=1e-12)
+        assert bound(release, size * c, a * c, s * c).stretch == pytest.approx(one / c, rel=1e-12)
+        assert bound(np.zeros(len(size)), size, a, s * c).stretch == pytest.approx(
+            bound(np.zeros(len(size)), size, a, s).stretch / c, rel=1e-12
+        )
+
+
+@settings(deadline=None, max_examples=30)
+@given(REAL_INSTANCE, st.randoms(use_true_random=False), st.floats(0, 100))
+def test_bounds_depend_on_neither_order_nor_time_of_day(instance, random, later):
+    *given_columns, speeds = instance
+    release, size, a, n = columns(*given_columns)
+    assume(len(release) > 1)
+    order = list(range(len(release)))
+    random.shuffle(order)
+    one = discrete_bound(release, size, a, n, speeds, thresholds=20)
+    other = discrete_bound(release[order], size[order], a[order], n[order], speeds, thresholds=20)
+    assert other.stretch == pytest.approx(one.stretch, rel=1e-9)
+    assert fluid_bound(release + later, size, 7.0).stretch == pytest.approx(
+        fluid_bound(release, size, 7.0).stretch, rel=1e-6
+    )
 
 
 @settings(deadline=None, max_examples=75)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 from collections.abc import Callable
@@ -209,6 +210,35 @@ def test_a_file_that_changes_during_a_study_is_rejected(
         assert len(store) == 1
 
 
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_file_that_changes_between_runs_of_other_files_is_rejected(tmp_path: Path, kept: bool) -> None:
+    """Other files that the runs read do not matter."""
+    log, table = jobs(tmp_path / "log.swf"), hosts(tmp_path / "hosts.csv")
+    first = scenario_of(log)
+    other = dataclasses.replace(first, platform=gs.Platform.from_hosts(table, nodes=9, seed=1))
+    store = gs.Store(tmp_path / "store") if kept else None
+    with pytest.raises(gs.GridSimError, match=r"log.swf must be what it was when the study"):
+        collect([Cell(first, ChangesLogAtEnd(to=str(log))), Cell(other, gs.Fcfs())], store=store)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_file_that_changes_between_rounds_of_replications_is_rejected(tmp_path: Path, kept: bool) -> None:
+    """No interval mixes runs of two traces, whether they are run or read from a store."""
+    log = tmp_path / "log.swf"
+    store = tmp_path / "store" if kept else None
+
+    def scenario(seed: int) -> gs.Scenario:
+        jobs(log, 100 if seed < 10 else 900)
+        platform = gs.Platform.desktop_grid(nodes=4, seed=seed)
+        return gs.Scenario(platform, gs.Workload.from_log(log))
+
+    schedulers = {"fcfs": gs.Fcfs()}
+    if kept:  # the later replications are stored already
+        gs.replicate(scenario, schedulers, range(10, 20), store=store)
+    with pytest.raises(gs.GridSimError, match=r"log.swf must be what it was when the study"):
+        gs.replicate(scenario, schedulers, half_width=1e-9, at_most=20, store=store)
+
+
 @pytest.mark.parametrize("threads", [None, 1])
 def test_a_file_that_changes_during_a_comparison_is_rejected(tmp_path: Path, threads: int | None) -> None:
     log = jobs(tmp_path / "log.swf")
@@ -263,6 +293,33 @@ def test_a_run_with_another_file_leaves_no_record(tmp_path: Path, keep_results: 
         assert found.changed == str(log) and found.lost and not found.values
         assert not list((tmp_path / "store" / "results").iterdir())
         assert measure(cell).changed == ""
+
+
+def test_a_failed_run_of_an_outdated_platform_is_not_stored(tmp_path: Path) -> None:
+    """It would differ from a run with the current table."""
+    table, store = hosts(tmp_path / "hosts.csv"), gs.Store(tmp_path / "store")
+    log = jobs(tmp_path / "log.swf")
+
+    def cell() -> Cell:
+        platform = gs.Platform.from_hosts(table, nodes=9, seed=1)
+        return Cell(gs.Scenario(platform, gs.Workload.jobs_from_log(log)), gs.Backfill())
+
+    before = cell()
+    hosts(table, 2.0)
+    with pytest.raises(gs.GridSimError, match=r"hosts.csv must be what it was when the study began, or its"):
+        collect([before], store=store)
+    (found,) = collect([cell()], store=store)
+    assert not found.error and len(store) == 1
+
+
+def test_a_failure_after_a_new_table_of_nodes_counts_as_lost(tmp_path: Path) -> None:
+    folder = desktops(tmp_path / "fta")
+    store, cell = gs.Store(tmp_path / "store"), Cell(with_failures(folder), gs.Fcfs())
+    (key,) = store.keys_of([cell])
+    assert key is not None
+    (folder / "node.tab").write_text("nothing\n")
+    found = measure(store.prepared(cell, key))
+    assert found.error and found.lost and found.changed == str(folder / "node.tab")
 
 
 def test_the_digest_covers_all_of_a_file(tmp_path: Path) -> None:
@@ -353,6 +410,51 @@ def test_a_table_of_nodes_added_during_a_run_is_rejected(tmp_path: Path) -> None
 
     with pytest.raises(FileChanged, match=r"fta must not change while it is read"):
         gs.simulate(with_failures(folder), Adding())
+
+
+def changing_scheduler(change: Callable[[], None]) -> gs.Scheduler:
+    """Return a scheduler that calls `change` when its run ends."""
+
+    class Changing(gs.Fcfs, frozen=True):
+        name = "changing"
+
+        def start(self, run: Any) -> Any:
+            policy = super().start(run)
+            finish = policy.finish
+
+            def change_and_finish() -> Any:
+                change()
+                return finish()
+
+            policy.finish = change_and_finish  # type: ignore[method-assign]
+            return policy
+
+    return Changing()
+
+
+@pytest.mark.parametrize("name", ["fta", "fta/event_trace.tab"])
+def test_a_table_of_nodes_added_during_a_study_is_rejected(tmp_path: Path, name: str) -> None:
+    folder = desktops(tmp_path / "fta")
+    cells = [
+        Cell(with_failures(tmp_path / name), changing_scheduler(lambda: add_nodes(folder))) for _ in range(2)
+    ]
+    with pytest.raises(gs.GridSimError, match=r"node.tab must be what it was when the study began"):
+        collect(cells)
+
+
+@pytest.mark.parametrize("name", ["fta", "fta/event_trace.tab"])
+@pytest.mark.parametrize("threads", [None, 1])
+@pytest.mark.parametrize("appears", [True, False])
+def test_a_table_of_nodes_that_changes_during_a_comparison_is_rejected(
+    tmp_path: Path, appears: bool, threads: int | None, name: str
+) -> None:
+    folder = desktops(tmp_path / "fta")
+    if not appears:
+        add_nodes(folder)
+    change = changing_scheduler((lambda: add_nodes(folder)) if appears else (folder / "node.tab").unlink)
+    pool = ThreadPoolExecutor(1) if threads else None
+    with pytest.raises(FileChanged, match=r"node.tab must not change during the comparison, .* for fcfs"):
+        gs.compare(with_failures(tmp_path / name), {"then": change, "fcfs": gs.Fcfs()}, executor=pool)
 
 
 def test_each_trace_of_a_folder_reads_its_own_files(tmp_path: Path) -> None:
