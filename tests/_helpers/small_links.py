@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from gridcore.common.state import NEVER
-from gridcore.network import links
-from tests.reference import links as reference
-
-BOTH = pytest.mark.parametrize("module", [links, reference])
 # Kind 0 is bare, 1 carries a tag, 2 is deferred and carries more.
 WIDTHS = (16, 24, 40)
 DEFERRED = (False, False, True)
@@ -50,14 +44,3 @@ def make(module, machine_of, machines, latency=10, bandwidth=1e9, fifo=True, jit
         seed=7,
         level_of=[node % 3 for node in range(len(machine_of))],
     )
-
-
-def deliveries(one, limit=10**9):
-    """Return [(time, kind, words)] of all messages, in order."""
-    result = []
-    while (at := one.advance(limit)) != NEVER:
-        for kind, batch in one.collect(at):
-            result += [(at, kind, row) for row in words_of(batch)]
-    for kind, batch, ends in one.drain(limit):
-        result += [(at, kind, row) for at, row in zip(ends.tolist(), words_of(batch), strict=True)]
-    return result

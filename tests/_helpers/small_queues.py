@@ -39,10 +39,6 @@ def totals_of(store):
     return {name: column.tolist() for name, column in store.totals().items()}
 
 
-def rows_of(completed):
-    return list(zip(*(column.tolist() for column in completed), strict=True))
-
-
 def simple(module, speed=(1.0,), task_size=(1.0, 2.0), **options):
     store = module.TaskQueues(list(speed), **options)
     n = len(task_size)

@@ -24,7 +24,7 @@ from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.support.clock import NS
 from gridsim.support.random_streams import Streams
 from gridsim.validation.results import validate_result
-from tests.scheduling.nodes.test_python_core import runs
+from tests.scheduling.nodes.test_all_forms import runs
 
 
 class Slow(VirtualWorker):

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from gridsim.engine import calendar_queue as calendar
 from gridsim.engine.calendar_queue import Calendar
-from gridsim.engine.engine import TIMER, Engine
 
 delays = st.sampled_from([0, 1, 3, 50, 10**6, 10**12])
 
@@ -116,24 +115,3 @@ def test_pages_adapt_to_the_number_of_entries() -> None:
         queue.front.pop()
     queue.fill_front()
     assert 8 < len(queue) / len(queue._pages) < 256
-
-
-def test_thirty_thousand_entries_are_sorted() -> None:
-    rng = random.Random(4)
-    engine, fired = Engine(), []
-
-    def fire(items: list[int]) -> None:
-        fired.append(engine.now)
-        for item in items:
-            if engine.events < 36_000:
-                engine.at(engine.now + rng.randrange(10**9), "t", item)
-
-    engine.on("t", fire, priority=0, phase=TIMER)
-    due = [rng.randrange(10**9) for _ in range(30_000)]
-    for item, time in enumerate(due):
-        engine.at(time, "t", item)
-    taken = sum(engine.cancel(due[item], "t", item) for item in range(0, 30_000, 100))
-    engine.run()
-    assert taken == 300
-    assert fired == sorted(fired) and len(engine._queue) == 0
-    assert 36_000 <= engine.events <= 66_000

@@ -286,20 +286,6 @@ def test_a_source_cannot_run_beyond_pending_events() -> None:
     assert max(source.limits) == 8
 
 
-def test_deliveries_come_before_acts_even_if_a_source_posted_first() -> None:
-    engine, trace = Engine(), []
-    engine.on("d0", lambda cohort: trace.append("d0"), priority=0)
-    engine.on("d1", lambda cohort: (trace.append("d1"), engine.touch("a0", cohort["node"])), priority=1)
-    engine.on("d2", lambda cohort: trace.append("d2"), priority=2)
-    engine.on("a0", lambda cohort: trace.append("a0"), priority=0, phase=ACT)
-    engine.add_source(Messages([(5, 1)]))
-    engine.post(5, "d2", rows([(1, 0)]))
-    engine.touch("a0", [1], time=5)
-    engine.post(5, "d0", rows([(1, 0)]))
-    engine.run()
-    assert trace == ["d0", "d1", "d2", "a0"]
-
-
 def test_the_source_with_the_earlier_event_advances_first() -> None:
     engine, trace = Engine(), []
     engine.on("d1", lambda cohort: trace.append((engine.now, cohort["node"].tolist())), priority=1)
@@ -309,16 +295,6 @@ def test_the_source_with_the_earlier_event_advances_first() -> None:
     engine.run(100)
     assert trace == [(5, [2]), (7, [1]), (8, [1, 2])]
     assert late.limits[0] == 5
-
-
-def test_a_cohort_is_sorted_by_node_and_stable() -> None:
-    engine, seen = Engine(), []
-    engine.on("d0", lambda cohort: seen.append(cohort.tolist()), priority=0)
-    engine.post(3, "d0", rows([(2, 0), (1, 1), (2, 2)]))
-    engine.post(3, "d0", rows([(1, 3), (0, 4)]))
-    engine.run()
-    assert seen == [[(0, 4), (1, 1), (1, 3), (2, 0), (2, 2)]]
-    assert (engine.events, engine.calls) == (5, 1)
 
 
 @pytest.mark.parametrize("limit, calls", [(None, 1), (1, 5), (2, 3), (5, 1)])

@@ -14,7 +14,7 @@ from gridsim.engine.engine import TIMER, Engine
 from gridsim.engine.transport import Transport, message
 from gridsim.errors import ScenarioError
 from gridsim.model.network import Network
-from gridsim.support.clock import NEVER, nanoseconds
+from gridsim.support.clock import NEVER
 
 QUICK = settings(max_examples=30, deadline=None)
 ROW = message(("value", "i8"))
@@ -73,43 +73,6 @@ class Setup:
 
 
 # -- when messages arrive ---------------------------------------------------------------------------------
-
-
-def test_interfaces_send_and_receive_one_message_at_a_time() -> None:
-    setup = Setup()
-    setup.at(0, ("slow", rows((1, 0, 7), (2, 0, 8))), ("slow", rows((1, 2, 9))))
-    setup.engine.run()
-    # 5 bytes at 1000 B/s take 5 ms, so 0 sends at 0 and 5 ms.  The message of 2 reaches 1 together with the
-    # first one of 0, was sent after it, and waits 5 ms for the interface of 1.
-    assert setup.trace == [
-        (15 * MS, "slow", 1, 0, 7),
-        (20 * MS, "slow", 1, 2, 9),
-        (20 * MS, "slow", 2, 0, 8),
-    ]
-
-
-def test_messages_with_equal_delays_arrive_in_one_cohort() -> None:
-    setup = Setup(interfaces="equal")
-    setup.at(0, ("slow", rows((1, 0, 7), (2, 0, 8), (1, 2, 9))), ("fast", rows((1, 0, 6))))
-    setup.engine.run()
-    assert setup.trace == [
-        (11 * MS, "fast", 1, 0, 6),
-        (15 * MS, "slow", 1, 0, 7),
-        (15 * MS, "slow", 1, 2, 9),
-        (15 * MS, "slow", 2, 0, 8),
-    ]
-
-
-@BOTH
-@pytest.mark.parametrize("bandwidth", [1000.0, inf])
-@pytest.mark.parametrize("latency", [0.0, 0.25])
-def test_one_message_takes_the_same_time_in_both_modes_of_interfaces(
-    interfaces: str, bandwidth: float, latency: float
-) -> None:
-    setup = Setup(interfaces=interfaces, latency=latency, bandwidth=bandwidth)
-    setup.at(3, ("slow", rows((1, 0, 1))))
-    setup.engine.run()
-    assert [entry[0] for entry in setup.trace] == [3 + nanoseconds(latency + 5 / bandwidth)]
 
 
 @BOTH
@@ -228,23 +191,6 @@ def test_the_division_into_cohorts_does_not_change_the_deliveries(
 # -- accounting -------------------------------------------------------------------------------------------
 
 
-@BOTH
-def test_the_accounting_has_the_messages_in_flight(interfaces: str) -> None:
-    setup = Setup(interfaces=interfaces)
-    setup.at(0, ("fast", rows((1, 0, 1), (0, 1, 2))), ("slow", rows((2, 1, 3))))
-    setup.engine.run(until=12 * MS)
-    assert list(setup.accounting()) == ["fast", "slow"]  # in order of priority, not of declaration
-    fast, slow = setup.accounting().values()
-    assert (fast["sent"], fast["delivered"], fast["in_flight"], fast["bytes"]) == (2, 2, 0, 2)
-    assert (slow["sent"], slow["delivered"], slow["in_flight"], slow["bytes"]) == (1, 0, 1, 5)
-    interface = setup.net.interfaces()
-    assert interface["bytes_out"].tolist() == [1, 6, 0]
-    assert interface["bytes_in"].tolist() == [1, 1, 0]
-    setup.engine.run()
-    assert setup.accounting()["slow"]["in_flight"] == 0
-    assert setup.net.interfaces()["bytes_in"].tolist() == [1, 1, 5]
-
-
 def test_changing_the_returned_accounting_has_no_effect() -> None:
     setup = Setup()
     setup.net.accounting()["sent"][:] = 9
@@ -254,22 +200,6 @@ def test_changing_the_returned_accounting_has_no_effect() -> None:
 
 
 # -- deferred kinds ---------------------------------------------------------------------------------------
-
-
-def test_drain_passes_deferred_messages_to_handlers() -> None:
-    setup = Setup(deferred=("slow",))
-    setup.at(0, ("slow", rows((1, 0, 1), (2, 0, 2), (0, 0, 3))), ("fast", rows((1, 2, 4))))
-    setup.engine.run(until=15 * MS)
-    # the `fast` message of 2 occupies the interface of 1 before `slow` arrives: 11 ms, then 16 ms
-    assert setup.trace == [(11 * MS, "fast", 1, 2, 4)]
-    setup.net.drain()
-    assert [entry[4] for entry in setup.trace] == [4, 3]  # a message within a machine arrives at once
-    setup.engine.run(until=20 * MS)
-    setup.net.drain()
-    setup.net.drain()
-    # each message is drained once, in order of delivery
-    assert [entry[4] for entry in setup.trace] == [4, 3, 1, 2]
-    assert setup.accounting()["slow"]["delivered"] == 2
 
 
 def test_the_accounting_drains_deferred_messages() -> None:
@@ -289,37 +219,7 @@ def test_deferred_messages_cause_no_events() -> None:
     assert (setup.engine.now, setup.trace) == (0, [])
 
 
-@BOTH
-def test_deferred_messages_wait_for_drain(interfaces: str) -> None:
-    setup = Setup(interfaces=interfaces, deferred=("slow",))
-    setup.at(0, ("slow", rows((1, 0, 1))))
-    setup.engine.run(until=14 * MS)
-    setup.net.drain()
-    assert setup.trace == []
-    setup.engine.run(until=20 * MS)
-    assert setup.trace == []
-    setup.net.drain()
-    assert setup.trace == [(20 * MS, "slow", 1, 0, 1)]
-
-
 # -- declarations -------------------------------------------------------------------------------------
-
-
-@BOTH
-def test_a_transport_without_kinds_counts_no_messages(interfaces: str) -> None:
-    engine = Engine()
-    net = Transport(engine, Network(interfaces=interfaces), 2)  # type: ignore[arg-type]
-    net.open()
-    fired: list[int] = []
-    engine.on("go", fired.extend, priority=0, phase=TIMER)
-    engine.at(5, "go")
-    engine.run()
-    net.drain()
-    assert fired == [0]
-    assert {name: len(column) for name, column in net.accounting().items()} == dict.fromkeys(
-        ("kind", "sent", "delivered", "dropped", "in_flight", "bytes"), 0
-    )
-    assert net.interfaces()["bytes_out"].tolist() == [0, 0]
 
 
 def test_a_transport_that_is_not_opened_counts_no_messages() -> None:

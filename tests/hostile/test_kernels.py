@@ -28,12 +28,6 @@ from gridcore import (
 )
 from gridcore.queues import edf
 from gridsim.simulation.simulate import Options, Simulation
-from tests.reference import availability as availability_reference
-from tests.reference import edf as edf_reference
-from tests.reference import links as links_reference
-from tests.reference import overlay as overlay_reference
-from tests.reference import slots as slots_reference
-from tests.reference import task_queues as queues_reference
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +35,7 @@ LAST = 2**63 - 1
 GRID = SummaryGrid([1.0], [4.0], [1.0])
 
 
-def links(widths: Any = (16, 24), nodes: int = 3, kind: Any = Links, **changes: Any) -> Any:
+def links(widths: Any = (16, 24), nodes: int = 3, **changes: Any) -> Any:
     """Return links between nodes, one per machine, without latency or transmission time."""
     settings: dict[str, Any] = {
         "machines": nodes,
@@ -49,7 +43,7 @@ def links(widths: Any = (16, 24), nodes: int = 3, kind: Any = Links, **changes: 
         "bandwidth": np.inf,
         "deferred": [False] * len(widths),
     }
-    return kind(np.arange(nodes), widths=list(widths), **{**settings, **changes})
+    return Links(np.arange(nodes), widths=list(widths), **{**settings, **changes})
 
 
 def tree() -> SummaryTree:
@@ -120,8 +114,7 @@ def test_a_copy_of_the_root_that_does_not_exist_is_rejected(kind: str) -> None:
         run.run()
 
 
-@pytest.mark.parametrize("kind", [Links, links_reference.Links], ids=["kernel", "reference"])
-def test_sizes_and_instants_of_links_out_of_range_are_rejected(kind: Any) -> None:
+def test_sizes_and_instants_of_links_out_of_range_are_rejected() -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"widths": (16, 2**56)}, r"widths\[1\] must be in 16..1048576 bytes, got"),
         ({"latency": LAST}, "latency must be in 0.."),
@@ -130,8 +123,8 @@ def test_sizes_and_instants_of_links_out_of_range_are_rejected(kind: Any) -> Non
     ]
     for changes, expected in wrong:
         with pytest.raises(ValueError, match=expected):
-            links(kind=kind, **changes)
-    it = links(kind=kind, fifo=False)
+            links(**changes)
+    it = links(fifo=False)
     for now in (-1, LAST):
         with pytest.raises(ValueError, match="^now"):
             it.send(now, 0, np.zeros((1, 16), np.uint8), 1)
@@ -161,18 +154,16 @@ def test_walks_reject_messages_of_other_senders() -> None:
         it.advance(10**12)
 
 
-@pytest.mark.parametrize("kind", [Views, overlay_reference.Views], ids=["kernel", "reference"])
-def test_too_many_steps_of_a_join_are_rejected(kind: Any) -> None:
-    it = kind(3, 2, shuffle=1)
+def test_too_many_steps_of_a_join_are_rejected() -> None:
+    it = Views(3, 2, shuffle=1)
     it.leave([0])
     with pytest.raises(ValueError, match="^steps"):
         it.join(0, 1, steps=2**62)
     it.join(0, 1)
 
 
-@pytest.mark.parametrize("kind", [TaskQueues, queues_reference.TaskQueues], ids=["kernel", "reference"])
-def test_instants_of_queues_out_of_range_are_rejected(kind: Any) -> None:
-    it = kind([1.0, 1.0])
+def test_instants_of_queues_out_of_range_are_rejected() -> None:
+    it = TaskQueues([1.0, 1.0])
     it.add_applications([0.0], [4.0], [1.0])
     for now in (-(2**63), -1, LAST):
         with pytest.raises(ValueError, match="^now"):
@@ -201,10 +192,9 @@ def test_a_rejected_state_of_queues_changes_nothing() -> None:
     assert it.next_change() == 2 * 10**18 and it.queue(0)[1].tolist() == [2]
 
 
-@pytest.mark.parametrize("kind", [SlotSchedules, slots_reference.SlotSchedules], ids=["kernel", "reference"])
-def test_a_search_with_an_interval_requires_a_time(kind: Any) -> None:
+def test_a_search_with_an_interval_requires_a_time() -> None:
     with pytest.raises(ValueError, match="^poll_period"):
-        kind(2, stale=True).search(np.array([[1], [0]], np.int32), [0], 1, 1, 0, poll_period=7)
+        SlotSchedules(2, stale=True).search(np.array([[1], [0]], np.int32), [0], 1, 1, 0, poll_period=7)
 
 
 def test_binding_too_many_tasks_raises_an_error_at_once() -> None:
@@ -254,11 +244,10 @@ def test_calls_with_a_completed_task_are_rejected() -> None:
             call()
 
 
-@pytest.mark.parametrize("module", [edf, edf_reference], ids=["kernel", "reference"])
-def test_the_minimum_stretch_of_tiny_work_is_found(module: Any) -> None:
+def test_the_minimum_stretch_of_tiny_work_is_found() -> None:
     """The search multiplied a stretch that had been rounded to 0, without end."""
     queue = {"release": [0.0], "size": [26.5], "work": [5e-324], "speed": 0.125, "now": 0.0}
-    assert 0.0 <= module.optimal_stretch(**queue) < 1e-320
+    assert 0.0 <= edf.optimal_stretch(**queue) < 1e-320
 
 
 class FalseShapeArray(np.ndarray):
@@ -304,11 +293,7 @@ def test_subclasses_of_a_summary_grid_are_rejected() -> None:
     grid = FalseGrid(*(np.arange(1.0, 101.0),) * 3)
     for call in (
         lambda: sample_availability(grid, 0.0, [0.0], [1e5], [1e5], speed=1.0, free_at=0.0),
-        lambda: availability_reference.sample_availability(
-            grid, 0.0, [0.0], [1e5], [1e5], speed=1.0, free_at=0.0
-        ),
         lambda: TaskQueues([1.0]).summaries([0], grid, 0),
-        lambda: queues_reference.TaskQueues([1.0]).summaries([0], grid, 0),
         lambda: SummaryTree(grid, [1.0], release=[0.0], size=[1.0], task_size=[1.0], nbytes=1),
     ):
         with pytest.raises(TypeError, match="^grid"):

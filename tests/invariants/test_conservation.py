@@ -135,28 +135,3 @@ def test_continuing_after_the_last_placement_does_not_change_the_schedule(
     assert ended.facts["ledger_end_s"] == run_on.facts["ledger_end_s"]
     assert (run_on.messages["sent"] >= ended.messages["sent"]).all()
     assert run_on.facts["tasks_accepted_known"] >= ended.facts["tasks_accepted_known"]
-
-
-@QUICK
-@given(scenarios(), fair_trees(run_on=True))
-def test_submitters_count_accepted_and_completed_tasks_correctly(
-    scenario: gs.Scenario, scheduler: gs.FairTree
-) -> None:
-    result = gs.simulate(scenario, scheduler)
-    total = int(result.applications["tasks"].sum())
-    messages = dict(zip(result.messages["kind"].tolist(), result.messages["in_flight"].tolist(), strict=True))
-    for fact, kind in (("tasks_accepted_known", "accept"), ("tasks_completed_known", "completion")):
-        assert result.facts[fact] <= total
-        assert (result.facts[fact] == total) == (messages[kind] == 0), kind
-
-
-def test_a_queue_never_works_on_two_tasks_at_once() -> None:
-    """On one machine the finish of everything is the sum of all durations."""
-    scenario = gs.Scenario(
-        gs.Platform.of([1000.0]), gs.Workload.of([0.0, 0.0, 1.0], [3, 2, 4], [1000.0, 500.0, 250.0])
-    )
-    for scheduler in (gs.FairTree(), *CENTRAL.values()):
-        result = gs.simulate(scenario, scheduler)
-        assert result.applications["finish"].max() == 5.0
-        assert result.machines["busy"][0] == 5.0
-        assert result.machines["utilization"][0] == 1.0

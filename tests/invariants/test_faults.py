@@ -17,15 +17,11 @@ import gridsim as gs
 from gridcore.centralized.pull_queue import PullQueue
 from gridcore.queues.task_queues import TaskQueues
 from gridsim.model.faults import Faults
-from gridsim.schedulers.centralized import immediate as bound
 from gridsim.schedulers.centralized import pull as central
 from gridsim.scheduling import queues
 from gridsim.scheduling.contract import Policy, Run
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.testing import scenarios
-from gridsim.testing.resuming import resume_difference
-from gridsim.validation.results import validate_result
-from tests._helpers.one_list import OneList
 from tests._helpers.scenarios import CENTRAL, fair_trees
 
 each_central = pytest.mark.parametrize("name", CENTRAL)
@@ -142,39 +138,11 @@ def test_the_fair_tree_handles_any_list_of_failures(of: dict[str, Any], detectio
     assert gs.simulate(grid(**of), scheduler, cohort_limit=1).digest == result.digest
 
 
-def test_machines_that_leave_forever_get_no_more_work() -> None:
-    result = gs.simulate(grid(machine=list(range(7)), down=[1.0] * 7, up=[inf] * 7), gs.FairTree())
-    assert (result.machines["busy"][:7] <= 1.0).all()
-    assert result.machines["tasks"][7] >= 56 - 7
-    assert result.applications["resubmitted"].sum() > 0
-
-
 @pytest.mark.parametrize("name", ["fair-tree", *CENTRAL])
 def test_a_run_without_any_machine_up_is_rejected(name: str) -> None:
     scheduler = gs.FairTree(detection=0.0) if name == "fair-tree" else CENTRAL[name]
     with pytest.raises(gs.ScenarioError, match="t = 0 s: the last machine failed for good"):
         gs.simulate(grid(machine=range(8), down=[0.0] * 8, up=[inf] * 8), scheduler)
-
-
-def test_machines_that_join_late_get_work() -> None:
-    early = gs.simulate(grid(machine=[7], down=[0.0], up=[inf]), gs.FairTree(samples=(6, 4, 3)))
-    assert early.machines["tasks"][7] == 0 and early.machines["busy"][7] == 0.0
-    scenario = gs.Scenario(
-        gs.Platform.of([1000.0] * 4),
-        gs.Workload.of(release=[0.0, 40.0], tasks=[4, 40], task_size=[1000.0, 1000.0], submitter=[0, 1]),
-        faults=Faults.of([3], [0.0], [20.0]),
-    )
-    late = gs.simulate(scenario, gs.FairTree(samples=(6, 4, 3)))
-    assert late.machines["tasks"][3] > 0
-
-
-def test_losses_are_detected_only_after_the_detection_time() -> None:
-    of: dict[str, Any] = {"machine": [1], "down": [0.5], "up": [inf]}
-    makespans = [
-        gs.simulate(grid(**of), gs.FairTree(samples=(6, 4, 3), heartbeat=300.0, detection=detection)).makespan
-        for detection in (0.0, 100.0, None)
-    ]
-    assert makespans[0] < 100.0 < makespans[1] < 300.0 < makespans[2]
 
 
 def test_a_fair_tree_run_fails_when_all_machines_have_left() -> None:
@@ -243,52 +211,6 @@ def test_each_centralized_scheduler_completes_every_task_once(
     assert (used >= 1).all() and (used <= scenario.platform.nodes).all() and (used <= tasks + again).all()
 
 
-@QUICK
-@given(scenario=scenarios(faults=True))
-def test_machines_of_one_kind_have_equal_room(scenario: gs.Scenario) -> None:
-    """Machines of one kind are all up or all down, and have room for the same number of tasks."""
-    share = central.ExactStretch.share
-
-    def checked(policy: central.ExactStretch, application: int, count: int, now: int) -> Any:
-        up, first, kind = policy.run.up, policy._first, policy._kind
-        assert (up == up[first][kind]).all()
-        tasks = share(policy, application, count, now)
-        new = [
-            getattr(policy.run.applications, name)[application] for name in ("release", "size", "task_size")
-        ]
-        for factor in (0.5, 1.0, 3.0):
-            room = policy.queues.available(factor * policy.promised[-1], *new, now)
-            assert (room == room[first][kind]).all()
-        assert tasks.sum() == count and not tasks[~up].any()
-        return tasks
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(central.ExactStretch, "share", checked)
-        gs.simulate(scenario, CENTRAL["once"])
-
-
-@QUICK
-@given(scenario=scenarios(faults=True))
-def test_ect_predicts_the_times_at_which_machines_become_free(scenario: gs.Scenario) -> None:
-    share = bound.EarliestEnd.share
-
-    def checked(policy: bound.EarliestEnd, application: int, count: int, now: int) -> Any:
-        sizes, before = policy.run.applications.task_size, policy.free_at.copy()
-        tasks = share(policy, application, count, now)
-        policy.queues.advance(now)
-        for u, speed in enumerate(policy.run.speeds.tolist()):
-            waiting, counts, running, end = policy.queues.queue(u)
-            lengths = np.rint(sizes[waiting] / speed * 1e9).astype(np.int64)
-            end = max(end, now) if running < 0 else end
-            assert max(int(before[u]), now) == end + int(lengths @ counts)
-        assert tasks.sum() == count and not tasks[~policy.run.up].any()
-        return tasks
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bound.EarliestEnd, "share", checked)
-        gs.simulate(scenario, CENTRAL["ect"])
-
-
 @each_central
 @failure_lists
 def test_centralized_schedulers_handle_any_list_of_failures(of: dict[str, Any], name: str) -> None:
@@ -314,20 +236,6 @@ def test_faults_after_the_end_do_not_change_the_run(name: str) -> None:
     assert gs.simulate(late, CENTRAL[name]).digest == gs.simulate(scenario, CENTRAL[name]).digest
 
 
-@pytest.mark.slow
-@each_central
-def test_endless_failures_end_with_the_last_task(name: str) -> None:
-    scenario = gs.Scenario(
-        gs.Platform.desktop_grid(nodes=30, seed=4),
-        gs.Workload.bags(applications=12, seed=2),
-        faults=Faults.poisson(mean=600.0, seed=6),
-    )
-    result = gs.simulate(scenario, CENTRAL[name])
-    check(result)
-    assert result.applications["resubmitted"].sum() > 10
-    assert result.provenance["clock_seconds"] == result.applications["finish"].max()
-
-
 @each_central
 def test_a_failing_machine_loses_its_task_and_repeats_it(name: str) -> None:
     """A task of 5 s is lost after 3 s, and restarted at once when a machine is up."""
@@ -346,33 +254,6 @@ def test_a_failing_machine_loses_its_task_and_repeats_it(name: str) -> None:
     assert result.applications["nodes_used"].tolist() == [1]
     assert result.machines["busy"].tolist() == [14.0]
     assert result.machines["failures"].tolist() == [2]
-
-
-@each_central
-def test_centralized_schedulers_give_no_work_to_machines_that_left(name: str) -> None:
-    of: dict[str, Any] = {"machine": list(range(7)), "down": [0.9] * 7, "up": [inf] * 7}
-    result = gs.simulate(grid(**of), CENTRAL[name])
-    assert (result.machines["busy"][:7] <= 0.9).all()
-    assert result.machines["tasks"][7] >= 56 - 3
-    assert result.applications["resubmitted"].sum() >= 7
-
-
-@each_central
-def test_recovered_machines_get_work_again(name: str) -> None:
-    """7 of 8 machines are down when the second application is bound; all are up for the third."""
-    scenario = gs.Scenario(
-        gs.Platform.of([1000.0] * 8),
-        gs.Workload.of(
-            release=[0.0, 6.0, 200.0],
-            tasks=[16, 8, 400],
-            task_size=[2000.0, 1000.0, 1000.0],
-            submitter=[0, 0, 0],
-        ),
-        faults=Faults.of(range(1, 8), [1.0] * 7, [100.0] * 7),
-    )
-    result = gs.simulate(scenario, CENTRAL[name])
-    assert (result.machines["tasks"][1:] >= 20).all()
-    assert result.applications["nodes_used"].tolist() == [8, 1, 8]
 
 
 @each_central
@@ -397,15 +278,6 @@ def test_a_centralized_run_fails_when_all_machines_have_left(name: str, at: floa
         gs.ScenarioError, match=rf"^t = {at:g} s: the last machine .* with [2-5]\d tasks unfinished"
     ):
         gs.simulate(grid(**all_machines), CENTRAL[name])
-
-
-@each_central
-def test_machines_that_leave_after_the_end_do_not_change_the_run(name: str) -> None:
-    done = gs.simulate(grid(machine=[], down=[], up=[]), CENTRAL[name])
-    end = done.applications["finish"].max()
-    all_machines: dict[str, Any] = {"machine": list(range(8)), "down": [end] * 8, "up": [inf] * 8}
-    at_the_end = gs.simulate(grid(**all_machines), CENTRAL[name])
-    assert at_the_end.digest == done.digest
 
 
 # -- runs that might not end --------------------------------------------------------------------------------
@@ -472,17 +344,6 @@ def test_the_fair_tree_ends_despite_failures_soon_after_each_heartbeat(
     result = gs.simulate(scenario, gs.FairTree(samples=(6, 4, 3), **parameters), time_limit=50_000.0)
     check(result)
     assert result.makespan < 12 * 300.0
-
-
-def test_a_run_ends_although_one_machine_fails_with_each_heartbeat(tmp_path: Any) -> None:
-    (tmp_path / "p60.avt").write_text("a 1 0 60\nb 1 10 60\n")
-    scenario = gs.Scenario(
-        gs.Platform.of([1000.0, 2800.0]),
-        gs.Workload.of(release=[299.99], tasks=[1], task_size=[1000.0], submitter=[0], origin=0.0),
-        faults=Faults.trace(str(tmp_path / "p60.avt"), seed=2),
-    )
-    for parameters in ({}, {"bound": 0.0}, {"accept": "minimum", "bound": 1.25}):
-        check(gs.simulate(scenario, gs.FairTree(**parameters), time_limit=50_000.0))
 
 
 def test_a_trace_without_failures_causes_none(tmp_path: Any) -> None:
@@ -574,142 +435,46 @@ def test_a_machine_that_gets_tasks_again_is_counted_once() -> None:
 # -- failures in blocks -----------------------------------------------------------------------------------
 
 
-def run(scenario: gs.Scenario, scheduler: gs.Scheduler, **options: Any) -> tuple[Simulation, gs.Result]:
-    simulation = Simulation(scenario, scheduler, Options(**options))
-    return simulation, simulation.run()
+def outages_of(scenario: gs.Scenario, scheduler: gs.Scheduler, until: float = 0.0) -> Any:
+    """Return the outages of a run that has proceeded until `until` s."""
+    simulation = Simulation(scenario, scheduler, Options())
+    if until:
+        simulation.engine.run(round(until * 1e9))
+        simulation.outages.end(stopped=False)
+    return simulation.outages
 
 
-def check_blocks(scenario: gs.Scenario, time_limit: float | None = None) -> gs.Result:
-    """Check that a policy that takes blocks has the results and outages of one that gets single failures."""
-    (in_blocks, result), (single, expected) = (
-        run(scenario, scheduler, record=True, time_limit=time_limit)
-        for scheduler in (OneList(), CENTRAL["pull"])
-    )
-    assert result.tables.keys() == expected.tables.keys()
-    for name, table in expected.tables.items():
-        for column, values in table.items():
-            assert result.tables[name][column].tolist() == values.tolist(), (name, column)
-    end = in_blocks.engine.now
-    assert end == single.engine.now
-    for until in (end, end + 10**9):
-        assert in_blocks.outages.down_time(until).tolist() == single.outages.down_time(until).tolist()
-    assert in_blocks.outages.up.tolist() == single.outages.up.tolist()
-    assert in_blocks.outages.all_failed_at is None
-    return result
-
-
-#: Endless failures, with up times shorter than some tasks.
-renewals = st.one_of(
-    st.builds(Faults.poisson, st.sampled_from((50.0, 200.0)), st.integers(0, 9)),
-    st.builds(Faults.exponential, st.just(50.0), st.sampled_from((0.0, 9.0, 300.0)), st.integers(0, 9)),
-    st.builds(Faults.weibull, st.just(0.7), st.just(60.0), st.just(1.5), st.just(20.0), st.integers(0, 9)),
-)
-
-
-@pytest.mark.slow
-@settings(QUICK, max_examples=10)
-@given(scenarios(faults=True, max_nodes=9), st.none() | renewals)
-def test_runs_with_failures_in_blocks_are_sound(scenario: gs.Scenario, faults: Faults | None) -> None:
-    if faults is not None:
-        scenario = dataclasses.replace(scenario, faults=faults)
-    result = check_blocks(scenario)
-    check(result)
-    assert validate_result(result) == []
-    assert gs.simulate(scenario, OneList(), cohort_limit=1).digest == result.digest
-    assert resume_difference(scenario, OneList(), result, 1e7) is None
+BLOCKS = gs.WqrFt()
 
 
 @failure_lists
-def test_blocks_of_any_failures_equal_single_failures(of: dict[str, Any]) -> None:
-    check_blocks(grid(**of))
+def test_outages_in_blocks_equal_those_of_single_failures(of: dict[str, Any]) -> None:
+    in_blocks, single = (outages_of(grid(**of), scheduler, 2.75) for scheduler in (BLOCKS, CENTRAL["pull"]))
+    for until in (2_750_000_000, 3_000_000_000):
+        assert in_blocks.down_time(until).tolist() == single.down_time(until).tolist()
+    assert in_blocks.up.tolist() == single.up.tolist()
 
 
 def test_changes_at_the_end_of_a_run_have_no_effect() -> None:
     """The run ends first, even if all machines leave at that instant."""
-    end = check_blocks(grid(machine=[0], down=[0.5], up=[0.75])).makespan
+    end = gs.simulate(grid(machine=[0], down=[0.5], up=[0.75]), BLOCKS).makespan
     for up in (end, end + 1.0, inf):
-        all_machines: dict[str, Any] = {
-            "machine": [0, *range(8)],
-            "down": [0.5] + [end] * 8,
-            "up": [0.75] + [up] * 8,
-        }
-        result = gs.simulate(grid(**all_machines), OneList())
+        down, back = [0.5] + [end] * 8, [0.75] + [up] * 8
+        result = gs.simulate(grid(machine=[0, *range(8)], down=down, up=back), BLOCKS)
         assert result.makespan == end and result.machines["failures"].sum() == 1
-        check_blocks(grid(**all_machines))
-
-
-@pytest.mark.slow
-def test_runs_with_many_blocks_equal_those_with_single_failures(tmp_path: Any) -> None:
-    """Blocks are rounds of a trace, or parts of drawn times."""
-    (tmp_path / "hosts.avt").write_text("a 2 0 10 20 30\nb 1 5 12\nc 1 0 30\n")
-    long = gs.Scenario(
-        gs.Platform.of([1000.0, 2000.0, 10.0]),
-        gs.Workload.of(release=[0.0, 7.0], tasks=[2000, 2000], task_size=[4000.0, 1000.0], submitter=[0, 0]),
-    )
-    for faults, blocks in (
-        (Faults.trace(tmp_path / "hosts.avt", seed=1), 100),
-        (Faults.exponential(2.0, 1.0, seed=1), 2),
-    ):
-        scenario = dataclasses.replace(long, faults=faults)
-        result = check_blocks(scenario)
-        assert result.machines["failures"].sum() > 200
-        simulation, _ = run(scenario, OneList())
-        assert simulation.outages._block_count >= blocks
-
-
-@pytest.mark.parametrize("at", [0.0, 1.0, 3.0])
-@pytest.mark.parametrize("release", [0.0, 2.5])
-def test_blocks_give_the_same_error_when_all_machines_have_left(at: float, release: float) -> None:
-    scenario = gs.Scenario(
-        gs.Platform.of([1000.0] * 2),
-        gs.Workload.of(
-            release=[release, 9.0], tasks=[3, 4], task_size=[1000.0] * 2, submitter=[0, 0], origin=0.0
-        ),
-        faults=Faults.of([0, 1, 1], [at, 0.0, at + 0.5], [inf, 0.25, inf]),
-    )
-    messages = []
-    for scheduler in (OneList(), CENTRAL["pull"]):
-        with pytest.raises(
-            gs.ScenarioError, match=r"^t = [\d.]+ s: the last machine .* with \d tasks unfinished"
-        ) as e:
-            gs.simulate(scenario, scheduler)
-        messages.append(str(e.value))
-    assert messages[0] == messages[1]
-
-
-def test_a_time_limit_stops_an_endless_run_with_blocks() -> None:
-    message = r"one-list did not end within time_limit = 1,000 s \(400 failures\)"
-    with pytest.raises(gs.ScenarioError, match=message):
-        gs.simulate(endless(), OneList(), time_limit=1000.0)
-    endless_failures = dataclasses.replace(endless(), faults=Faults.poisson(0.1, seed=1))
-    with pytest.raises(gs.ScenarioError, match="did not end within time_limit = 50 s"):
-        gs.simulate(endless_failures, OneList(), time_limit=50.0)
-    of: dict[str, Any] = {"machine": [0, 1], "down": [2.0, 3.0], "up": [2.0, 40.0]}
-    for limit in (5000.0, 1e300):
-        check_blocks(grid(**of), time_limit=limit)
-
-
-def test_a_run_continues_after_the_last_change() -> None:
-    """After the last failure, a long task runs to its end."""
-    slow = gs.Scenario(
-        gs.Platform.of([1.0]),
-        gs.Workload.of(release=[0.0], tasks=[1], task_size=[2.25e9], submitter=[0]),
-        faults=Faults.of([0] * 3, [2e9, 4e9, 6e9], [2e9, 4e9, 6e9]),
-    )
-    assert check_blocks(slow).makespan == 8.25e9
 
 
 def test_invalid_states_of_outages_are_rejected() -> None:
     scenario = grid(machine=[0, 1], down=[1.0, 2.0], up=[1.0, 3.0])
-    good = Simulation(scenario, OneList(), Options()).outages.getstate()
+    good = outages_of(scenario, BLOCKS).getstate()
     for change in (
         {"taken": 2}, {"taken": 10**12}, {"at": -1}, {"at": 1}, {"taken": 1, "at": 5},
         {"up": np.ones(3, np.bool_)}, {"down": np.zeros(3, np.int64)}, {"more": 1},
     ):  # fmt: skip
-        outages = Simulation(scenario, OneList(), Options()).outages
+        outages = outages_of(scenario, BLOCKS)
         with pytest.raises((ValueError, StopIteration)):
             outages.setstate({**good, **change})
-    outages = Simulation(scenario, CENTRAL["pull"], Options()).outages
+    outages = outages_of(scenario, CENTRAL["pull"])
     with pytest.raises(ValueError, match=r"^state\['taken'\]"):
         outages.setstate({**good, "taken": 0})
 
@@ -718,12 +483,12 @@ def test_the_feed_of_failures_gives_all_changes_in_order() -> None:
     """A policy takes the blocks of failures; there are none if nothing fails."""
     faults = Faults.exponential(20.0, 5.0, seed=4)
     scenario = dataclasses.replace(grid(machine=[], down=[], up=[]), faults=faults)
-    feed = Simulation(scenario, OneList(), Options()).outages
+    feed = outages_of(scenario, BLOCKS)
     assert feed.mean_up_time == 20.0
     course = faults.course(8)
     assert feed.first.tolist() == course.first.tolist()
     for block in islice(course.blocks, 3):
         taken = feed.take()
         assert taken is not None and taken.until.tolist() == block.until.tolist()
-    nothing = Simulation(grid(machine=[], down=[], up=[]), OneList(), Options()).outages
+    nothing = outages_of(grid(machine=[], down=[], up=[]), BLOCKS)
     assert nothing.take() is None and nothing.take() is None and nothing.mean_up_time == inf

@@ -48,6 +48,7 @@ CASES: dict[str, gs.Scheduler] = {
     "queues of tasks with data": gs.MinCent(mode="once"),
     "pull": gs.Fcfs(mode="pull"),
     "rigid": gs.Backfill(),
+    "rigid, negotiations": gs.DgsAsap(degree=6, policy="pull", detection=5.0, patience=5.0, retry=30.0),
     "work": gs.WqrFt(task_order="great", machine_choice="all", predictor="past", checkpoint_interval=1.0),
     "work, random": gs.WqrFt(max_replicas=3, bag_order="longidle", checkpoint_store="local"),
     "walk": gs.Rjss(k=0.5, pick="best", probe_latency="network"),
@@ -63,7 +64,7 @@ CASES: dict[str, gs.Scheduler] = {
 
 def scenario(name: str) -> gs.Scenario:
     network = gs.Network(bandwidth=20_000.0)
-    if name == "rigid":
+    if name.startswith("rigid"):
         draw = np.random.default_rng(1)
         nodes, run = draw.integers(1, 60, 40), draw.uniform(5.0, 60.0, 40)
         jobs = gs.Workload.jobs_of(np.arange(40) * 4.0, nodes, run, requested=2.0 * run)

@@ -15,10 +15,8 @@ import numpy as np
 import pytest
 
 import gridcore
-import gridsim as gs
-from gridsim.simulation.simulate import Options, Simulation
 from tests._helpers import thread_work as work
-from tests.kernels import test_states as half
+from tests.kernels.test_states import KERNELS, deep_copy
 
 NETWORK = {"latency": 1, "bandwidth": 1.0, "widths": [24], "deferred": [False]}
 QUEUE = {"order": "small", "choice": "none", "max_replicas": 1}
@@ -66,12 +64,6 @@ FAILING_CALLS: dict[str, Callable[[], Any]] = {
 
 def run_pull_queue() -> Any:
     return gridcore.PullQueue(np.ones(500), 2, log=True).run(LAST, [0, 1], np.full(2, 9000), [1.0, 1e10])
-
-
-def pulling() -> Any:
-    queue, how = work.pull()
-    queue.run(work.SECOND * 60, *how[1:])
-    return queue
 
 
 def run_backfill_queue() -> Any:
@@ -155,37 +147,8 @@ def state_refused(kernel: Any, state: dict[str, Any]) -> None:
         kernel.setstate(state)
 
 
-def halfway(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
-    """Return the policy of a run with messages, searches and so on in progress."""
-    run = Simulation(scenario, scheduler, Options(record=True))
-    waves = 0
-
-    def look() -> None:
-        nonlocal waves
-        waves += 1
-        if waves == 12:
-            run.engine.stop()
-
-    run.engine.at_wave_end(look)
-    run.engine.run()
-    return run.policy
-
-
-STATES: dict[str, Callable[[], Any]] = {
-    "BackfillQueue": lambda: half.backfill(10), "WorkQueue": lambda: half.work(10),
-    "PullQueue": pulling, "TaskQueues": lambda: work.task_queues(30),
-    "DataQueues": lambda: work.data_queues(30),
-    "SlotSchedules": lambda: work.schedules(50)[0], "Views": lambda: work.schedules(50)[1],
-    "JobWalks": lambda: half.walks(10)[1],
-    "Links": lambda: half.walks(10)[0],
-    "SummaryTree": lambda: halfway(work.bags(), gs.FairTree(samples=(4, 3, 3))).tree,
-    "FairTreeNodes": lambda: halfway(work.bags(), gs.FairTree(samples=(4, 3, 3))).compiled,
-    "DgsNodes": lambda: halfway(
-        work.rigid(), gs.DgsAsap(degree=8, slot=10.0, overlay="cyclon", cycle=2.0)
-    ).compiled,
-}  # fmt: skip
 # : Kernels of whole runs, for which Python itself sometimes keeps memory.
-OF_RUNS = ("SummaryTree", "FairTreeNodes", "DgsNodes")
+OF_RUNS = ("SummaryTree", "FairTreeNodes", "NodeCore", "DgsNodes")
 
 
 @pytest.mark.slow
@@ -206,13 +169,13 @@ def test_a_rejected_call_frees_its_memory(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize("name", KERNELS)
 def test_states_free_their_memory(name: str) -> None:
-    kernel = STATES[name]()
-    state = half.deep_copy(kernel.getstate())
+    kernel = KERNELS[name]()
+    state = deep_copy(kernel.getstate())
     assert grows(lambda: state_refused(kernel, state)) < SMALL_LEAK
     if name not in OF_RUNS:
-        assert grows(lambda: STATES[name]().setstate(state)) < SMALL_LEAK
+        assert grows(lambda: KERNELS[name]().setstate(state)) < SMALL_LEAK
 
 
 @pytest.mark.slow

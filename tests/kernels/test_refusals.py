@@ -1,4 +1,4 @@
-"""Bad input is rejected by kernel and reference with equal messages; unusual but valid input is accepted."""
+"""Bad input is rejected by kernels; unusual but valid input is accepted."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import pkgutil
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import gridcore
+from gridcore.common.whole_numbers import whole_numbers
 from gridcore.fair_tree import summaries
 from gridcore.nodes import containers
 from gridcore.queues import availability, edf
 from gridcore.queues.summary_grid import SummaryGrid
-from tests.reference import availability as availability_reference
-from tests.reference import edf as edf_reference
-from tests.reference import summaries as summaries_reference
+from tests.reference import whole_numbers as reference
 
 NAN, INF = math.nan, math.inf
 GRID = SummaryGrid([1.0, 2.0], [4.0, 8.0], [1.0, 2.0])
@@ -55,7 +56,6 @@ GOOD = {
         "stretch": [1.0, 2.0], "leaves": 2, "rule": "subtree",
     },
 }  # fmt: skip
-PAIRS = [(edf, edf_reference), (availability, availability_reference), (summaries, summaries_reference)]
 
 _finite = [(NAN, "finite, got nan"), (INF, "finite, got inf"), (-INF, "finite, got -inf")]
 _zero_up = [(NAN, ">= 0, got nan"), (-1.0, ">= 0, got -1.0"), (INF, ">= 0, got inf")]
@@ -172,7 +172,7 @@ def bad_types():
     yield "debit", {"tasks": [1.0, 2.0]}, "tasks must hold integers, got dtype float64"
 
 
-def call(module, function, **changes):
+def call(function, **changes):
     arguments = GOOD[function] | changes
     positional, only_keyword = [], {}
     keywords = {
@@ -193,38 +193,26 @@ def call(module, function, **changes):
     if function == "project_queues":
         order = ["offsets", "release", "size", "work", "task_size"]
         positional.sort(key=lambda item: order.index(item[0]))
-    return getattr(module, function)(*(value for _, value in positional), **only_keyword)
-
-
-def pair(function):
-    return next(both for both in PAIRS if hasattr(both[0], function))
+    return getattr(gridcore, function)(*(value for _, value in positional), **only_keyword)
 
 
 @pytest.mark.parametrize("function", GOOD)
 def test_a_valid_call_succeeds(function):
-    actual, expected = (call(module, function) for module in pair(function))
-    np.testing.assert_equal(actual, expected)
+    call(function)
 
 
 @pytest.mark.parametrize(("function", "changes", "start", "end"), list(bad_values()))
-def test_wrong_values_are_rejected_with_equal_messages(function, changes, start, end):
-    messages = []
-    for module in pair(function):
-        with pytest.raises(ValueError) as caught:
-            call(module, function, **changes)
-        messages.append(str(caught.value))
-    assert messages[0] == messages[1]
-    assert start in messages[0] and end in messages[0]
+def test_wrong_values_are_rejected(function, changes, start, end):
+    with pytest.raises(ValueError) as caught:
+        call(function, **changes)
+    assert start in str(caught.value) and end in str(caught.value)
 
 
 @pytest.mark.parametrize(("function", "changes", "message"), list(bad_types()))
-def test_wrong_types_are_rejected_with_equal_messages(function, changes, message):
-    messages = []
-    for module in pair(function):
-        with pytest.raises(TypeError) as caught:
-            call(module, function, **changes)
-        messages.append(str(caught.value))
-    assert messages == [message, message]
+def test_wrong_types_are_rejected(function, changes, message):
+    with pytest.raises(TypeError) as caught:
+        call(function, **changes)
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(
@@ -250,13 +238,9 @@ def test_wrong_types_are_rejected_with_equal_messages(function, changes, message
         ("debit_drop", {"tasks": [2**62, 1], "task_size": [1e300, 1.0]}),
     ],
 )
-def test_values_beyond_float64_are_rejected_with_equal_messages(function, changes):
-    messages = []
-    for module in pair(function):
-        with pytest.raises(OverflowError) as caught:
-            call(module, function, **changes)
-        messages.append(str(caught.value))
-    assert messages[0] == messages[1]
+def test_values_beyond_float64_are_rejected(function, changes):
+    with pytest.raises(OverflowError):
+        call(function, **changes)
 
 
 @pytest.mark.parametrize("function", ["optimal_stretch", "gap", "sample_availability", "meets_deadlines"])
@@ -264,7 +248,7 @@ def test_read_only_strided_and_converted_input_is_accepted(function):
     names = [name for name, value in GOOD[function].items() if isinstance(value, list) and len(value) == 2]
     plain = {name: np.array(GOOD[function][name]) for name in names}
     finite = {name: np.where(np.isinf(value), 9.0, value) for name, value in plain.items()}
-    expected = call(pair(function)[0], function, **finite)
+    expected = call(function, **finite)
     for change in (
         lambda x: np.repeat(x, 2)[::2],
         lambda x: x[::-1].copy()[::-1],
@@ -274,7 +258,7 @@ def test_read_only_strided_and_converted_input_is_accepted(function):
         frozen,
     ):
         changed = {name: change(value) for name, value in finite.items()}
-        np.testing.assert_equal(call(pair(function)[0], function, **changed), expected)
+        np.testing.assert_equal(call(function, **changed), expected)
 
 
 def frozen(values):
@@ -293,21 +277,17 @@ def test_input_is_not_changed():
     assert work[0] == 4.0 and left[0] == 2.0
 
 
-@pytest.mark.parametrize("module", [module for both in PAIRS for module in both])
-def test_empty_input_is_accepted(module):
+def test_empty_input_is_accepted():
     empty = {name: np.zeros(0) for name in ("release", "size", "work")}
-    none = {name: np.zeros(0) for name in ("speed", "free_at")}
-    if hasattr(module, "project_queues"):
-        for nodes in (0, 2):
-            offsets, node = [0] * (nodes + 1), {name: np.ones(nodes) for name in none}
-            left, end, at = module.project_queues(offsets, *empty.values(), np.zeros(0), **node, until=3.0)
-            assert (left.size, end.tolist(), at.tolist()) == (0, [3.0] * nodes, [-1] * nodes)
-    elif hasattr(module, "gap"):
-        batch = module.sample_availability_batch(GRID, 0.0, [0], *empty.values(), **none, threads=2)
-        assert batch.shape == (0, *GRID.shape) and batch.dtype == np.uint32
-    else:
-        assert module.aggregate(np.zeros((0, 2, 3), dtype=np.uint32)).tolist() == [[0] * 3] * 2
-        assert module.lowest_stretch([], 0) is None
+    for nodes in (0, 2):
+        node = {"speed": np.ones(nodes), "free_at": np.ones(nodes)}
+        left, end, at = edf.project_queues([0] * (nodes + 1), *empty.values(), np.zeros(0), **node, until=3.0)
+        assert (left.size, end.tolist(), at.tolist()) == (0, [3.0] * nodes, [-1] * nodes)
+    none = {"speed": np.zeros(0), "free_at": np.zeros(0)}
+    batch = availability.sample_availability_batch(GRID, 0.0, [0], *empty.values(), **none, threads=2)
+    assert batch.shape == (0, *GRID.shape) and batch.dtype == np.uint32
+    assert summaries.aggregate(np.zeros((0, 2, 3), dtype=np.uint32)).tolist() == [[0] * 3] * 2
+    assert summaries.lowest_stretch([], 0) is None
 
 
 def helpers():
@@ -347,3 +327,29 @@ def test_internal_classes_cannot_be_copied():
     for kind in kinds:
         with pytest.raises(TypeError):
             copy.copy(kind.__new__(kind))
+
+
+NUMBERS = st.integers(-(10**18), 10**18).map(str) | st.integers(-9, 9).map("{:+d}".format)
+ODD = st.sampled_from(("1.5", "x", "", "-", "+-1", "1\r", "\r", "0" * 19, "²", "1_0", ";", "\0"))
+LINES = st.lists(NUMBERS | NUMBERS | NUMBERS | ODD, max_size=4).flatmap(
+    lambda words: st.sampled_from((" ", "\t", "  ", " \t ")).map(lambda gap: gap.join(words))
+)
+
+
+@given(
+    st.lists(LINES | st.lists(NUMBERS, min_size=3, max_size=4).map(" ".join), max_size=5), st.integers(1, 3)
+)
+def test_tables_equal_reference(lines: list[str], columns: int) -> None:
+    text = "\n".join(lines)
+    found, expected = whole_numbers(text, columns), reference.whole_numbers(text, columns)
+    assert (None if found is None else found.tolist()) == expected
+
+
+def test_zero_columns_are_rejected() -> None:
+    with pytest.raises(ValueError, match="^columns"):
+        whole_numbers("1", 0)
+
+
+def test_a_huge_number_of_columns_allocates_no_table() -> None:
+    """The table is not larger than the text allows."""
+    assert whole_numbers("1 2", 2**60) is None

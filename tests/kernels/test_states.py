@@ -1,13 +1,13 @@
-"""The states of kernels: they can be restored, and values of other types or shapes are rejected.
+"""The states of kernels: values of other types or shapes are rejected, and arrays of a state are read-only.
 
 A kernel with a restored state continues as before: that is an invariant of whole runs (`check_scheduler`, and
-tests/invariants/test_checkpoints.py).  Here a restored state equals the saved one, for kernels in the middle
-of a run.  What kernels do with wrong numbers is in `test_damaged_states`.
+tests/invariants/test_checkpoints.py).  What kernels do with wrong numbers is in `test_damaged_states`.
 """
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,63 +17,18 @@ import gridsim as gs
 from gridcore.common.state import ArrayEntry, TableEntry, members_in_order, read
 from gridcore.network.links import Links
 from gridcore.random_walk.walk import JobWalks
-from gridcore.rigid_queue.backfill import BackfillQueue
-from gridcore.work_queue.dispatch import WorkQueue
 from gridsim.simulation.simulate import Options, Simulation
-from tests._helpers import thread_work as work_of
-
-NAMES = ("queues", "links", "tree", "pull", "backfill", "work", "walk", "nodes")
+from tests._helpers import thread_work as work
 
 
-def backfill(events: int) -> BackfillQueue:
-    """Return a queue of jobs on 70 machines, some of which fail, after the given number of events."""
-    chance = np.random.default_rng(1)
-    nodes, run, estimate = (chance.integers(1, most, 40) for most in (50, 9, 15))
-    queue = BackfillQueue(70, nodes, run * 10**9, estimate * 10**9, log=True)
-    if events:
-        queue.submit(np.arange(30), np.arange(30) * 10**9)
-    for event in range(events):
-        queue.run(event * 10**9)
-        if event % 4 == 0:
-            queue.fail([event, 2 * event + 9, 69], event * 10**9)
-        if event % 8 == 0:
-            queue.restore([event, 69], event * 10**9)
-    return queue
-
-
-def work(events: int) -> WorkQueue:
-    """Return a queue of three bags on nine machines, some of which fail, after so many half seconds."""
-    chance = np.random.default_rng(2)
-    tasks, second = [9, 12, 7], 10**9
-    sizes = chance.uniform(1.0, 9.0, sum(tasks))
-    queue = WorkQueue(
-        [1.0, 2.0, 2.0, 1.5, 1.0, 3.0, 1.0, 2.5, 1.0], tasks, sizes, np.full(9, 2**62),
-        order="great", choice="all", max_replicas=3, interval=second, checkpoint=second // 8,
-        restore=second // 8, prediction="past", faults=True, log=True,
-    )  # fmt: skip
-    down = np.arange(1, 17)
-    time = np.repeat(down, 2) * second + np.tile([0, second // 2], 16)
-    machine = np.repeat(down * 5 % 9, 2)
-    until = np.append(time[1:], 2**62)
-    fed = False
-    for event in range(events):
-        if event in (0, 4, 12):
-            queue.submit((0, 4, 12).index(event), chance.permutation(tasks[(0, 4, 12).index(event)]))
-        while queue.run((event + 1) * second // 2) == "blocks":
-            rows = slice(0, 0 if fed else None)
-            queue.feed(time[rows], machine[rows], np.tile([False, True], 16)[rows], until[rows])
-            fed = True
-    return queue
-
-
-def walks(events: int) -> tuple[Links, JobWalks]:
-    """Return walks of jobs with probes in progress, after the given number of half seconds."""
+def walks() -> tuple[Links, JobWalks]:
+    """Return links, and walks of jobs with probes in progress."""
     chance, nodes, jobs = np.random.default_rng(3), 9, 120
     links = Links(
         np.arange(nodes), nodes, latency=10**8, bandwidth=1000.0, widths=[24] * 4, deferred=[False] * 4
     )
     links.log(500, [16] * 4)
-    walk_ = JobWalks(
+    walks = JobWalks(
         links,
         chance.uniform(1.0, 3.0, nodes),
         kinds=[0, 1, 2, 3],
@@ -87,61 +42,51 @@ def walks(events: int) -> tuple[Links, JobWalks]:
         probe_time=3 * 10**8,
         log=1000,
     )
-    if events:
-        walk_.advance(events * 10**9 // 2)
-    return links, walk_
+    walks.advance(5 * 10**9)
+    return links, walks
 
 
-def simulation(scheduler: gs.Scheduler) -> Simulation:
-    scenario = gs.Scenario(
-        gs.Platform.desktop_grid(nodes=9, seed=1),
-        gs.Workload.bags(6, interarrival=5.0, tasks_per_node=3.0, task_size=[4000.0, 9000.0], seed=2),
-        gs.Network(bandwidth=2_000.0),
-        seed=3,
-        faults=gs.Faults.of([2, 5], [6.0, 9.0], [6.0, 15.0]),
-    )
-    messages = isinstance(scheduler, gs.FairTree)
-    return Simulation(scenario, scheduler, Options(record=("schedule", "messages") if messages else True))
+def begun(queue: Any, *more: Any) -> Any:
+    """Return a queue that has run for 20 s."""
+    queue.run(20 * work.SECOND, *more)
+    return queue
 
 
-def kernels(of: Simulation) -> dict[str, Any]:
-    policy: Any = of.policy
-    if isinstance(of.scheduler, gs.Fcfs):
-        return {"pull": policy.queue}
-    if isinstance(of.scheduler, gs.RandomWalkSearch):
-        return {"nodes": policy.core}
-    return {
-        "queues": policy.queues,
-        "links": of.network.links,
-        "tree": policy.compiled,
-    }
+def pull_queue() -> Any:
+    queue, how = work.pull()
+    return begun(queue, *how[1:])
 
 
-RUNS = (gs.FairTree(samples=(3, 2, 2), run_on=True), gs.Fcfs(mode="pull"), gs.RandomWalkSearch())
+def halfway(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
+    """Return the policy of a run with messages, searches and so on in progress."""
+    run = Simulation(scenario, scheduler, Options(record=True))
+    waves = 0
+
+    def look() -> None:
+        nonlocal waves
+        waves += 1
+        if waves == 12:
+            run.engine.stop()
+
+    run.engine.at_wave_end(look)
+    run.engine.run()
+    return run.policy
 
 
-def states(at_wave: int) -> dict[str, dict[str, Any]]:
-    """Return copies of the states of all kernels after some waves of a run, or after the last one."""
-    snapshots: dict[str, dict[str, Any]] = {}
-    for scheduler in RUNS:
-        run = simulation(scheduler)
-        waves = 0
-
-        def look(run: Simulation = run) -> None:
-            nonlocal waves
-            waves += 1
-            if waves <= at_wave:
-                snapshots.update(
-                    {name: deep_copy(kernel.getstate()) for name, kernel in kernels(run).items()}
-                )
-
-        run.engine.at_wave_end(look)
-        run.engine.run()
-    snapshots["backfill"] = deep_copy(backfill(at_wave).getstate())
-    snapshots["work"] = deep_copy(work(at_wave).getstate())
-    snapshots["walk"] = deep_copy(walks(at_wave)[1].getstate())
-    assert set(snapshots) == set(NAMES)
-    return snapshots
+#: Kernels with a state, in the middle of their work.
+KERNELS: dict[str, Callable[[], Any]] = {
+    "BackfillQueue": lambda: begun(work.backfill(60)), "WorkQueue": lambda: begun(work.work_queue(60)),
+    "PullQueue": pull_queue, "TaskQueues": lambda: work.task_queues(30),
+    "DataQueues": lambda: work.data_queues(30),
+    "SlotSchedules": lambda: work.schedules(50)[0], "Views": lambda: work.schedules(50)[1],
+    "JobWalks": lambda: walks()[1], "Links": lambda: walks()[0],
+    "SummaryTree": lambda: halfway(work.bags(), gs.FairTree(samples=(4, 3, 3))).tree,
+    "FairTreeNodes": lambda: halfway(work.bags(), gs.FairTree(samples=(4, 3, 3))).compiled,
+    "NodeCore": lambda: halfway(work.bags(), gs.ExpandingRing()).core,
+    "DgsNodes": lambda: halfway(
+        work.rigid(), gs.DgsAsap(degree=8, slot=10.0, overlay="cyclon", cycle=2.0)
+    ).compiled,
+}  # fmt: skip
 
 
 def deep_copy(state: dict[str, Any]) -> dict[str, Any]:
@@ -156,65 +101,14 @@ def deep_copy(state: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def fresh(name: str) -> Any:
-    """Return a newly constructed kernel."""
-    if name in ("backfill", "work"):
-        return {name: (backfill if name == "backfill" else work)(0)}
-    if name == "walk":
-        return {name: walks(0)[1]}
-    run = simulation(RUNS[("pull", "nodes").index(name) + 1 if name in ("pull", "nodes") else 0])
-    objects = kernels(run)
-    objects["simulation"] = run  # keeps the other objects alive
-    return objects
-
-
-@pytest.fixture(scope="module", params=(4, 10, 20))
-def snapshot(request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
-    return states(request.param)
-
-
-def set_all(objects: dict[str, Any], snapshot: dict[str, dict[str, Any]], name: str) -> None:
-    """Restore the state of a kernel."""
-    objects[name].setstate(snapshot[name])
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_restored_state_equals_the_saved_one(name: str, snapshot: dict[str, dict[str, Any]]) -> None:
-    objects = fresh(name)
-    set_all(objects, snapshot, name)
-    restored = deep_copy(objects[name].getstate())
-    assert set(restored) == set(snapshot[name])
-    for entry, value in snapshot[name].items():
-        assert np.array_equal(value, restored[entry]), entry
-
-
-def test_saved_states_have_pending_events() -> None:
-    """Otherwise the tests here would be vacuous."""
-    seen = [states(wave) for wave in (4, 10, 20)]
-    for name, entry in (
-        ("queues", "came"), ("queues", "ran"), ("queues", "shares"),
-        ("links", "messages"), ("links", "letters"),
-        ("links", "logged"), ("links", "places"), ("links", "letter_places"),
-        ("tree", "debts"), ("tree", "narrow"), ("tree", "updates"),
-        ("pull", "seen"), ("pull", "log"), ("backfill", "coming"), ("backfill", "runs"),
-        ("work", "running"), ("work", "ranked"), ("work", "rows"), ("work", "faults"), ("work", "seen"),
-        ("walk", "ending"), ("walk", "searches"), ("walk", "steps"), ("walk", "looks"),
-        ("walk", "dispatchers"), ("nodes", "timers"), ("nodes", "held"), ("nodes", "random"),
-    ):  # fmt: skip
-        assert any(len(each[name][entry]) for each in seen), (name, entry)
-    for each in seen:
-        assert (each["backfill"]["on"] >= 0).any() and each["backfill"]["down"].any()
-        assert set(each["backfill"]["status"].tolist()) >= {0, 2, 3}
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_values_that_are_not_states_are_rejected(name: str, snapshot: dict[str, dict[str, Any]]) -> None:
-    objects = fresh(name)
-    good = snapshot[name]
+@pytest.mark.parametrize("name", KERNELS)
+def test_values_that_are_not_states_are_rejected(name: str) -> None:
+    kernel = KERNELS[name]()
+    good = deep_copy(kernel.getstate())
     bad: Any
     for bad in (None, [], 3):
         with pytest.raises(ValueError, match="^state"):
-            objects[name].setstate(bad)
+            kernel.setstate(bad)
     for entry, value in good.items():
         others: list[Any] = ["text"]
         if isinstance(value, int):
@@ -226,12 +120,12 @@ def test_values_that_are_not_states_are_rejected(name: str, snapshot: dict[str, 
             others += [[*value, np.zeros(3, np.uint8)], [np.zeros(1)], no_text]
         for other in others:
             with pytest.raises(ValueError, match=rf"state\['{entry}'\]"):
-                objects[name].setstate({**good, entry: other})
+                kernel.setstate({**good, entry: other})
         with pytest.raises(ValueError, match=f"state must have an entry '{entry}'"):
-            objects[name].setstate({key: each for key, each in good.items() if key != entry})
+            kernel.setstate({key: each for key, each in good.items() if key != entry})
     # the rejected states have changed no kernel except the tree, which documents it
-    if name != "tree":
-        set_all(objects, snapshot, name)
+    if name != "SummaryTree":
+        kernel.setstate(good)
 
 
 def test_relations_between_entries_are_checked() -> None:
@@ -267,7 +161,7 @@ def test_masked_elements_are_checked() -> None:
 
 
 def test_a_state_is_read_only_and_outlives_its_kernel() -> None:
-    states = {kind: one.getstate() for kind, one in work_of.objects().items() if hasattr(one, "getstate")}
+    states = {kind: one.getstate() for kind, one in work.objects().items() if hasattr(one, "getstate")}
     of_each = [(f"{kind}: {name}", value) for kind, state in states.items() for name, value in state.items()]
     arrays = {name: value for name, value in of_each if isinstance(value, np.ndarray)}
     for array in arrays.values():
@@ -284,10 +178,10 @@ def test_a_state_is_read_only_and_outlives_its_kernel() -> None:
             assert np.array_equal(value, then[name]), name
 
 
-def test_summaries_of_a_state_are_read_to_the_end(snapshot: dict[str, dict[str, Any]]) -> None:
-    objects = fresh("tree")["tree"]
-    objects.setstate(snapshot["tree"])
-    telling = objects.getstate()["narrow"]
-    assert len(next(telling))
-    objects.setstate(fresh("tree")["tree"].getstate())
-    assert not list(telling)
+def test_summaries_of_a_state_are_read_to_the_end() -> None:
+    tree = KERNELS["SummaryTree"]()
+    summaries = tree.getstate()["narrow"]
+    assert len(next(summaries))
+    empty = Simulation(work.bags(), gs.FairTree(samples=(4, 3, 3)), Options()).policy.tree  # type: ignore[attr-defined]
+    tree.setstate(empty.getstate())
+    assert not list(summaries)

@@ -9,20 +9,11 @@ import numpy.typing as npt
 
 from gridcore.queues.summary_grid import SummaryGrid
 from tests.reference.arguments import (
-    FINITE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    check_array,
-    check_lengths,
-    check_offsets,
-    check_scalar,
     doubles,
     integers,
 )
 from tests.reference.edf import (
     Queue,
-    check_running,
-    check_span,
     deadlines_at,
     edf_order,
     is_feasible_at,
@@ -51,17 +42,6 @@ def queue_gap(queue: Queue, stretch: float, release_new: float, size_new: float)
     return max(0.0, min(room, (deadline - start) * queue.speed - work_before))
 
 
-def _gap(stretch: float, release_new: float, size_new: float, queue: Queue) -> float:
-    stretch, release_new, size_new = float(stretch), float(release_new), float(size_new)
-    check_scalar(stretch, "stretch", NOT_NEGATIVE)
-    check_scalar(release_new, "release_new", FINITE)
-    check_scalar(size_new, "size_new", POSITIVE)
-    value = queue_gap(queue, stretch, release_new, size_new)
-    if not math.isfinite(value):
-        raise OverflowError("the gap is too large for float64")
-    return value
-
-
 def gap(
     stretch: float,
     release_new: float,
@@ -76,9 +56,8 @@ def gap(
     running_size: float | None = None,
 ) -> float:
     """Return the work h (Mflop) of a new application that a queue can take at a stretch (Algorithm 3)."""
-    queue = make_queue(release, size, work, speed, free_at, running_release, running_size, "free_at")
-    check_span(queue)
-    return _gap(stretch, release_new, size_new, queue)
+    queue = make_queue(release, size, work, speed, free_at, running_release, running_size)
+    return queue_gap(queue, stretch, release_new, size_new)
 
 
 def available_tasks(
@@ -96,19 +75,8 @@ def available_tasks(
     running_size: float | None = None,
 ) -> int:
     """Return the number of whole tasks of ``task_size_new`` Mflop that fit into the gap: floor(h / a)."""
-    queue = make_queue(release, size, work, speed, free_at, running_release, running_size, "free_at")
-    check_span(queue)
-    check_scalar(float(task_size_new), "task_size_new", POSITIVE)
-    ratio = _gap(stretch, release_new, size_new, queue) / float(task_size_new)
-    if not math.isfinite(ratio):
-        raise OverflowError("the number of tasks is too large for float64")
-    return math.floor(ratio)
-
-
-def check_grid(grid: object) -> SummaryGrid:
-    if type(grid) is not SummaryGrid:
-        raise TypeError(f"grid must be a SummaryGrid, got {type(grid).__name__}")
-    return grid
+    queue = make_queue(release, size, work, speed, free_at, running_release, running_size)
+    return math.floor(queue_gap(queue, stretch, release_new, size_new) / task_size_new)
 
 
 def _sample(grid: SummaryGrid, release_new: float, queue: Queue) -> Summary:
@@ -135,10 +103,7 @@ def sample_availability(
     running_size: float | None = None,
 ) -> Summary:
     """Return the summary of one queue: `available_tasks` at each point of the grid, uint32[nS, nW, nA]."""
-    check_grid(grid)
-    queue = make_queue(release, size, work, speed, free_at, running_release, running_size, "free_at")
-    check_span(queue)
-    check_scalar(float(release_new), "release_new", FINITE)
+    queue = make_queue(release, size, work, speed, free_at, running_release, running_size)
     return _sample(grid, float(release_new), queue)
 
 
@@ -156,34 +121,19 @@ def sample_availability_batch(
     running_size: npt.ArrayLike | None = None,
     threads: int = 1,
 ) -> Summary:
-    """Return the summaries of many queues, uint32[nodes, nS, nW, nA]; ``threads`` is only checked here."""
-    check_grid(grid)
+    """Return the summaries of many queues, uint32[nodes, nS, nW, nA]; ``threads`` is not used here."""
     release_new = float(release_new)
-    r, w, p = doubles(release, "release"), doubles(size, "size"), doubles(work, "work")
-    s, b = doubles(speed, "speed"), doubles(free_at, "free_at")
-    off = integers(offsets, "offsets")
-    check_lengths(len(r), len(w), "release", "size")
-    check_lengths(len(r), len(p), "release", "work")
-    check_offsets(off, len(r))
+    r, w, p = doubles(release), doubles(size), doubles(work)
+    s, b = doubles(speed), doubles(free_at)
+    off = integers(offsets)
     nodes = len(off) - 1
-    check_lengths(nodes, len(s), "offsets[1:]", "speed")
-    check_lengths(nodes, len(b), "offsets[1:]", "free_at")
-    check_array(r, "release", FINITE)
-    check_array(w, "size", POSITIVE)
-    check_array(p, "work", NOT_NEGATIVE)
-    check_array(s, "speed", POSITIVE)
-    check_array(b, "free_at", FINITE)
-    check_scalar(release_new, "release_new", FINITE)
     rr, rw = [math.nan] * nodes, [math.nan] * nodes
     if running_release is not None or running_size is not None:
-        rr, rw = check_running(running_release, running_size, nodes)
-    if threads < 1:
-        raise ValueError(f"threads must be >= 1, got {threads}")
+        rr, rw = doubles(running_release), doubles(running_size)
     result = np.zeros((nodes, *grid.shape), dtype=np.uint32)
     for u in range(nodes):
         part = slice(off[u], off[u + 1])
         floor = 0.0 if math.isnan(rr[u]) else max(0.0, (b[u] - rr[u]) / rw[u])
         queue = Queue(r[part], w[part], p[part], s[u], b[u], floor)
-        check_span(queue)
         result[u] = _sample(grid, release_new, queue)
     return result

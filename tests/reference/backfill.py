@@ -7,12 +7,9 @@ from numpy.typing import ArrayLike
 
 from gridcore.common.arrays import Integers
 from gridcore.common.state import NEVER
-from tests.reference.arguments import check_lengths, indices, integers
+from tests.reference.arguments import integers
 
 __all__ = ["BackfillQueue"]
-
-LAST = 2**62
-LONGEST = 2**61
 
 
 class BackfillQueue:
@@ -28,19 +25,11 @@ class BackfillQueue:
         easy: bool = True,
         log: bool = False,
     ) -> None:
-        if (
-            isinstance(machines, bool)
-            or not isinstance(machines, int | np.integer)
-            or not 1 <= machines < 2**31
-        ):
-            raise ValueError(f"machines must be in 1..{2**31 - 1}, got {machines!r}")
         self.machines, self.easy, self.log = int(machines), easy, log
-        self._nodes = indices(nodes, "nodes", 1, self.machines + 1)
-        self._run = indices(run, "run", 1, LONGEST + 1)
-        self._estimate = indices(estimate, "estimate", 1, LONGEST + 1)
+        self._nodes = integers(nodes)
+        self._run = integers(run)
+        self._estimate = integers(estimate)
         self.jobs = len(self._nodes)
-        check_lengths(self.jobs, len(self._run), "nodes", "run")
-        check_lengths(self.jobs, len(self._estimate), "nodes", "estimate")
         self.now = 0
         self._coming: list[tuple[int, int]] = []  # instant and job
         self._last = (0, -1)  # instant and job of the last submission
@@ -79,21 +68,8 @@ class BackfillQueue:
 
     def submit(self, jobs: ArrayLike, now: ArrayLike) -> None:
         """See the kernel."""
-        ids = indices(jobs, "jobs", 0, self.jobs)
-        earliest, last = max(self.now, self._last[0]), self._last[1]
-        if isinstance(now, int | np.integer):
-            if not earliest <= now <= LAST:
-                raise ValueError(f"now must be in {earliest}..{LAST}, got {now}")
-            at = [int(now)] * len(ids)
-        else:
-            at = integers(now, "now")
-        check_lengths(len(ids), len(at), "jobs", "now")
-        for k, (job, instant) in enumerate(zip(ids, at, strict=True)):
-            if job <= last:
-                raise ValueError(f"jobs[{k}] must be above {last}, the job submitted before it, got {job}")
-            if not earliest <= instant <= LAST:
-                raise ValueError(f"now[{k}] must be in {earliest}..{LAST}, got {instant}")
-            earliest, last = instant, job
+        ids = integers(jobs)
+        at = [int(now)] * len(ids) if isinstance(now, int | np.integer) else integers(now)
         self._coming += zip(at, ids, strict=True)
         self._last = max([self._last, *self._coming])
 
@@ -122,7 +98,7 @@ class BackfillQueue:
 
     def fail(self, machines: ArrayLike, now: int) -> Integers:
         """See the kernel."""
-        failing = set(self._machines(machines, now)) - self._down
+        failing = set(integers(machines)) - self._down
         cut = [job for job in sorted(self._machines_of) if failing & set(self._machines_of[job])]
         for job in cut:
             for u in self._machines_of[job]:
@@ -136,7 +112,7 @@ class BackfillQueue:
 
     def restore(self, machines: ArrayLike, now: int) -> None:
         """See the kernel."""
-        recovering = set(self._machines(machines, now)) & self._down
+        recovering = set(integers(machines)) & self._down
         self._down -= recovering
         self._must_examine = self._must_examine or bool(recovering)
 
@@ -179,8 +155,6 @@ class BackfillQueue:
         return float("inf"), float("inf")
 
     def _begin(self, job: int) -> None:
-        if self.now + self._run[job] > LAST:
-            raise OverflowError("jobs must end by 2**62 ns")
         self._waiting.remove(job)
         self._machines_of[job] = self._free()[: self._nodes[job]]
         self._start[job] = self.now
@@ -194,12 +168,3 @@ class BackfillQueue:
             self._done[u] += completed
             if self.log and self.now > self._start[job]:
                 self._log.append((self._start[job], job, u, self.now, completed))
-
-    def _machines(self, machines: ArrayLike, now: int) -> list[int]:
-        ids = indices(machines, "machines", 0, self.machines)
-        if now != self.now:
-            raise ValueError(f"now must be {self.now} ns, the end of the last run, got {now}")
-        for k in range(1, len(ids)):
-            if ids[k] <= ids[k - 1]:
-                raise ValueError(f"machines[{k}] must be above {ids[k - 1]}, the one before it, got {ids[k]}")
-        return ids

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from gridcore.common.arrays import Integers
 from gridcore.common.state import NEVER
 from tests.reference import availability, edf
-from tests.reference.arguments import NOT_NEGATIVE, check_array, check_lengths, check_scalar, doubles
+from tests.reference.arguments import doubles, integers
 from tests.reference.task_queues import TaskQueues
 
 __all__ = ["DataQueues"]
@@ -40,11 +40,7 @@ class DataQueues(TaskQueues):
 
     def __init__(self, speed: ArrayLike, *, bandwidth: ArrayLike, aware: bool = True, **options: Any) -> None:
         super().__init__(speed, **options)
-        self.bandwidth, self.aware = doubles(bandwidth, "bandwidth"), bool(aware)
-        check_lengths(self.machines, len(self.bandwidth), "speed", "bandwidth")
-        for u, width in enumerate(self.bandwidth):
-            if not width > 0.0:
-                raise ValueError(f"bandwidth[{u}] must be a number > 0, got {width!r}")
+        self.bandwidth, self.aware = doubles(bandwidth), bool(aware)
         self._data: list[tuple[float, float]] = []
         self._stages = [Stages() for _ in range(self.machines)]
 
@@ -61,15 +57,10 @@ class DataQueues(TaskQueues):
         output_bytes: ArrayLike | None = None,
     ) -> None:
         """Append applications, with the bytes that a task of each fetches and sends."""
-        if sizes is not None or tasks is not None:
-            raise ValueError("DataQueues does not support sizes or tasks")
-        k = len(doubles(release, "release"))
+        k = len(doubles(release))
         columns = []
-        for name, values in (("input_bytes", input_bytes), ("output_bytes", output_bytes)):
-            columns.append([0.0] * k if values is None else doubles(values, name))
-        for name, column in zip(("input_bytes", "output_bytes"), columns, strict=True):
-            check_lengths(k, len(column), "release", name)
-            check_array(column, name, NOT_NEGATIVE)
+        for values in (input_bytes, output_bytes):
+            columns.append([0.0] * k if values is None else doubles(values))
         n = len(self._application)
         super().add_applications(release, size, task_size, whose)
         for i, amounts in zip(range(n, n + k), zip(*columns, strict=True), strict=True):
@@ -144,7 +135,7 @@ class DataQueues(TaskQueues):
 
     def reschedule(self, machines: ArrayLike, now: int) -> None:
         """See `TaskQueues`."""
-        for u in self._machines(machines):
+        for u in integers(machines):
             if self.order == "edf":
                 self._stop_idle_stages(u, now)
         super().reschedule(machines, now)
@@ -158,7 +149,7 @@ class DataQueues(TaskQueues):
     def fail(self, machines: ArrayLike, now: int) -> tuple[Integers, Integers, Integers]:
         """Lose everything on `machines`, in all stages."""
         lost = []
-        for u in self._machines(machines):
+        for u in integers(machines):
             self._advance(u, now)
             m, stages = self._machine[u], self._stages[u]
             left: dict[int, int] = {}
@@ -238,12 +229,8 @@ class DataQueues(TaskQueues):
 
     def room(self, stretch: float, application: int, now: int, machines: ArrayLike) -> Integers:
         """Return how many more tasks of `application` each of `machines` can surely take at `stretch`."""
-        check_scalar(float(stretch), "stretch", NOT_NEGATIVE)
-        if not 0 <= application < len(self._application):
-            last = len(self._application) - 1
-            raise ValueError(f"application must be in 0..{last}, got {application}")
         result, new = [], self._application[application]
-        for u in self._machines(machines):
+        for u in integers(machines):
             self._advance(u, now)
             gap = availability.queue_gap(self._as_queue(u, now), stretch, new.release, new.size)
             fetch, run, send = self._times(u, application)

@@ -10,19 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridcore.common.arrays import Integers
 from gridcore.common.state import NEVER
-from tests.reference.arguments import check_instant, integers
+from tests.reference.arguments import integers
 
 __all__ = ["LOGGED", "Links"]
 
 LOGGED = ("kind", "sender", "receiver", "sent", "delivered", "nbytes", "subject", "node")
 UNDER_WAY, DROPPED = -1, -2
-MAX_INT32 = 2**31 - 1
-LONGEST, LATEST = 2**40, 2**61
 
 Bytes = NDArray[np.uint8]
-
-#: Bytes of a record, at most.
-_WIDEST = 2**20
 
 
 @dataclass(eq=False)
@@ -68,42 +63,16 @@ class Links:
         jitter: int = 0,
         seed: int = 0,
     ) -> None:
-        if not 0 <= machines < 2**31:
-            raise ValueError(f"machines must be in 0..{2**31 - 1}, got {machines}")
-        self._machine_of = integers(machine_of, "machine_of")
+        self._machine_of = integers(machine_of)
         self._fifo = fifo
-        for k, u in enumerate(self._machine_of):
-            if not 0 <= u < machines:
-                raise ValueError(f"machine_of[{k}] must be in 0..{machines - 1}, got {u}")
-        if not 0 <= latency <= LATEST:
-            raise ValueError(f"latency must be in 0..{LATEST} ns, got {latency}")
-        if not 0 <= jitter <= latency:
-            raise ValueError(f"jitter must be in 0..{latency} ns, got {jitter}")
         self._jitter, self._seed = jitter, seed
-        if not bandwidth > 0:
-            raise ValueError(f"bandwidth must be > 0 bytes/s, got {float(bandwidth)}")
-        self._width = integers(widths, "widths")
-        for k, width in enumerate(self._width):
-            if not 16 <= width <= _WIDEST:
-                raise ValueError(f"widths[{k}] must be in 16..{_WIDEST} bytes, got {width}")
+        self._width = integers(widths)
         self._is_deferred = [bool(x) for x in np.asarray(deferred)]
         kinds = len(self._width)
-        if len(self._is_deferred) != kinds:
-            raise ValueError(f"deferred must have {kinds} entries, got {len(self._is_deferred)}")
         self.machines, self._latency, self._bandwidth = machines, latency, float(bandwidth)
         self._keep = [bool(x) for x in (np.zeros(kinds) if keep is None else np.asarray(keep))]
-        if len(self._keep) != kinds:
-            raise ValueError(f"keep must have {kinds} entries, got {len(self._keep)}")
-        for k in range(kinds):
-            if self._is_deferred[k] and self._keep[k]:
-                raise ValueError(f"keep[{k}] must be False for a deferred kind, got True")
         nodes = len(self._machine_of)
-        self._level_of = integers(np.zeros(nodes, np.int64) if level_of is None else level_of, "level_of")
-        if len(self._level_of) != nodes:
-            raise ValueError(f"level_of must have {nodes} entries, got {len(self._level_of)}")
-        for k, level in enumerate(self._level_of):
-            if not 0 <= level < 64:
-                raise ValueError(f"level_of[{k}] must be in 0..63, got {level}")
+        self._level_of = integers(np.zeros(nodes, np.int64) if level_of is None else level_of)
         self.by_level: Integers = np.zeros((2, kinds, 64), np.int64)
         self.windows: Integers | None = None
         self._window = 0, 0
@@ -127,8 +96,7 @@ class Links:
 
     def send(self, now: int, kind: int, records: NDArray[Any], nbytes: int) -> None:
         """Send uint8[k, width] `records` of `kind` at `now` ns, `nbytes` bytes each on the wire."""
-        header = self._headers(kind, records, nbytes)
-        check_instant(now, "now", 2 * self._latency + LONGEST)
+        header = self._headers(records)
         length = self.transmission_time(nbytes)
         for (node, sender), record in zip(header, records, strict=True):
             source, target = self._machine_of[sender], self._machine_of[node]
@@ -142,8 +110,6 @@ class Links:
                 continue
             if self._fifo:
                 m.start = max(now, self._up_free[source])
-                if m.start > LATEST:
-                    raise OverflowError(f"messages of machine {source} must start by {LATEST} ns")
                 self._up_free[source] = m.start + m.length
             else:
                 m.end = now + m.latency + m.length
@@ -171,12 +137,7 @@ class Links:
         is_counted: bool = True,
     ) -> None:
         """Send a message of `kind` that arrives `delay` ns after `now` and does not use interfaces."""
-        if len(record) != 1:
-            raise ValueError(f"record must have one row, got {len(record)}")
-        [(node, sender)] = self._headers(kind, record, nbytes)
-        if not 0 <= delay <= LATEST:
-            raise ValueError(f"delay must be in 0..{LATEST} ns, got {delay}")
-        check_instant(now, "now", max(delay, 2 * self._latency + LONGEST))
+        [(node, sender)] = self._headers(record)
         source, target = self._machine_of[sender], self._machine_of[node]
         m = Message(number, kind, node, source, target, now, 0, nbytes, record[0].copy(), now + delay)
         m.is_counted, m.lost = is_counted, self._down[source] or self._down[target]
@@ -184,42 +145,17 @@ class Links:
         if not m.local:
             self._count_sent(m, sender, now)
 
-    def _headers(self, kind: int, records: NDArray[Any], nbytes: int) -> list[tuple[int, ...]]:
-        """Return (receiver, sender) of the records of a kind, which are checked."""
-        self._check_kind(kind)
-        width, nodes = self._width[kind], len(self._machine_of)
-        if records.dtype != np.uint8 or records.ndim != 2 or not records.flags.c_contiguous:
-            raise ValueError("records must be contiguous uint8 in two dimensions")
-        if records.shape[1] != width:
-            raise ValueError(f"records of kind {kind} must be {width} bytes wide, got {records.shape[1]}")
-        if not 0 <= nbytes <= MAX_INT32:
-            raise ValueError(f"nbytes must be in 0..{MAX_INT32}, got {nbytes}")
-        header = [tuple(row[:16].copy().view(np.int64).tolist()) for row in records]
-        for k, (node, sender) in enumerate(header):
-            if not (0 <= node < nodes and 0 <= sender < nodes):
-                raise ValueError(
-                    f"records[{k}] must have receiver and sender in 0..{nodes - 1}, got {node} and {sender}"
-                )
-        return header
-
-    def _check_kind(self, kind: int) -> None:
-        if not 0 <= kind < len(self._width):
-            raise ValueError(f"kind must be in 0..{len(self._width) - 1}, got {kind}")
+    def _headers(self, records: NDArray[Any]) -> list[tuple[int, ...]]:
+        """Return (receiver, sender) of records."""
+        return [tuple(row[:16].copy().view(np.int64).tolist()) for row in records]
 
     def transmission_time(self, nbytes: int) -> int:
         """Return how long a message of `nbytes` bytes occupies an interface, ns."""
         length = nbytes / self._bandwidth * 1e9
-        if not 0 <= length <= LONGEST:
-            raise ValueError(
-                f"a message must take at most {LONGEST} ns, got {length} for {nbytes} bytes "
-                f"at {self._bandwidth} bytes/s"
-            )
         return round(length)
 
     def machine(self, node: int) -> int:
         """Return the machine of a node."""
-        if not 0 <= node < len(self._machine_of):
-            raise ValueError(f"node must be in 0..{len(self._machine_of) - 1}, got {node}")
         return self._machine_of[node]
 
     def _delay(self, sequence: int) -> int:
@@ -268,13 +204,11 @@ class Links:
 
     def _deliveries(self, kind: int) -> list[tuple[int, int]]:
         """Return (instant, number) of the known deliveries of a kind, which is not deferred."""
-        self._check_kind(kind)
         known = [m for m in self._flight if m.kind == kind and m.end is not None]
         return sorted((m.end or 0, m.sequence) for m in known if not self._is_deferred[kind])
 
     def is_deferred(self, kind: int) -> bool:
         """Return whether a kind is deferred."""
-        self._check_kind(kind)
         return self._is_deferred[kind]
 
     def next_delivery(self, kind: int) -> tuple[int, int]:
@@ -283,15 +217,12 @@ class Links:
 
     def take(self, kind: int, until: int) -> Bytes:
         """Return the messages of a kind delivered by `until` ns, by node."""
-        self._check_kind(kind)
         messages = [m for _, m in self._take(until, is_deferred=False, kind=kind)]
         messages.sort(key=lambda m: m.node)
         return np.array([m.record for m in messages], np.uint8).reshape(-1, self._width[kind])
 
     def take_first(self, kind: int) -> Bytes:
         """Return the message of the next delivery of a kind, or none if it is lost."""
-        if not self._deliveries(kind):
-            raise ValueError(f"kind must have a delivery, got kind {kind}, which has none")
         end, number = self.next_delivery(kind)
         messages = self._take(end, is_deferred=False, kind=kind, number=number)
         return np.array([m.record for _, m in messages], np.uint8).reshape(-1, self._width[kind])
@@ -344,17 +275,9 @@ class Links:
         missing, self._missing = self._missing, []
         return [(m.kind, m.record.reshape(1, -1)) for m in missing]
 
-    def _machines(self, machines: ArrayLike) -> list[int]:
-        numbers = integers(machines, "machines")
-        for k, u in enumerate(numbers):
-            if not 0 <= u < self.machines:
-                raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u}")
-        return list(numbers)
-
     def fail(self, machines: ArrayLike, now: int, *, down: bool = False) -> None:
         """Reset `machines` at `now` ns: messages addressed to them, or queued at them unsent, are dropped."""
-        failing = self._machines(machines)
-        check_instant(now, "now")
+        failing = integers(machines)
         for u in failing:
             self._down[u] = down
         for u in failing:
@@ -373,31 +296,17 @@ class Links:
 
     def move(self, nodes: ArrayLike, machines: ArrayLike) -> None:
         """Move `nodes` to `machines`."""
-        moving, hosts = integers(nodes, "nodes"), self._machines(machines)
-        if len(moving) != len(hosts):
-            raise ValueError(f"nodes and machines must be equally long, got {len(moving)} and {len(hosts)}")
-        for k, node in enumerate(moving):
-            if not 0 <= node < len(self._machine_of):
-                raise ValueError(f"nodes[{k}] must be in 0..{len(self._machine_of) - 1}, got {node}")
+        moving, hosts = integers(nodes), integers(machines)
         for node, host in zip(moving, hosts, strict=True):
             self._machine_of[node] = host
             self._detached_nodes.discard(node)
 
     def detach(self, nodes: ArrayLike) -> None:
         """Take `nodes` off their machines until they `move`."""
-        numbers = integers(nodes, "nodes")
-        for k, node in enumerate(numbers):
-            if not 0 <= node < len(self._machine_of):
-                raise ValueError(f"nodes[{k}] must be in 0..{len(self._machine_of) - 1}, got {node}")
-        self._detached_nodes.update(numbers)
+        self._detached_nodes.update(integers(nodes))
 
     def watch(self, start: int, end: int, width: int) -> None:
         """Count the bytes that each machine sends and receives in windows of `width` ns."""
-        if not (0 <= start < end and width > 0):
-            raise ValueError(
-                "start, end and width must satisfy 0 <= start < end and width > 0, "
-                f"got {start}, {end} and {width}"
-            )
         self.windows = np.zeros((self.machines, -(-(end - start) // width)), np.int64)
         self._window = start, width
 
@@ -409,18 +318,7 @@ class Links:
 
     def log(self, limit: int, subjects: ArrayLike, nodes: ArrayLike | None = None) -> None:
         """Log each message between machines that is sent from now on."""
-        offsets = integers(subjects, "subjects")
-        if not 0 < limit <= MAX_INT32:
-            raise ValueError(f"limit must be in 1..{MAX_INT32}, got {limit}")
-        if len(offsets) != len(self._width):
-            raise ValueError(f"subjects must have {len(self._width)} entries, got {len(offsets)}")
-        for k, at in enumerate(offsets):
-            if not (at == -1 or 16 <= at <= self._width[k] - 8):
-                raise ValueError(f"subjects[{k}] must be -1 or in 16..{self._width[k] - 8}, got {at}")
-        if nodes is not None and np.shape(nodes) != (len(self._machine_of),):
-            raise ValueError(f"nodes must have {len(self._machine_of)} entries, got shape {np.shape(nodes)}")
-        if self._sequence:
-            raise ValueError(f"log must be called before the first message, got {self._sequence} messages")
+        offsets = integers(subjects)
         self._log_limit, self._subjects = limit, offsets
         self._logged_nodes = None if nodes is None else set(np.flatnonzero(nodes).tolist())
 

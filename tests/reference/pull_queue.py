@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from gridcore.common.arrays import Integers
 from gridcore.common.state import NEVER
-from tests.reference.arguments import integers, writable
+from tests.reference.arguments import doubles, integers
 
 __all__ = ["PullQueue"]
 
@@ -26,11 +26,9 @@ class PullQueue:
     """See `gridcore.centralized.pull_queue.PullQueue`."""
 
     def __init__(self, speed: ArrayLike, applications: SupportsIndex, *, log: bool = False) -> None:
-        self._speed = positive(speed, "speed")
+        self._speed = doubles(speed)
         self.machines = len(self._speed)
         self.applications = index(applications)
-        if not 0 <= self.applications < 2**31:
-            raise ValueError(f"applications must be in 0..{2**31 - 1}, got {applications}")
         self.log = log
         self.now = 0
         self._by_rank = sorted(range(self.machines), key=lambda u: (-self._speed[u], u))
@@ -78,21 +76,8 @@ class PullQueue:
         return machine, application, start, end
 
     def run(self, until: int, order: ArrayLike, left: Integers, task_size: ArrayLike) -> int:
-        priority = [int(i) for i in np.asarray(order)]
-        size = [float(a) for a in np.asarray(task_size)]
-        writable(left, "left")
-        for name, count in ("left", len(left)), ("task_size", len(size)):
-            if count != self.applications:
-                raise ValueError(
-                    f"{name} must have as many entries as applications, got {count} and {self.applications}"
-                )
-        for k, i in enumerate(priority):
-            if not 0 <= i < self.applications:
-                raise ValueError(f"order[{k}] must be in 0..{self.applications - 1}, got {i}")
-            if left[i] < 0:
-                raise ValueError(f"left[{i}] must be >= 0, got {left[i]}")
-            if not 0.0 < size[i] < float("inf"):
-                raise ValueError(f"task_size[{i}] must be finite and > 0, got {size[i]!r}")
+        priority = integers(order)
+        size = doubles(task_size)
         if until <= self.now:
             return 0
         while self._heap and self._heap[0][0] <= self.now:
@@ -127,22 +112,7 @@ class PullQueue:
         n_released: int,
         waiting: int,
     ) -> tuple[int, int, int, int]:
-        at = [int(instant) for instant in np.asarray(released)]
-        for name, count in (
-            ("released", len(at)),
-            ("left", len(left)),
-            ("task_size", len(np.asarray(task_size))),
-        ):
-            if count != self.applications:
-                raise ValueError(
-                    f"{name} must have as many entries as applications, got {count} and {self.applications}"
-                )
-        for name, value in ("first", first), ("n_released", n_released):
-            if not 0 <= value <= self.applications:
-                raise ValueError(f"{name} must be in 0..{self.applications}, got {value}")
-        for k, (release, previous) in enumerate(zip(at[1:], at, strict=False), 1):
-            if release < previous:
-                raise ValueError(f"released[{k}] must be >= released[{k - 1}], got {release} and {previous}")
+        at = integers(released)
         peak = waiting
         if until <= self.now:
             return first, n_released, waiting, peak
@@ -159,7 +129,7 @@ class PullQueue:
 
     def fail(self, machines: ArrayLike, now: int) -> tuple[Integers, Integers]:
         lost = []
-        for u in self._machines(machines, now):
+        for u in integers(machines):
             if u not in self._down and self._free[u] > now:
                 i = self._running[u]
                 lost.append((u, i))
@@ -178,26 +148,15 @@ class PullQueue:
         return machine, application
 
     def restore(self, machines: ArrayLike, now: int) -> None:
-        for u in self._machines(machines, now):
+        for u in integers(machines):
             if u in self._down:
                 self._down.remove(u)
                 heappush(self._idle, self._by_rank.index(u))
-
-    def _machines(self, machines: ArrayLike, now: int) -> list[int]:
-        numbers = integers(machines, "machines")
-        if now != self.now:
-            raise ValueError(f"now must be {self.now} ns, the end of the last run, got {now}")
-        for k, u in enumerate(numbers):
-            if not 0 <= u < self.machines:
-                raise ValueError(f"machines[{k}] must be in 0..{self.machines - 1}, got {u}")
-        return numbers
 
     def _start(self, i: int, rank: int, at: int, task_size: float) -> int:
         u = self._by_rank[rank]
         length = duration(task_size, self._speed[u])
         end = at + length
-        if end > NEVER:
-            raise OverflowError("tasks must end before 2**63 - 1 ns")
         self._free[u] = end
         self._busy[u] += length
         self._done[u] += 1
@@ -210,11 +169,3 @@ class PullQueue:
         if self.log:
             self._log.append((u, i, at, end))
         return end
-
-
-def positive(values: ArrayLike, name: str) -> list[float]:
-    numbers = [float(x) for x in np.asarray(values)]
-    for k, x in enumerate(numbers):
-        if not 0.0 < x < float("inf"):
-            raise ValueError(f"{name}[{k}] must be finite and > 0, got {x!r}")
-    return numbers

@@ -10,11 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridcore.common.arrays import Integers
 from gridcore.common.state import NEVER
-from tests.reference.arguments import indices, integers
+from tests.reference.arguments import integers
 
 __all__ = ["SlotSchedules"]
-
-LATEST = 2**61
 
 
 @dataclass
@@ -32,8 +30,6 @@ class SlotSchedules:
     """See `gridcore.dgs.slots.SlotSchedules`."""
 
     def __init__(self, nodes: int, *, stale: bool = False) -> None:
-        if isinstance(nodes, bool) or not isinstance(nodes, int | np.integer) or not 0 <= nodes < 2**31:
-            raise ValueError(f"nodes must be in 0..{2**31 - 1}, got {nodes!r}")
         self.nodes, self.stale = int(nodes), stale
         self._bookings: list[list[Booking]] = [[] for _ in range(self.nodes)]
 
@@ -43,9 +39,8 @@ class SlotSchedules:
         self, nodes: ArrayLike, starts: ArrayLike, slots: ArrayLike, jobs: ArrayLike, now: int
     ) -> NDArray[np.bool_]:
         """See the kernel."""
-        u, at, length = self._nodes(nodes), _slots(starts, "starts", 0), _slots(slots, "slots", 1)
-        of = integers(jobs, "jobs")
-        _same(u, at, length, of)
+        u, at, length = integers(nodes), integers(starts), integers(slots)
+        of = integers(jobs)
         done = []
         for node, start, count, job in zip(u, at, length, of, strict=True):
             free = all(not self._covers(each, start, start + count) for each in self._standing(node))
@@ -65,13 +60,9 @@ class SlotSchedules:
         jobs: ArrayLike | None = None,
     ) -> NDArray[np.bool_]:
         """See the kernel."""
-        u, at = self._nodes(nodes), _slots(starts, "starts", 0)
-        to = at if ends is None else _slots(ends, "ends", 0)
-        of = None if jobs is None else integers(jobs, "jobs")
-        _same(u, at, to, at if of is None else of)
-        for k, (start, end) in enumerate(zip(at, to, strict=True)):
-            if end < start:
-                raise ValueError(f"ends[{k}] must be at least starts[{k}], {start}, got {end}")
+        u, at = integers(nodes), integers(starts)
+        to = at if ends is None else integers(ends)
+        of = None if jobs is None else integers(jobs)
         done = []
         for k, (node, start, end) in enumerate(zip(u, at, to, strict=True)):
             found = [
@@ -89,8 +80,7 @@ class SlotSchedules:
 
     def extend(self, node: int, start: int, end: int, job: int, now: int) -> tuple[Integers, Integers] | None:
         """See the kernel."""
-        self._nodes([node])
-        _slots([start, end], "start and end", 0)
+        integers([node])
         own = [
             each for each in self._standing(node) if (each.start, each.job) == (start, job) and each.end < end
         ]
@@ -107,7 +97,7 @@ class SlotSchedules:
     def lose(self, nodes: ArrayLike, slot: int, now: int) -> tuple[Integers, Integers, Integers, Integers]:
         """See the kernel."""
         lost = []
-        for node in self._nodes(nodes):
+        for node in integers(nodes):
             for each in self._standing(node):
                 if each.end > slot:
                     each.dropped = now
@@ -124,8 +114,6 @@ class SlotSchedules:
 
     def reservations(self, node: int) -> tuple[Integers, Integers, Integers]:
         """See the kernel."""
-        if not 0 <= node < self.nodes:
-            raise ValueError(f"node must be in 0..{self.nodes - 1}, got {node}")
         rows = np.array([(b.start, b.end, b.job) for b in self._standing(node)], np.int64).reshape(-1, 3)
         return rows[:, 0].copy(), rows[:, 1].copy(), rows[:, 2].copy()
 
@@ -135,9 +123,8 @@ class SlotSchedules:
         self, nodes: ArrayLike, start: int, slots: int, as_of: ArrayLike | None = None
     ) -> NDArray[np.bool_]:
         """See the kernel."""
-        u = self._nodes(nodes)
+        u = integers(nodes)
         seen = self._as_of(as_of, len(u), "node")
-        _check_job(1, slots, start)
         return np.array([self._fits(n, s, start, slots) for n, s in zip(u, seen, strict=True)], np.bool_)
 
     def earliest_start(
@@ -149,12 +136,8 @@ class SlotSchedules:
         as_of: ArrayLike | None = None,
     ) -> tuple[int, Integers] | None:
         """See the kernel."""
-        u = self._nodes(candidates)
+        u = integers(candidates)
         seen = self._as_of(as_of, len(u), "candidate")
-        _check_job(n_nodes, slots, not_before)
-        for k, node in enumerate(u):
-            if node in u[:k]:
-                raise ValueError(f"candidates[{k}] must differ from the candidates before it, got {node}")
         return self._earliest(list(zip(u, seen, strict=True)), n_nodes, slots, not_before)
 
     def _earliest(
@@ -188,27 +171,10 @@ class SlotSchedules:
         until: int = 0,
     ) -> tuple[Integers, Integers, Integers, Integers, Integers]:
         """See the kernel."""
-        u = self._nodes(searchers)
+        u = integers(searchers)
         seen = self._as_of(as_of, self.nodes, "node")
-        wanted, length = _each(n_nodes, "n_nodes", len(u)), _each(slots, "slots", len(u))
-        since, without = _each(not_before, "not_before", len(u)), _each(exclude, "exclude", len(u))
-        for job in zip(wanted, length, since, strict=True):
-            _check_job(*job)
-        if views.shape[0] != self.nodes:
-            raise ValueError(f"views must have {self.nodes} rows, got {views.shape[0]}")
-        if hops < 1:
-            raise ValueError(f"hops must be >= 1, got {hops}")
-        if poll_period < 0:
-            raise ValueError(f"poll_period must be >= 0 ns, got {poll_period}")
-        if poll_period and as_of is None:
-            raise ValueError("poll_period requires as_of")
-        for name, value in (("known_down", known_down), ("suitable", suitable)):
-            if value is not None and (
-                not isinstance(value, np.ndarray) or value.dtype != np.bool_ or value.shape != (self.nodes,)
-            ):
-                array = isinstance(value, np.ndarray)
-                got = f"{value.dtype}{list(value.shape)}" if array else type(value).__name__
-                raise ValueError(f"{name} must be bool[{self.nodes}], got {got}")
+        wanted, length = _each(n_nodes, len(u)), _each(slots, len(u))
+        since, without = _each(not_before, len(u)), _each(exclude, len(u))
         if poll_period:
             seen = [max([-1, *range(at, until + 1, poll_period)]) for at in seen]
         starts, chosen, reached, opened = [], [], [], []
@@ -229,9 +195,7 @@ class SlotSchedules:
                 job: tuple[int, int, int] = job_,
                 own: int = searcher,
             ) -> bool:
-                for j, other in enumerate(views[who].tolist()):
-                    if other >= self.nodes:
-                        raise ValueError(f"views[{who}, {j}] must be below {self.nodes}, got {other}")
+                for other in views[who].tolist():
                     if other >= 0 and other not in known and (known_down is None or not known_down[other]):
                         known.add(other)
                         met.append(other)
@@ -273,47 +237,15 @@ class SlotSchedules:
             for each in self._bookings[node]
         )
 
-    def _nodes(self, values: ArrayLike) -> list[int]:
-        return indices(values, "nodes", 0, self.nodes)
-
     def _as_of(self, as_of: Any, n: int, what: str) -> list[int]:
         if as_of is None:
             return [NEVER - 1] * n
-        if not self.stale:
-            raise ValueError("as_of requires stale=True")
         if isinstance(as_of, int | np.integer):
             return [int(as_of)] * n
-        seen = integers(as_of, "as_of")
-        if len(seen) != n:
-            raise ValueError(f"as_of must have {n} entries, one for each {what}, got {len(seen)}")
-        return seen
+        return integers(as_of)
 
 
-def _each(value: ArrayLike, name: str, n: int) -> list[int]:
+def _each(value: ArrayLike, n: int) -> list[int]:
     if isinstance(value, int | np.integer):
         return [int(value)] * n
-    each = integers(value, name)
-    if len(each) != n:
-        raise ValueError(f"{name} must have {n} entries, one for each searcher, got {len(each)}")
-    return each
-
-
-def _slots(values: ArrayLike, name: str, least: int) -> list[int]:
-    return indices(values, name, least, LATEST)
-
-
-def _same(*columns: list[int]) -> None:
-    lengths = [len(column) for column in columns]
-    if len(set(lengths)) > 1:
-        raise ValueError(
-            f"nodes and the arrays with it must be equally long, got {', '.join(map(str, lengths))}"
-        )
-
-
-def _check_job(n_nodes: int, slots: int, not_before: int) -> None:
-    if n_nodes < 1:
-        raise ValueError(f"n_nodes must be >= 1, got {n_nodes}")
-    if not 1 <= slots < LATEST:
-        raise ValueError(f"slots must be in 1..{LATEST - 1}, got {slots}")
-    if not 0 <= not_before < LATEST:
-        raise ValueError(f"not_before must be in 0..{LATEST - 1}, got {not_before}")
+    return integers(value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from operator import index
 from typing import Any, Literal
 
 import numpy as np
@@ -13,64 +12,17 @@ import numpy.typing as npt
 
 from gridcore.queues.summary_grid import SummaryGrid
 from tests.reference.arguments import (
-    FINITE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    check_array,
-    check_lengths,
-    check_scalar,
     doubles,
     integers,
 )
-from tests.reference.availability import TOP, Summary, check_grid
-
-BIG = 2**63 - 1
-
-
-# --- checks ---------------------------------------------------------------------------------------
-
-
-def _as_cells(values: Any, name: str) -> Summary:
-    array = np.asarray(values)
-    if array.size and array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must hold integers, got dtype {array.dtype}")
-    if array.size and (array.min() < 0 or array.max() > TOP):
-        worst = array.min() if array.min() < 0 else array.max()
-        where = ", ".join(str(i) for i in np.argwhere(array == worst)[0].tolist())
-        raise ValueError(f"{name}[{where}] must be in 0..{TOP}, got {worst}")
-    return array.astype(np.uint32)
-
-
-def _as_summary(summary: Any, grid: SummaryGrid) -> Summary:
-    array = _as_cells(summary, "summary")
-    if array.shape != check_grid(grid).shape:
-        raise ValueError(f"summary must have the shape of its grid {grid.shape}, got {array.shape}")
-    return array
-
-
-def _as_counts(values: Any, name: str) -> list[int]:
-    counts = integers(values, name)
-    for where, value in enumerate(counts):
-        if value < 0:
-            raise ValueError(f"{name}[{where}] must be >= 0, got {value}")
-    return counts
-
-
-def _whole(value: Any, name: str) -> int:
-    try:
-        return index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
-
+from tests.reference.availability import TOP, Summary
 
 # --- aggregation and look-up ----------------------------------------------------------------------
 
 
 def aggregate(children: npt.ArrayLike | Sequence[Summary]) -> Summary:
     """Return the sum of summaries over the first axis, saturating at 2**32 - 1."""
-    array = _as_cells(children, "children")
-    if array.ndim < 2:
-        raise ValueError(f"children must have at least two dimensions, got {array.ndim}")
+    array = np.asarray(children, np.uint32)
     total = np.zeros(array.shape[1:], dtype=np.uint64)
     for child in array:
         total = np.minimum(total + child, np.uint64(TOP))
@@ -80,12 +32,6 @@ def aggregate(children: npt.ArrayLike | Sequence[Summary]) -> Summary:
 def aggregate_into(out: Summary, children: npt.ArrayLike | Sequence[Summary]) -> Summary:
     """Write `aggregate` into ``out`` (writable, C-contiguous uint32) and return it."""
     total = aggregate(children)
-    if not isinstance(out, np.ndarray) or out.dtype != np.uint32:
-        raise TypeError("out must be a uint32 array")
-    if out.shape != total.shape:
-        raise ValueError(f"out must have the shape of one child {total.shape}, got {out.shape}")
-    if not out.flags.carray:  # aligned, too
-        raise ValueError("out must be C-contiguous, aligned and writable")
     out[...] = total
     return out
 
@@ -113,22 +59,9 @@ def lookup(
     longest_task: float | None = None,
 ) -> int:
     """Return how many tasks the summary guarantees for an application, never more than fit."""
-    cells = _as_summary(summary, grid)
+    cells = np.asarray(summary, np.uint32)
     stretch, size, task_size = float(stretch), float(size), float(task_size)
     release, cell_release = float(release), float(cell_release)
-    check_scalar(stretch, "stretch", NOT_NEGATIVE)
-    check_scalar(size, "size", POSITIVE)
-    check_scalar(task_size, "task_size", POSITIVE)
-    check_scalar(release, "release", FINITE)
-    check_scalar(cell_release, "cell_release", FINITE)
-    if speed is not None:
-        check_scalar(float(speed), "speed", POSITIVE)
-    if leaves is not None:
-        leaves = _whole(leaves, "leaves")
-        if leaves < 1:
-            raise ValueError(f"leaves must be >= 1, got {leaves}")
-    if longest_task is not None:
-        check_scalar(float(longest_task), "longest_task", NOT_NEGATIVE)
     i = bisect_right(grid.stretch.tolist(), stretch) - 1
     k = bisect_left(grid.task_size.tolist(), task_size)
     if i < 0 or k == len(grid.task_size):
@@ -152,13 +85,7 @@ def lookup(
 
 def lowest_stretch(totals: npt.ArrayLike, n_tasks: int) -> int | None:
     """Return the index of the lowest stretch that guarantees ``n_tasks``, or None (Algorithm 4)."""
-    counts = _as_counts(totals, "totals")
-    n_tasks = _whole(n_tasks, "n_tasks")
-    if n_tasks < 0:
-        raise ValueError(f"n_tasks must be >= 0, got {n_tasks}")
-    for i in range(1, len(counts)):
-        if counts[i] < counts[i - 1]:
-            raise ValueError(f"totals must not decrease, got totals[{i}] = {counts[i]} after {counts[i - 1]}")
+    counts = integers(totals)
     if not counts or counts[-1] < n_tasks:
         return None
     lo, hi = 0, len(counts) - 1
@@ -173,15 +100,8 @@ def lowest_stretch(totals: npt.ArrayLike, n_tasks: int) -> int | None:
 
 def split(available: npt.ArrayLike, n_tasks: int) -> npt.NDArray[np.int64]:
     """Split ``n_tasks`` in proportion to ``available`` by largest remainder."""
-    room = _as_counts(available, "available")
-    n_tasks = _whole(n_tasks, "n_tasks")
-    if n_tasks < 0:
-        raise ValueError(f"n_tasks must be >= 0, got {n_tasks}")
+    room = integers(available)
     everything = sum(room)
-    if n_tasks > everything:
-        raise ValueError(f"n_tasks must be at most {everything}, the sum of available, got {n_tasks}")
-    if n_tasks > BIG:
-        raise ValueError(f"n_tasks must be < 2**63, got {n_tasks}")
     if n_tasks == 0:
         return np.zeros(len(room), dtype=np.int64)
     share = [n_tasks * count // everything for count in room]
@@ -195,50 +115,23 @@ def split(available: npt.ArrayLike, n_tasks: int) -> npt.NDArray[np.int64]:
 # --- debit ----------------------------------------------------------------------------------------
 
 
-def _debts(tasks: Any, task_size: Any, leaves: Any) -> tuple[list[int], list[float], int]:
-    given = np.atleast_1d(np.asarray(tasks))
-    if given.size and given.dtype.kind not in "iu":
-        raise TypeError(f"tasks must hold integers, got dtype {given.dtype}")
-    if given.ndim != 1:
-        raise ValueError(f"tasks must be a number or have one dimension, got {given.ndim}")
-    counts: list[int] = given.tolist()
-    for i, value in enumerate(counts):
-        if not 0 <= value <= BIG:
-            raise ValueError(f"tasks[{i}] must be >= 0 and < 2**63, got {value}")
-    sizes = doubles(np.atleast_1d(np.asarray(task_size)), "task_size")
-    check_lengths(len(counts), len(sizes), "tasks", "task_size")
-    check_array(sizes, "task_size", POSITIVE)
-    leaves = _whole(leaves, "leaves")
-    if leaves < 1:
-        raise ValueError(f"leaves must be >= 1, got {leaves}")
-    return counts, sizes, leaves
+def _debts(tasks: Any, task_size: Any) -> tuple[list[int], list[float]]:
+    return integers(np.atleast_1d(tasks)), doubles(np.atleast_1d(task_size))
 
 
 def _drop(counts: Sequence[int], sizes: Sequence[float], cell: float, leaves: int) -> int:
     each, volume = 0, 0.0
     for count, size in zip(counts, sizes, strict=True):
         up = _quotient_up(size, cell)
-        if not math.isfinite(up):
-            raise OverflowError("task_size divided by the task size of a cell is too large for float64")
         each += count * int(up)
         volume += float(count) * size
     up = _quotient_up(volume, cell)
-    if not math.isfinite(up):
-        raise OverflowError("task_size divided by the task size of a cell is too large for float64")
     return min(each, int(up) + min(sum(counts), leaves) - 1) if sum(counts) else 0
-
-
-def owed_drop(counts: Sequence[int], sizes: Sequence[float], cell: float, leaves: int) -> int:
-    """Return the tasks that debts displace; `TOP` if the number is greater."""
-    each = sum(count * _quotient_up(size, cell) for count, size in zip(counts, sizes, strict=True))
-    volume = sum(count * size for count, size in zip(counts, sizes, strict=True))
-    return int(min(float(TOP), each, _quotient_up(volume, cell) + min(sum(counts), leaves) - 1))
 
 
 def debit_drop(tasks: npt.ArrayLike, task_size: npt.ArrayLike, cell_task_size: float, leaves: int) -> int:
     """Return the most tasks of ``cell_task_size`` that dispatches to a subtree can displace."""
-    counts, sizes, leaves = _debts(tasks, task_size, leaves)
-    check_scalar(float(cell_task_size), "cell_task_size", POSITIVE)
+    counts, sizes = _debts(tasks, task_size)
     return _drop(counts, sizes, float(cell_task_size), leaves)
 
 
@@ -263,19 +156,11 @@ def debit(
     rule: Literal["subtree", "printed"] = "subtree",
 ) -> Summary:
     """Return a child's summary after tasks were dispatched to it, still a lower bound."""
-    cells = _as_summary(summary, grid)
-    counts, sizes, leaves = _debts(tasks, task_size, leaves)
-    w = doubles(np.atleast_1d(np.asarray(size)), "size")
-    s = doubles(np.atleast_1d(np.asarray(stretch)), "stretch")
-    check_lengths(len(counts), len(w), "tasks", "size")
-    check_lengths(len(counts), len(s), "tasks", "stretch")
-    ages = [0.0] * len(counts) if age is None else doubles(np.atleast_1d(np.asarray(age)), "age")
-    check_lengths(len(counts), len(ages), "tasks", "age")
-    check_array(ages, "age", NOT_NEGATIVE)
-    check_array(w, "size", POSITIVE)
-    check_array(s, "stretch", NOT_NEGATIVE)
-    if rule not in ("subtree", "printed"):
-        raise ValueError(f"rule must be 'subtree' or 'printed', got {rule!r}")
+    cells = np.asarray(summary, np.uint32)
+    counts, sizes = _debts(tasks, task_size)
+    w = doubles(np.atleast_1d(size))
+    s = doubles(np.atleast_1d(stretch))
+    ages = [0.0] * len(counts) if age is None else doubles(np.atleast_1d(age))
     drops = []
     for cell in grid.task_size.tolist():
         if rule == "printed":

@@ -134,30 +134,6 @@ def test_an_invalid_array_gives_one_error(file: Path, array: Any, said: str) -> 
     assert str(caught.value).startswith(f"{file}: ")
 
 
-@pytest.mark.parametrize(
-    ("arrays", "said"),
-    [
-        (["0" * 64], "must have the member scenario/0000"),
-        ([None], "must have the member scenario/None.npy"),
-        (["../result"], "must have the member scenario/../result.npy"),
-        (2 * [content_name(RELEASE)], "exactly one reference to it"),
-        (5, "not iterable"),
-        ({"x": 1}, "must have the member scenario/x.npy"),
-    ],
-)
-def test_invalid_names_of_arrays_give_one_error(file: Path, arrays: Any, said: str) -> None:
-    rewritten(file, lambda about, members: about.update(arrays=arrays), "result.json")
-    with pytest.raises(GridSimError, match=f"^{file}: not a sound result file .*{said}"):
-        gs.Result.load(file)
-
-
-def test_a_reference_to_a_missing_array_gives_one_error(file: Path) -> None:
-    rewritten(file, lambda about, members: about["arrays"].remove(content_name(RELEASE)), "result.json")
-    loaded = gs.Result.load(file)
-    with pytest.raises(ScenarioError, match="^workload.release"):
-        validate_result(loaded)
-
-
 def checkpoint(path: Path, scenario: gs.Scenario = BAGS) -> Simulation:
     """Write a checkpoint of a run that is half done."""
     simulation = Simulation(scenario, gs.Fcfs(), Options())

@@ -185,39 +185,6 @@ def test_ages_of_reports_on_two_machines_are_as_computed_by_hand() -> None:
     assert_close(third["age"], [10.2 - 10.0 - gap, 10.2 - 10.0 - gap, 10.2 - 10.0 - LATENCY - REQUEST - gap])
 
 
-def test_router_forwards_requests_that_it_would_complete_too_late() -> None:
-    """The router of machine 1 has two of four machines, so its stretch would be twice as large."""
-    scenario = bags([1000.0] * 4, [1.0, 2.0], [4, 12], submitter=[1, 1])
-    grid = (0.00025, 0.0003, 0.0005, 0.001), (1000.0, 4000.0, 12000.0), (1000.0,)
-    result = gs.simulate(
-        scenario, FairTree(accept="minimum", grid=grid, minimum_of="busy"), record="decisions"
-    )
-    idle, late = (rows_of(result.why(i).decisions, "passed-on", "passed-on-idle") for i in range(2))
-    # no leaf is busy: no stretch is small enough
-    assert idle["action"].tolist() == ["passed-on-idle"] and np.isnan(idle["limit"][0])
-    assert [idle[name][0] for name in ("decider", "machine", "level", "among")] == [1, 0, 1, 2]
-    assert_close(idle["true"], [2 / 4000])
-    # the limit is B times the smallest stretch of a known busy leaf: its own, which got a task when the
-    # request had travelled up and down
-    assert late["action"].tolist() == ["passed-on"] and [*idle["saw"], *late["saw"]] == [0.0005, 0.001]
-    down = 1.0 + 2 * (LATENCY + REQUEST)
-    assert_close(late["limit"], [(down + 1.0 - 1.0) / 4000])
-    # in truth each machine has room for 6 tasks after its present one
-    own_start = down + LATENCY + REQUEST
-    assert_close(late["true"], [(own_start + 1.0 + 6.0 - 2.0) / 12000])
-
-
-def test_minimum_of_idle_leaves_uses_their_speeds() -> None:
-    """Router 1 has machines 0 and 1: the idle fast one is the minimum, and the bound three times that."""
-    scenario = bags([1000.0, 4000.0, 1000.0, 1000.0], [10.0], 2, submitter=[1])
-    grid = (0.001, 0.002), (2000.0,), (1000.0,)
-    tree = FairTree(accept="minimum", grid=grid, bound=3.0, minimum_of="inverse-speed")
-    first = gs.simulate(scenario, tree, record="decisions").why(0).decisions
-    passed = rows_of(first, "passed-on", "passed-on-idle", "accepted")
-    assert (passed["action"].tolist(), passed["decider"].tolist()) == (["passed-on"], [1])
-    assert_close([passed["saw"][0], passed["limit"][0]], [0.001, 3 / 4000])
-
-
 # -- central schedulers -------------------------------------------------------------------------------------
 
 #: Two machines, of 1000 and 500 Mflop/s; 3 tasks of 1000 Mflop at 0 s, and 3 more at 1 s.
@@ -272,28 +239,6 @@ def test_work_queue_records_starts_and_restarts() -> None:
         ("restarted", 1.0, 2, 1, 1, 1, 1.0),
     ]
     assert table["saw"].tolist() == table["true"].tolist() == [0.75, math.inf, 0.25, math.inf]
-
-
-def test_predicted_uptime_differs_from_the_true_one() -> None:
-    """The predicted uptime equals the past one: 0 s at 0 s, 0.5 s at 0.5 s."""
-    result = gs.simulate(FAILING, gs.WqrFt(predictor="age", **PLAIN), record="decisions")
-    table = result.why(0).decisions
-    assert table["saw"].tolist() == [0.0, 0.0, 0.5, 1.0]
-    assert table["true"].tolist() == [0.75, math.inf, 0.25, math.inf]
-    assert result.why(0, 2).decisions["time"].tolist() == [0.5, 1.0]
-    assert str(result.why(0, 2)).splitlines()[1:3] == [
-        "t = 0.500000 s: the scheduler gave task 2, one of 1 that had never run, to machine 0 (of 1 free), "
-        "for 0.5 s",
-        "    saw a time until it fails of 0.5 s; fresh; true value 0.25",
-    ]
-
-
-def test_work_queue_as_printed_waits_for_machine_0() -> None:
-    scenario = bags([3000.0, 1000.0], [0.0], 3)
-    table = gs.simulate(scenario, gs.WqrFt(as_printed=True, **PLAIN), record="all").tables["decisions"]
-    assert table["action"].tolist() == ["started", "waited"] * 3
-    assert table["task"].tolist() == [0, 1, 1, 2, 2, 2]
-    assert set(table["machine"][table["action"] == "started"].tolist()) == {0}
 
 
 @pytest.mark.parametrize(

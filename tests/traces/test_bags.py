@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import math
-import warnings
 
 import numpy as np
 import pytest
@@ -13,8 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gridsim.errors import ScenarioError, TraceWarning
-from gridsim.model.platform import Platform
-from gridsim.model.workload import Workload
 from gridsim.traces import JOB_DTYPE, JobLog, SwfLog, derive_bags, read_swf
 
 
@@ -209,15 +206,6 @@ def test_bags_of_a_real_grid_log_match_the_derived_file(traces):
     assert np.flatnonzero(difference > 0.5).size == 2 and difference.sum() == pytest.approx(2)
 
 
-def test_bags_of_a_real_grid_log_with_a_span_have_known_values(traces):
-    log = read_swf(traces / "lcg2005-a/LCG-2005-a.swf.gz")
-    with pytest.warns(TraceWarning):
-        bags = derive_bags(log)
-    assert len(bags) == 12_412 and bags.tasks.sum() == 86_169 and bags.tasks.max() == 65
-    assert bags.cpu_seconds == pytest.approx(634_297_942)
-    assert bags.offered_load(2000) == pytest.approx(0.6674, abs=1e-4)
-
-
 def test_bags_of_a_real_parallel_log_match_the_derived_file(traces):
     """The derived file counts all jobs, also those that never ran."""
     log = read_swf(traces / "ricc2010-a/RICC-2010-2-a.swf.gz")
@@ -238,47 +226,3 @@ def test_bags_of_a_real_parallel_log_match_the_derived_file(traces):
     assert len(bags) == 10_416 and bags.tasks.sum() == 3_764_066 - log.procs[never].sum()
     with pytest.raises(ScenarioError, match=r"RICC-2010-2-a\.swf\.gz:\d+: the processors of job \d+"):
         bags.check_size(log.path, np.arange(len(bags)), 1000)
-
-
-def test_bags_of_a_real_log_with_unknown_run_times_have_known_values(traces):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        bags = derive_bags(read_swf(traces / "wagap2013/wagap-2013.swf.gz"), span=math.inf)
-    assert [str(w.message).partition(": ")[2].split(" (")[0] for w in caught] == [
-        "2 run times below -1, taken as unknown",
-        "2 jobs of unknown run time, left out",
-        "17898 jobs with a preceding job",
-    ]
-    # The two jobs that are left out are one bag in the derived file.
-    assert len(bags) == len(derived(traces / "wagap2013/derived_bags_120s.csv.gz")) - 1 == 4123
-    assert bags.cpu_seconds == pytest.approx(9_647_254_226)
-
-
-@pytest.mark.filterwarnings("ignore:.*the header says")  # the log was cut
-def test_tasks_of_a_real_log_have_the_run_times_of_their_jobs(traces):
-    path, speed = traces / "lcg2005-a/LCG-2005-a.swf.gz", 1250.0
-    log = read_swf(path)
-    with pytest.warns(TraceWarning, match="2 jobs of run time 0 s"):
-        found = Workload.from_log(path, reference_speed=speed, own_sizes=True).realize(Platform.equal(2000))
-    seconds = np.where(log.jobs["run_time"] == 0, 1.0, log.jobs["run_time"])
-    known = log.jobs["run_time"] >= 0
-    assert found.unequal and len(found.sizes()) == log.procs[known].sum() == 86_169
-    expected = np.sort(np.repeat(seconds[known], log.procs[known])) * speed
-    assert np.array_equal(np.sort(found.sizes()), expected)
-    assert math.fsum(found.size) == pytest.approx(float(seconds[known] @ log.procs[known]) * speed, rel=1e-12)
-
-
-def test_large_bags_of_a_real_log_are_scaled_to_the_platform(traces):
-    path = traces / "lcg2005-a/LCG-2005-a.swf.gz"
-    with pytest.warns(TraceWarning):
-        bags = derive_bags(read_swf(path))
-        workload = Workload.from_log(
-            path, min_tasks=30, skip=2, max_applications=5, own_sizes=True, tasks_per_node=2.0
-        )
-        found = workload.realize(Platform.equal(500))
-    large = np.flatnonzero(bags.tasks >= 30)[2:7]
-    assert found.tasks.tolist() == [1000] * 5
-    assert found.release == pytest.approx(bags.release[large] - bags.release[large[0]])
-    for i, bag in enumerate(large.tolist()):
-        own = bags.job_run_time[bags.offsets[bag] : bags.offsets[bag + 1]] * 1000.0
-        assert set(found.sizes()[found.offsets[i] : found.offsets[i + 1]]) <= set(own)

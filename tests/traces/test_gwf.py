@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import gridsim as gs
 from gridsim.errors import TraceFormatError, TraceWarning
 from gridsim.traces import JOB_DTYPE, JobLog, SwfLog, derive_bags, derive_jobs, read_gwf, read_jobs, read_swf
-from gridsim.validation.logs import validate_swf
 
 HEAD = "# Version: 1.0\n# Site: Toy\n# 1 JobID\n#\n"
 REST = "\t-1" * 13
@@ -55,26 +53,6 @@ def test_a_small_log_is_read_exactly(write, name, read):
     assert (log.jobs["preceding"] == -1).all() and (log.jobs["think_time"] == -1).all()
     assert log.jobs["line"].tolist() == [5, 8, 9, 10, 11]
     assert not log.jobs.flags.writeable
-
-
-def test_line_ends_and_byte_order_marks_have_no_effect(write):
-    log = read_gwf(write("toy.gwf", "\ufeff" + LOG.replace("\n", "\r\n").rstrip()))
-    assert log.header["Version"] == "1.0" and log.jobs["line"].tolist() == [5, 8, 9, 10, 11]
-
-
-def test_repairs_are_counted_in_one_warning(write):
-    """Texts are numbered in the order of the file, not in sorted order."""
-    rows = ((1, 9, -7, "b"), (2, 5, 3, "a"), (3, 9, 4, "b"))
-    path = write("toy.gwf", "\n".join(f"{n} {s} 0 {r}" + " 1" * 7 + f" {user}" for n, s, r, user in rows))
-    with pytest.warns(TraceWarning) as caught:
-        log = read_gwf(path)
-    assert [str(w.message) for w in caught] == [
-        f"{path}:1: 1 submissions out of order, sorted; 1 run times below -1, taken as unknown "
-        "(the first is at this line)"
-    ]
-    assert caught[0].filename == __file__
-    assert log.jobs["job"].tolist() == [2, 1, 3] and log.jobs["user"].tolist() == [1, 0, 0]
-    assert log.jobs["run_time"].tolist() == [3, -1, 4]
 
 
 @pytest.mark.parametrize(
@@ -136,33 +114,6 @@ def test_written_logs_are_read_unchanged(rows, packed, blank, newline):
         words = [texts[at] if at < len(texts) else "-1" for _, texts in rows]
         assert log.jobs[name].tolist() == numbered(words)
     assert log.jobs["line"].tolist() == [1 + i * newline.count("\n") for i in range(len(rows))]
-
-
-@settings(max_examples=50)
-@given(st.binary(max_size=300), st.booleans())
-def test_random_bytes_raise_a_trace_error(data, packed):
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / ("log.gwf.gz" if packed else "log.gwf")
-        path.write_bytes(data)
-        with pytest.raises(TraceFormatError) as caught:
-            read_gwf(path)
-        assert str(caught.value).removeprefix(f"{path}:").split(":")[0].isdigit()
-
-
-def test_a_workload_is_derived_from_a_grid_log(write):
-    path = write(
-        "log.gwf", "\n".join(f"{n} {n * 500} 0 60 2" + " -1" * 6 + f" U{n % 2}" for n in range(1, 5))
-    )
-    platform = gs.Platform.of([1000.0] * 10)
-    tasks = gs.Workload.from_log(str(path)).realize(platform).tasks
-    assert np.asarray(tasks).tolist() == [2, 2, 2, 2]
-
-
-def test_validation_checks_the_schedule_of_a_grid_log(write):
-    text = "1 0 5 9 2 -1 -1 2 -1 -1 1 U1\n2 1 4 9 2 -1 -1 2 -1 -1 1 U1\n"
-    path = write("log.gwf", text)
-    assert validate_swf(path, machines=4, job_log=path) == []
-    assert [found.law for found in validate_swf(path, machines=3)] == ["overlap"]
 
 
 def test_a_real_swf_log_written_as_gwf_gives_equal_bags(traces, write):

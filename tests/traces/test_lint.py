@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from gridsim.errors import ScenarioError, TraceFormatError, TraceWarning
+from gridsim.errors import ScenarioError, TraceFormatError
 from gridsim.traces.lint import detect_format, info, lint
 
 JOB = "{job} {submit} 0 {run} {used} -1 -1 {req} {time} -1 1 {user} 1 -1 1 -1 -1 -1"
@@ -262,24 +262,6 @@ def test_lint_finds_all_classes_in_a_host_table(write):
         "duplicate-model": ("note", 1, 3),
     }
     assert [finding.code for finding in lint(write("h.csv", HEAD))] == ["no-hosts"]
-
-
-def test_lint_of_real_traces_has_its_known_findings(traces):
-    found = codes(lint(traces / "wagap2013/wagap-2013.swf.gz"))
-    assert found["negative-run-time"] == ("warning", 2, 4186)
-    assert found["extra-columns"] == ("note", 17_900, 1)
-    assert codes(lint(traces / "nasa-ipsc/NASA-iPSC-1993-3.1-cln.swf.gz"))["zero-run-time"] == (
-        "note",
-        173,
-        248,
-    )
-    assert codes(lint(traces / "websites02/web_sites.avt"))["empty-interval"] == ("warning", 2, 55)
-    assert codes(lint(traces / "boinc-hosts-open/seti_hosts.csv"))["duplicate-model"] == ("note", 343, 273)
-    with pytest.warns(TraceWarning):
-        facts = info(traces / "websites02/web_sites.avt")
-    assert (facts["records"], facts["intervals"], facts["never_up"]) == (131, 47_841, 2)
-    facts = info(traces / "lcg2005-a/LCG-2005-a.swf.gz")
-    assert (facts["users"], facts["span_s"], facts["cpu_s"]) == (171, 475_195, 634_297_940)
 
 
 def test_a_job_that_used_exactly_its_requested_time_is_not_reported(write):

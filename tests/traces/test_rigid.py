@@ -10,7 +10,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import gridsim as gs
 from gridsim.errors import ScenarioError, TraceWarning
 from gridsim.traces import JOB_DTYPE, JobLog, derive_jobs, read_swf
 
@@ -176,19 +175,6 @@ def test_rigid_jobs_match_the_reference_implementation(jobs, procs_per_node, win
         assert np.diff(found.release) == pytest.approx(gaps * factor, abs=1e-9 * found.release[-1])
 
 
-def test_a_real_grid_log_has_its_known_values(traces):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        jobs = derive_jobs(read_swf(traces / "wagap2013/wagap-2013.swf.gz"))
-    assert [str(w.message).partition(": ")[2].split(" (")[0] for w in caught] == [
-        "2 run times below -1, taken as unknown",
-        "2 jobs of unknown run time, left out",
-        "17898 jobs with a preceding job",
-    ]
-    assert len(jobs) == 17_900 - 2 and jobs.nodes.max() == 256
-    assert jobs.utilization(5000) == pytest.approx(0.2510, abs=1e-4)
-
-
 def test_a_real_parallel_log_has_its_known_values(traces):
     """The factor follows from the processors used; with the processors requested it would be 0.2571."""
     log = read_swf(traces / "ricc2010-a/RICC-2010-2-a.swf.gz")
@@ -214,20 +200,3 @@ def test_a_real_parallel_log_has_its_known_values(traces):
     assert factor == pytest.approx(now / 0.95) == pytest.approx(0.2549, abs=1e-4)
     assert packed.utilization(5000) == pytest.approx(0.95)
     assert packed.release[0] == jobs.release[0] and (packed.job == jobs.job).all()
-
-
-def test_the_schedule_of_a_real_log_survives_a_file(traces, tmp_path):
-    """The means are those of the log, and a written copy of it gives the same result."""
-    path = traces / "kth-sp2/KTH-SP2-1996-2.1-cln.swf.gz"
-    with pytest.warns(TraceWarning) as caught:
-        own = gs.result_from_log(path)
-        gs.check_same_jobs(own, gs.Scenario(gs.Platform.equal(100), gs.Workload.jobs_from_log(path)))
-        gs.to_swf(own, tmp_path / "again.swf")
-        again = gs.result_from_log(tmp_path / "again.swf")
-    assert "8 jobs of run time 0 s" in str(caught[0].message)
-    assert "23 jobs started while more processors were in use" in str(caught[1].message)
-    wait = read_swf(path).jobs["wait"]
-    assert own.mean_waiting == pytest.approx(wait.mean()) and own.failed == 0
-    assert again.digest == own.digest
-    with pytest.warns(TraceWarning), pytest.raises(gs.ScenarioError, match="no job has a known wait"):
-        gs.result_from_log(traces / "nasa-ipsc/NASA-iPSC-1993-3.1-cln.swf.gz")

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import json
 import math
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import gridsim as gs
-from gridcore.dgs.negotiations import PLACED
-from gridsim.engine.engine import TIMER
 from gridsim.results.diff import first_difference
 from gridsim.simulation.simulate import Options, Simulation
-from gridsim.support.state import unpack
-from gridsim.testing.resuming import snapshot
-from tests.invariants.test_checkpoints import Interrupted
 
 NETWORKS = {
     "equal": gs.Network(interfaces="equal"),
@@ -37,18 +27,13 @@ SCHEDULERS = {
 }
 
 
-# : The scheduler of runs with failures.
-FAILING = gs.DgsAsap(degree=6, policy="pull", detection=5.0, patience=5.0, retry=30.0, slot=7.0)
-SCHEDULERS["failing"] = FAILING
-
-
 def scenario(network: gs.Network, jobs: int = 80) -> gs.Scenario:
     workload = gs.Workload.jobs(jobs, utilization=0.95, max_nodes=50, profile="ricc2010", seed=1)
     return gs.Scenario(gs.Platform.equal(100), workload, network, seed=3)
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-@pytest.mark.parametrize("name", sorted({*SCHEDULERS} - {"failing"}))
+@pytest.mark.parametrize("name", SCHEDULERS)
 def test_compiled_and_interpreted_nodes_have_equal_results(name: str, network: str) -> None:
     this = scenario(NETWORKS[network])
     compiled = gs.simulate(this, SCHEDULERS[name], record=True)
@@ -65,147 +50,18 @@ def test_compiled_and_interpreted_nodes_have_equal_results(name: str, network: s
         gs.simulate(this, SCHEDULERS[name], time_limit=last - 1e-6)
 
 
-# -- states -------------------------------------------------------------------------------------------------
+# -- shared arrays ------------------------------------------------------------------------------------------
 
 
-def started(scheduler: gs.Scheduler) -> Simulation:
-    """Return a run in which jobs arrive while others are being placed, so that negotiations overlap."""
-    chance = np.random.default_rng(2)
-    release, nodes, run_time = np.arange(60) * 0.04, chance.integers(1, 30, 60), chance.uniform(5.0, 90.0, 60)
-    jobs = gs.Workload.jobs_of(release, nodes, run_time)
-    faults = gs.Faults.exponential(up=600.0, down=60.0, seed=1) if scheduler == FAILING else None
-    this = gs.Scenario(gs.Platform.equal(100), jobs, NETWORKS["fifo"], seed=3, faults=faults)
-    # failures continue for ever, even if a damaged state leaves jobs over
-    run = Simulation(this, scheduler, Options(record=True, time_limit=1e4 if faults else 1e8))
-    run.engine.on("look", lambda _: None, priority=4095, phase=TIMER)
-    return run
-
-
-def copied(state: dict[str, Any]) -> dict[str, Any]:
-    return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in state.items()}
-
-
-def kept(scheduler: gs.Scheduler, time: float) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """Return a checkpoint after `time` s, and the states of nodes and core in it."""
-    run, found = started(scheduler), []
-    policy: Any = run.policy
-    run.engine.at(int(time * 1e9), "look")
-
-    def look() -> None:
-        if run.engine.now >= time * 1e9:
-            # the checkpoint consumes iterators of the policy's state
-            states = copied(policy.compiled.getstate()), copied(policy.core.getstate())
-            found.append((snapshot(run), *states))
-            raise Interrupted
-
-    run.engine.at_wave_end(look)
-    with suppress(Interrupted):
-        run.run()
-    return found[0]
-
-
-def resumed(scheduler: gs.Scheduler, at: Any) -> Simulation:
-    run = started(scheduler)
-    text, arrays = at
-    copies = [array.copy() for array in arrays]
-    state: Any = unpack(json.loads(text), copies.__getitem__)
-    run.setstate(state.state)
-    return run
-
-
-# : Scheduler, and times (s) at which states are taken.
-TIMES = {"push": (0.1, 0.8, 2.0), "pull": (0.1, 0.8, 2.0), "failing": (1.0, 6.7, 51.0)}
-CASES = [(name, time) for name, times in TIMES.items() for time in times]
-
-
-@functools.cache
-def taken(case: tuple[str, float]) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    return kept(SCHEDULERS[case[0]], case[1])
-
-
-@functools.cache
-def ends_as(name: str) -> str:
-    return started(SCHEDULERS[name]).run().digest
-
-
-def test_saved_states_have_negotiations_in_progress() -> None:
-    states = [taken(case) for case in CASES]
-    for entry in ("negotiations", "answers", "members"):
-        assert any(len(nodes[entry]) for _, nodes, _ in states), entry
-    assert any(nodes["has_lost_node"].any() for _, nodes, _ in states)
-    assert any((nodes["phase"] == PLACED).any() for _, nodes, _ in states)
-    for entry in ("application_timers", "local", "payloads"):
-        assert any(len(core[entry]) for _, _, core in states), entry
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_restored_state_equals_the_saved_one(case: tuple[str, float]) -> None:
-    at, nodes, core = taken(case)
-    run = resumed(SCHEDULERS[case[0]], at)
-    policy: Any = run.policy
-    for state, again in ((nodes, policy.compiled.getstate()), (core, policy.core.getstate())):
-        assert set(again) == set(state)
-        for entry in state:
-            assert np.array_equal(*(np.sort(np.atleast_1d(values[entry]), 0) for values in (again, state)))
-    assert run.run().digest == ends_as(case[0])
-
-
-NUMBERS = (-(2**63), -2, -1, 0, 1, 2, 5, 50, 99, 100, 2**31, 2**40, 2**61, 2**62, 2**63 - 1)
-
-
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.sampled_from(sorted(CASES)), st.booleans(), st.data())
-def test_damaged_states_do_no_harm(case: tuple[str, float], of_core: bool, data: st.DataObject) -> None:
-    """A state with some wrong numbers is rejected, or the run continues to a useless result, in bounds."""
-    at, *states = taken(case)
-    bad = copied(states[of_core])
-    for _ in range(data.draw(st.integers(1, 3))):
-        # a number of an array in `payloads` may be large, which takes as much memory
-        entry = data.draw(st.sampled_from(sorted({*bad} - {"payloads"})))
-        if isinstance(bad[entry], int):
-            bad[entry] = data.draw(st.sampled_from(NUMBERS))
-        elif bad[entry].size and bad[entry].dtype.kind in "iu":
-            if data.draw(st.booleans()):
-                flat, limits = bad[entry].reshape(-1), np.iinfo(bad[entry].dtype)
-                number = min(max(data.draw(st.sampled_from(NUMBERS)), int(limits.min)), int(limits.max))
-                flat[data.draw(st.integers(0, flat.size - 1))] = number
-            else:
-                bad[entry] = bad[entry][: data.draw(st.integers(0, len(bad[entry]) - 1))]
-    run = resumed(SCHEDULERS[case[0]], at)
-    policy: Any = run.policy
-    try:
-        (policy.core if of_core else policy.compiled).setstate(bad)
-        run.run()
-    except (ValueError, gs.GridSimError, OverflowError):
-        return
-
-
-def test_a_run_from_a_state_without_local_messages_ends_with_an_error() -> None:
-    """Without the searches under way, some jobs are never placed, but the run ends."""
-    at, _, core = taken(("pull", 2.0))
-    run = resumed(SCHEDULERS["pull"], at)
-    policy: Any = run.policy
-    assert len(core["local"])
-    policy.core.setstate({**core, "local": core["local"][:0], "local_fields": core["local_fields"][:0]})
-    with pytest.raises(gs.GridSimError, match="tasks must be completed once"):
-        run.run()
-
-
-def test_wrong_states_are_rejected() -> None:
-    at, state, _ = taken(("push", 2.0))
-    run = resumed(SCHEDULERS["push"], at)
-    policy: Any = run.policy
-    for name in state:
-        with pytest.raises(ValueError, match=f"state must have an entry '{name}'"):
-            policy.compiled.setstate({key: value for key, value in state.items() if key != name})
-    for name in ("answers", "members"):
-        with pytest.raises(ValueError, match=rf"state\['{name}'\]"):
-            policy.compiled.setstate({**state, name: state[name][:-1]})
+def new_policy() -> Any:
+    jobs = gs.Workload.jobs_of(np.arange(60) * 0.04, 1 + np.arange(60) % 29, 60.0)
+    this = gs.Scenario(gs.Platform.equal(100), jobs, NETWORKS["fifo"], seed=3)
+    return Simulation(this, SCHEDULERS["push"], Options()).policy
 
 
 @pytest.mark.parametrize(("part", "name"), [("jobs", "end"), ("nodes", "busy"), ("nodes", "up")])
 def test_wrong_shared_arrays_are_rejected(part: str, name: str) -> None:
-    policy: Any = started(SCHEDULERS["push"]).policy
+    policy = new_policy()
     shared = policy.shared_arrays()
     wrong = {**shared, part: {**shared[part], name: shared[part][name][:-1]}}
     with pytest.raises(ValueError, match="shared arrays must have"):
@@ -214,7 +70,7 @@ def test_wrong_shared_arrays_are_rejected(part: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["tasks", "length", "submitter", "earliest"])
 def test_wrong_jobs_are_rejected(name: str) -> None:
-    policy: Any = started(SCHEDULERS["push"]).policy
+    policy = new_policy()
     for value in (-1, 2**62):
         jobs = policy.job_columns()
         jobs[name] = jobs[name].copy()

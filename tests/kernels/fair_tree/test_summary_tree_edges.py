@@ -96,12 +96,6 @@ def test_bad_input_is_rejected(call, error, message):
         call()
 
 
-def test_a_new_tree_has_no_summaries():
-    one = small()
-    assert one.payloads_in_use == one.below_window == one.above_window == 0
-    assert (one.leaves, one.nodes, one.first_leaf) == (2, 3, 1)
-
-
 def halfway():
     """Return a tree in the middle of a run, with summaries in use."""
     scenario = gs.Scenario(

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from gridcore.nodes.containers import Fifo, Heap, IntMap, IntSet, rebuild
 from gridcore.nodes.rows import allocated_bytes
+from gridcore.nodes.shared_array import SharedArray
 
 NUMBERS = st.integers(-(2**63) + 1, 2**63 - 1) | st.integers(-5, 40)
 REALS = st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, 1.5])
@@ -200,3 +201,30 @@ def test_columns_of_a_container_accept_numpy_numbers() -> None:
     assert list(queue) == [(3, 0.5), (1, 2.0)]
     assert [type(value) for value in queue[1]] == [int, float]
     assert repr(queue) == "Fifo(a=int, b=float)[(3, 0.5), (1, 2.0)]"
+
+
+def test_only_read_only_arrays_without_another_owner_are_shared() -> None:
+    shared, numbers = SharedArray(np.zeros(0)), np.arange(3.0)
+    shared.set(numbers)
+    numbers[0] = 7.0
+    assert shared.values.tolist() == [0.0, 1.0, 2.0]
+    view = numbers.view()
+    view.flags.writeable = False
+    shared.set(view)
+    numbers[0] = 8.0
+    assert shared.values.tolist() == [7.0, 1.0, 2.0]
+    received = np.ones(5)
+    received.flags.writeable = False
+    shared.set(received)
+    assert shared.values is received and len(shared) == 5
+    with pytest.raises(ValueError, match="read-only"):
+        shared.values[0] = 1.0
+
+
+def test_arrays_of_other_types_are_rejected() -> None:
+    for values in ([1.0], np.zeros((1, 1)), np.zeros(1, np.int32)):
+        with pytest.raises(TypeError, match=r"a SharedArray must be int64\[n\] or float64\[n\], got"):
+            SharedArray(values)  # type: ignore[arg-type]
+    for other in (np.zeros(1), np.zeros((1, 1), np.int64), 3):
+        with pytest.raises(TypeError, match=r"values of SharedArray.set must be int64\[n\], got"):
+            SharedArray(np.arange(2)).set(other)

@@ -14,7 +14,6 @@ from tests.kernels.queues.test_task_queues import Program
 from tests.reference import data_queues as reference
 from tests.reference.task_queues import TaskQueues as WithoutData
 
-BOTH = pytest.mark.parametrize("kind", [DataQueues, reference.DataQueues], ids=["kernel", "reference"])
 amounts = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.5, 6.0])
 options = st.fixed_dictionaries(
     {
@@ -142,71 +141,6 @@ def test_the_room_of_an_idle_machine_is_exact(speed, bandwidth, new, stretch):
     assert queues.totals()["finish"][0] / NS >= deadline * (1 - 1e-9) - 1e-6
 
 
-@BOTH
-def test_a_machine_fetches_the_next_task_while_it_computes_one(kind):
-    """Tasks of 2 s fetch 3 s and send 1 s: they start at 3, 6 and 9 s; the last output arrives at 12 s."""
-    queues = kind([1.0], bandwidth=[1.0], log=True, record=True)
-    queues.add_applications([0.0], [6.0], [2.0], input_bytes=[3.0], output_bytes=[1.0])
-    queues.enqueue([0], [0], [3], 0)
-    queues.advance(20 * NS)
-    ran = queues.schedule()
-    assert ran["start"].tolist() == [3 * NS, 6 * NS, 9 * NS]
-    assert queues.totals()["finish"].tolist() == [12 * NS] and queues.totals()["busy"].tolist() == [6 * NS]
-
-
-@BOTH
-def test_output_that_waits_for_the_link_keeps_the_processor(kind):
-    """Tasks of 1 s send 3 s: the second, computed from 1 s on, leaves the processor at 4 s."""
-    queues = kind([1.0], bandwidth=[1.0], record=True)
-    queues.add_applications([0.0], [3.0], [1.0], output_bytes=[3.0])
-    queues.enqueue([0], [0], [3], 0)
-    queues.advance(20 * NS)
-    assert queues.schedule()["end"].tolist() == [2 * NS, 5 * NS]  # the first two without a pause
-    assert queues.totals()["finish"].tolist() == [10 * NS]
-
-
-@BOTH
-def test_a_task_whose_input_is_fetched_is_not_overtaken(kind):
-    queues = kind([1.0], bandwidth=[1.0], record=True)
-    queues.add_applications([0.0, 0.0], [100.0, 1.0], [10.0, 1.0], input_bytes=[5.0, 0.5])
-    queues.enqueue([0], [0], [3], 0)
-    queues.reschedule([0], 0)
-    queues.advance(6 * NS)  # one is computed from 5 s on, and the input of the next is there
-    queues.enqueue([0], [1], [1], 6 * NS)
-    queues.reschedule([0], 6 * NS)
-    queues.advance(100 * NS)
-    assert queues.schedule()["application"].tolist() == [0, 1, 0]
-
-
-@BOTH
-def test_input_is_not_fetched_before_the_task_arrives(kind):
-    """While tasks without input wait, a more urgent one arrives at 6 s and fetches until 8 s."""
-    queues = kind([1.0], bandwidth=[1.0], record=True)
-    queues.add_applications([0.0, 0.0], [100.0, 1.0], [7.0, 1.0], input_bytes=[0.0, 2.0])
-    queues.enqueue([0], [0], [3], 0)
-    queues.advance(6 * NS)
-    queues.enqueue([0], [1], [1], 6 * NS)
-    queues.reschedule([0], 6 * NS)
-    queues.advance(100 * NS)
-    ran = queues.schedule()
-    assert ran["application"].tolist() == [0, 1, 0]
-    assert ran["start"].tolist() == [0, 8 * NS, 9 * NS]
-
-
-@BOTH
-def test_a_task_without_input_does_not_start_before_its_arrival(kind):
-    """The processor is idle until 5 s, while input is fetched; a task that arrives at 2 s is second."""
-    queues = kind([1.0], bandwidth=[1.0], record=True)
-    queues.add_applications([0.0, 0.0], [9.0, 90.0], [1.0, 1.0], input_bytes=[5.0, 0.0])
-    queues.enqueue([0], [0], [1], 0)
-    queues.advance(2 * NS)
-    queues.enqueue([0], [1], [1], 2 * NS)
-    queues.reschedule([0], 2 * NS)
-    queues.advance(100 * NS)
-    assert queues.schedule()["start"].tolist() == [5 * NS, 6 * NS]
-
-
-@BOTH
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -214,13 +148,12 @@ def test_a_task_without_input_does_not_start_before_its_arrival(kind):
         ({"bandwidth": [1.0, 1.0]}, "bandwidth must have as many entries as speed, got 2 and 1"),
     ],
 )
-def test_bandwidths_must_be_positive(kind, columns, message):
+def test_bandwidths_must_be_positive(columns, message):
     with pytest.raises(ValueError, match=message):
-        kind([1.0], **columns)
+        DataQueues([1.0], **columns)
 
 
-@BOTH
-def test_negative_bytes_are_rejected(kind):
-    queues = kind([1.0], bandwidth=[1.0])
+def test_negative_bytes_are_rejected():
+    queues = DataQueues([1.0], bandwidth=[1.0])
     with pytest.raises(ValueError, match=r"^input_bytes\[0\]"):
         queues.add_applications([0.0], [1.0], [1.0], input_bytes=[-1.0])

@@ -54,14 +54,6 @@ def test_the_stretch_of_bisection_is_feasible_and_close_to_the_optimum(case, rto
     assert exact * (1 - 1e-10) <= value <= exact * (1 + rtol) * (1 + 1e-10)
 
 
-def test_bisection_works_at_the_scale_of_real_stretches():
-    # an absolute tolerance of 1e-3 would give 9.77e-4 here, and 1e-21 would never end
-    arguments = ([0.0], [1e6], [2.2e5])
-    for rtol in (1e-3, 1e-9, 5e-324):
-        value = edf.optimal_stretch(*arguments, speed=2000.0, now=0.0, method="bisection", rtol=rtol)
-        assert value == pytest.approx(1.1e-4, rel=max(rtol, 1e-11))
-
-
 @given(
     st.lists(st.tuples(st.floats(0, 9), st.floats(-5, 60) | st.just(math.inf)), max_size=60),
     st.sampled_from([0.5, 1.0, 3.0]),
@@ -71,28 +63,6 @@ def test_meets_deadlines_equals_reference(entries, speed):
     expected = reference.meets_deadlines(work, due, speed=speed, now=1.0)
     assert edf.meets_deadlines(work, due, speed=speed, now=1.0) is expected
     assert edf.meets_deadlines(work[::-1], due[::-1], speed=speed, now=1.0) is expected or len(entries) > 1
-
-
-def test_deadlines_are_met_within_a_relative_tolerance():
-    assert edf.meets_deadlines([2000.0], [1.0], speed=2000.0, now=0.0)
-    assert edf.meets_deadlines([2000.0], [1.0 - 5e-13], speed=2000.0, now=0.0)
-    assert not edf.meets_deadlines([2000.0], [1.0 - 5e-12], speed=2000.0, now=0.0)
-
-
-def test_entries_without_work_are_ignored():
-    assert edf.meets_deadlines([0.0, 1.0], [-100.0, 1.0], speed=1.0, now=0.0)
-    with_idle = edf.optimal_stretch([-1e9, 0.0], [1.0, 4.0], [0.0, 2.0], speed=1.0, now=0.0)
-    assert with_idle == edf.optimal_stretch([0.0], [4.0], [2.0], speed=1.0, now=0.0) == 0.5
-
-
-@pytest.mark.parametrize("module", [edf, reference])
-def test_an_empty_queue_has_stretch_zero_and_meets_all_deadlines(module):
-    assert module.meets_deadlines([], [], speed=1.0, now=0.0) is True
-    assert module.optimal_stretch([], [], [], speed=1.0, now=5.0) == 0.0
-    running = {"running_release": 1.0, "running_size": 8.0}
-    assert module.optimal_stretch([], [], [], speed=1.0, now=5.0, **running) == 0.5
-    # an application released after the processor is free again meets its deadline
-    assert module.optimal_stretch([9.0], [1.0], [1.0], speed=1.0, now=0.0) == 0.0
 
 
 def test_stretches_equal_those_of_the_authors_later_simulator():
@@ -125,12 +95,11 @@ def test_many_entries_in_any_order_equal_reference():
             assert not edf.meets_deadlines(work[order] + 1, short[order], speed=3.0, now=1.0)
 
 
-@pytest.mark.parametrize("module", [edf, reference])
-def test_the_tolerance_of_deadlines_is_relative(module):
+def test_the_tolerance_of_deadlines_is_relative():
     # 1e-12 relative: 4504 steps of 2**-52 above 1, and as large a fraction of 2**20
     for unit in (1.0, 2.0**20):
         for steps, kept in ((4504, True), (4506, False)):
-            assert module.meets_deadlines([unit * (1 + steps * 2.0**-52)], [unit], speed=1.0, now=0.0) is kept
+            assert edf.meets_deadlines([unit * (1 + steps * 2.0**-52)], [unit], speed=1.0, now=0.0) is kept
 
 
 def one_by_one(batch):
@@ -185,17 +154,15 @@ def test_a_stretch_that_is_too_small_by_rounding_is_corrected():
     )
 
 
-@pytest.mark.parametrize("module", [edf, reference])
-def test_the_first_of_equal_stretches_is_returned(module):
+def test_the_first_of_equal_stretches_is_returned():
     # 9 / 20 = 0.45, and 0.45 * 13 = 5.8500000000000005, which divided by 13 is above 0.45 by rounding
     queue = [-8.0, -3.8500000000000005], [20.0, 13.0], [1.0, 1.0]
-    assert module.optimal_stretch(*queue, speed=1.0, now=0.0) == 0.45
+    assert edf.optimal_stretch(*queue, speed=1.0, now=0.0) == 0.45
 
 
-@pytest.mark.parametrize("module", [edf, reference])
-def test_bisection_ends_at_its_tolerance(module):
+def test_bisection_ends_at_its_tolerance():
     def stretch(work, **more):
-        return module.optimal_stretch([0.0], [1.0], [work], speed=1.0, now=0.0, method="bisection", **more)
+        return edf.optimal_stretch([0.0], [1.0], [work], speed=1.0, now=0.0, method="bisection", **more)
 
     # between 1/2 and 1 the difference is half of the upper end, which is within the tolerance
     assert stretch(0.75, rtol=0.5) == 1.0
@@ -203,7 +170,7 @@ def test_bisection_ends_at_its_tolerance(module):
     for work in (0.1, 0.3, 0.6, 0.7, 0.9, 1.1, 1.3):
         assert stretch(work, rtol=1e-300) == pytest.approx(work, rel=2e-12)
     case = {"speed": 1.0, "now": 0.0, "method": "bisection"}
-    assert module.optimal_stretch([9.0], [1.0], [1.0], **case) == 0.0
+    assert edf.optimal_stretch([9.0], [1.0], [1.0], **case) == 0.0
 
 
 # --- projection -----------------------------------------------------------------------------------
@@ -236,11 +203,10 @@ def test_many_projections_equal_reference(preemptive):
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("module", [edf, reference])
-def test_work_must_be_whole_tasks(module):
+def test_work_must_be_whole_tasks():
     def project(work, task_size, free_at=4.0):
         node = {"speed": [1.0], "free_at": [free_at], "until": 4.0}
-        return module.project_queues([0, 1], [0.0], [4.0], [work], [task_size], **node)[0][0]
+        return edf.project_queues([0, 1], [0.0], [4.0], [work], [task_size], **node)[0][0]
 
     # as many as float64 can count, and 1e-9 of a task more or less
     assert project(2.0**53, 1.0) == 2.0**53 and project(1000.0, 1.0) == 1000.0
@@ -250,10 +216,9 @@ def test_work_must_be_whole_tasks(module):
             project(work, task_size)
 
 
-@pytest.mark.parametrize("module", [edf, reference])
-def test_a_waiting_queue_may_take_longer_than_float64_can_represent(module):
+def test_a_waiting_queue_may_take_longer_than_float64_can_represent():
     queue = [0, 2], [0.0, 0.0], [1.0, 1.0], [1e308, 1e308], [1e308, 1e308]
-    left, end, at = module.project_queues(*queue, speed=[1.0], free_at=[3.0], until=3.0)
+    left, end, at = edf.project_queues(*queue, speed=[1.0], free_at=[3.0], until=3.0)
     assert (left.tolist(), end.tolist(), at.tolist()) == ([1e308, 1e308], [3.0], [-1])
 
 
@@ -284,48 +249,3 @@ def test_projection_equals_service_step_by_step(case, quarter, preemptive):
     if at[0] >= 0 and not preemptive:
         floor = (end[0] - case.release[at[0]]) / case.size[at[0]]
         assert floor == pytest.approx(float(expected.floor))
-
-
-def test_projecting_twice_equals_projecting_once():
-    case = ([0, 2], [0.0, 0.0], [4.0, 9.0], [4.0, 6.0], [1.0, 2.0])
-    first = edf.project_queues(*case, speed=[1.0], free_at=[0.0], until=7.0)
-    left, end, at = edf.project_queues(*case, speed=[1.0], free_at=[0.0], until=2.5)
-    assert (end[0], at[0]) == (3.0, 0)
-    second = edf.project_queues(
-        [0, 2],
-        [0.0, 0.0],
-        [4.0, 9.0],
-        left,
-        [1.0, 2.0],
-        speed=[1.0],
-        free_at=end,
-        until=7.0,
-        running_release=[0.0],
-        running_size=[4.0],
-    )
-    for a, b in zip(first, second, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize("module", [edf, reference])
-def test_a_running_task_with_a_small_stretch_does_not_set_the_order(module):
-    # below a stretch of 5/8 the second is due first; the running task has 1/10, the queue 0.4
-    queue = [0, 2], [0.0, -5.0], [10.0, 18.0], [2.0, 2.0], [1.0, 1.0]
-    running = {"running_release": [-1.0], "running_size": [10.0]}
-    left, _, _ = module.project_queues(*queue, speed=[1.0], free_at=[0.0], until=2.0, **running)
-    assert left.tolist() == [2.0, 0.0]
-
-
-def test_a_task_that_would_start_at_the_instant_has_not_started():
-    left, end, at = edf.project_queues(
-        [0, 1], [0.0], [4.0], [4.0], [1.0], speed=[1.0], free_at=[0.0], until=2.0
-    )
-    assert (left[0], end[0], at[0]) == (2.0, 2.0, -1)
-    left, end, at = edf.project_queues(
-        [0, 1], [0.0], [4.0], [4.0], [1.0], speed=[1.0], free_at=[0.0], until=2.5
-    )
-    assert (left[0], end[0], at[0]) == (1.0, 3.0, 0)
-    left, end, at = edf.project_queues(
-        [0, 1], [0.0], [4.0], [4.0], [1.0], speed=[1.0], free_at=[0.0], until=2.5, preemptive=True
-    )
-    assert (left[0], end[0], at[0]) == (1.5, 2.5, 0)

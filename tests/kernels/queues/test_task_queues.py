@@ -18,7 +18,6 @@ from tests._helpers.small_queues import (
     TOLERANCES,
     quarters,
     restored,
-    rows_of,
     same,
     simple,
     sizes,
@@ -236,17 +235,6 @@ def test_long_runs_equal_reference(order, watch):
 
 
 @BOTH
-def test_summaries_of_a_later_instant_count_tasks_that_end_before_it(module):
-    """At 2 s only the second application is left, but the first will have had a stretch of 3 by then."""
-    store = module.TaskQueues([1.0])
-    store.add_applications([-2.0, 0.0], [1.0, 100.0], [1.0, 1.0])
-    store.enqueue([0, 0], [0, 1], [1, 4], 0)
-    grid = SummaryGrid([1.0, 3.0], [100.0], [1.0])
-    cells = store.summaries([0], grid, 0, cell=2 * NS)
-    assert cells[0, 0, 0, 0] == 0 and cells[0, 1, 0, 0] > 0
-
-
-@BOTH
 def test_a_stretch_is_met_within_1e_12(module):
     store = module.TaskQueues([1.0])
     store.add_applications([-4504 * 2.0**-52], [1.0], [1.0])
@@ -254,67 +242,6 @@ def test_a_stretch_is_met_within_1e_12(module):
     store.advance(1)
     # the running task ends at 1 s, with a stretch of 1 + 1e-12
     assert store.summaries([0], SummaryGrid([1.0], [8.0], [0.5]), 1).tolist() == [[[[14]]]]
-
-
-@BOTH
-def test_a_task_does_not_start_at_the_end_of_an_advance(module):
-    store = simple(module, log=True)
-    store.enqueue([0], [0], [3], 0)
-    assert rows_of(store.advance(2 * NS)) == [(0, 0, 2, 2 * NS)]
-    applications, tasks, running, free_at = store.queue(0)
-    assert (applications.tolist(), tasks.tolist(), running, free_at) == ([0], [1], -1, 2 * NS)
-    # a task that arrives at this instant may still go first ...
-    store.enqueue([0], [1], [1], 2 * NS)
-    store.reschedule([0], 2 * NS)
-    store.advance(2 * NS + 1)
-    assert store.queue(0)[2] == 0
-    # ... but a running task is not preempted
-    store.reschedule([0], 2 * NS + 1)
-    assert store.queue(0)[2] == 0
-    assert store.queue(0)[3] == 3 * NS
-
-
-@BOTH
-def test_totals_of_one_run_are_as_computed_by_hand(module):
-    store = simple(module, speed=(1.0, 2.0), log=True)
-    store.enqueue([0, 1, 0], [0, 0, 1], [2, 3, 1], NS)
-    assert rows_of(store.advance(10 * NS)) == [
-        (0, 0, 2, 3 * NS),
-        (0, 1, 1, 5 * NS),
-        (1, 0, 3, 5 * NS // 2),
-    ]
-    assert rows_of(store.advance(10 * NS)) == []
-    assert totals_of(store) == {
-        "first_start": [NS, 3 * NS],
-        "finish": [3 * NS, 5 * NS],
-        "completed": [5, 1],
-        "nodes_used": [2, 1],
-        "busy": [4 * NS, 3 * NS // 2],
-        "tasks": [3, 3],
-        "interrupted": [0, 0],
-        "peak_queue": [3, 3],
-        "waiting": [0, 0],
-    }
-    assert (store.enqueued, store.tasks_done) == (6, 6)
-    assert len(store.schedule()["tasks"]) == len(store.arrivals()["tasks"]) == 0
-
-
-@BOTH
-def test_a_failure_loses_the_running_task_too(module):
-    store = simple(module)
-    store.enqueue([0, 0], [0, 1], [3, 2], 0)
-    lost = store.fail([0, 0], 3 * NS // 2)
-    assert rows_of(lost) == [(0, 0, 2), (0, 1, 2)]
-    assert not store.is_busy([0])[0]
-    assert store.next_change() == NEVER
-    totals = totals_of(store)
-    assert totals["busy"] == [3 * NS // 2]
-    assert totals["completed"] == [1, 0]
-    assert totals["interrupted"] == [1]
-    store.fail([0], 3 * NS // 2)  # no task was running
-    assert totals_of(store)["interrupted"] == [1]
-    store.enqueue([0], [0], [1], 2 * NS)
-    assert store.next_change() == 3 * NS
 
 
 @BOTH
@@ -326,98 +253,3 @@ def test_tasks_shorter_than_a_nanosecond_take_one(module, watch):
     assert store.due(7).tolist() == []
     assert store.due(100).tolist() == [0]
     assert totals_of(store)["finish"] == [12]
-
-
-@BOTH
-def test_withdrawn_tasks_do_not_count(module):
-    store = simple(module, record=True)
-    store.enqueue([0, 0], [0, 1], [3, 2], 0)
-    assert store.withdraw(0, 1, 5, NS // 2) == 2  # all waiting tasks
-    assert store.withdraw(0, 1, 5, NS // 2) == 0
-    assert store.withdraw(0, 0, 1, NS // 2) == 1
-    applications, tasks, running, free_at = store.queue(0)
-    assert (applications.tolist(), tasks.tolist(), running, free_at) == ([0], [1], 0, NS)
-    assert store.next_change() == 2 * NS and store.enqueued == 2
-    assert store.withdraw(0, 0, 5, NS // 2) == 1 and store.next_change() == NS  # the running task stays
-    totals = totals_of(store)
-    assert totals["nodes_used"] == [1, 0] and totals["waiting"] == [0] and totals["peak_queue"] == [5]
-    assert {name: column.tolist() for name, column in store.arrivals().items()} == {
-        "machine": [0] * 5,
-        "application": [0, 1, 1, 0, 0],
-        "tasks": [3, 2, -2, -1, -1],
-        "time": [0, 0, NS // 2, NS // 2, NS // 2],
-    }
-
-
-@BOTH
-def test_a_task_that_could_start_at_the_instant_can_be_withdrawn(module):
-    store = simple(module)
-    store.enqueue([0, 0], [0, 1], [2, 1], 0)
-    assert store.withdraw(0, 0, 9, NS) == 1
-    assert store.next_change() == 3 * NS  # the other task starts at once
-    assert store.withdraw(0, 1, 9, NS) == 1
-    assert store.next_change() == NEVER and not store.is_busy([0])[0]  # idle since this instant
-    store.enqueue([0], [1], [1], 2 * NS)
-    assert store.next_change() == 4 * NS
-
-
-@BOTH
-def test_lost_tasks_count_as_received(module):
-    store = simple(module, speed=(1.0, 1.0))
-    store.enqueue([0, 1], [1, 1], [1, 1], 0)
-    store.enqueue([0, 1], [0, 0], [2, 2], 0)
-    store.fail([0], NS)
-    for u in (0, 1):
-        store.enqueue([u], [0], [3], NS)
-        assert store.withdraw(u, 0, 9, NS) == 3 + 2 * u
-    assert totals_of(store)["nodes_used"] == [1, 2]
-
-
-@BOTH
-def test_resubmitted_tasks_are_withdrawn_by_the_index_of_their_bag(module):
-    store = simple(module, task_size=(1.0, 1.0), record=True)
-    store.add_applications([-9.0, 0.0], [8.0, 8.0], [1.0, 1.0], [1, 3])
-    store.enqueue([0, 0, 0], [0, 1, 2], [2, 2, 3], 0)
-    assert totals_of(store)["nodes_used"] == [1, 1, 0, 0]
-    assert store.withdraw(0, 1, 9, 0) == 2 and totals_of(store)["nodes_used"] == [1, 1, 0, 0]
-    assert store.withdraw(0, 2, 9, 0) == 3 and totals_of(store)["nodes_used"] == [1, 0, 0, 0]
-    assert store.withdraw(0, 3, 9, 0) == 0
-    assert store.arrivals()["application"].tolist() == [0, 1, 1, 1, 1]
-
-
-@BOTH
-def test_resubmitted_tasks_are_accounted_to_their_application(module):
-    """Application 1 loses 2 tasks, which are submitted again as bag 2 with its own deadline."""
-    store = simple(module, speed=(1.0, 1.0, 1.0), task_size=(1.0, 1.0), log=True, record=True)
-    store.enqueue([0, 1], [1, 0], [3, 2], 0)
-    assert rows_of(store.fail([0], 3 * NS // 2)) == [(0, 1, 2)]
-    store.add_applications([-9.0], [8.0], [1.0], [1])
-    store.enqueue([0, 0, 1, 2], [1, 2, 2, 2], [1, 1, 1, 2], 2 * NS)
-    store.reschedule([0], 2 * NS)
-    assert store.queue(0)[0].tolist() == [2, 1]  # two shares, and that of the bag is due first
-    # the running and the waiting task, of bag and application, are one row
-    assert rows_of(store.fail([0], 5 * NS // 2)) == [(0, 1, 2)]
-    assert rows_of(store.advance(9 * NS)) == [
-        (0, 1, 1, NS),
-        (1, 0, 2, 2 * NS),
-        (1, 1, 1, 3 * NS),
-        (2, 1, 2, 4 * NS),
-    ]
-    totals = totals_of(store)
-    assert totals["completed"] == [2, 4, 3]  # 3 of the bag alone
-    assert totals["first_start"] == [0, 0, -1]
-    assert totals["finish"] == [2 * NS, 4 * NS, 4 * NS]
-    assert totals["nodes_used"] == [1, 3, 0]  # machine 0 counts once
-    assert set(store.schedule()["application"].tolist()) == {0, 1}
-    assert store.arrivals()["application"].tolist() == [1, 0, 1, 1, 1, 1]
-
-
-@BOTH
-def test_the_edf_order_follows_the_stretch_of_the_bisection(module):
-    """Bisection tries 1, which suffices, then 1/2, which does not: there application 1 would be due first."""
-    store = module.TaskQueues([1.0], tolerance=0.5)
-    store.add_applications([0.0, -2.4], [4.0, 8.0], [1.0, 1.0])
-    store.enqueue([0, 0], [1, 0], [1, 2], 0)
-    assert store.minimum_stretch([0], 0).tolist() == [1.0]
-    store.reschedule([0], 0)
-    assert store.queue(0)[0].tolist() == [0, 1]

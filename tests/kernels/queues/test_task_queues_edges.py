@@ -9,13 +9,12 @@ import pytest
 
 from gridcore.common.state import NEVER
 from gridcore.queues import task_queues as queues
-from tests._helpers.small_queues import BOTH, GRID, NS, same, simple, totals_of
+from tests._helpers.small_queues import GRID, NS, same, simple, totals_of
 from tests.reference import task_queues as reference
 
 
-@BOTH
-def test_no_task_ends_after_the_last_instant(module):
-    store = simple(module, task_size=(1.0, 1e9, 1e300))
+def test_no_task_ends_after_the_last_instant():
+    store = simple(queues, task_size=(1.0, 1e9, 1e300))
     with pytest.raises(OverflowError, match="tasks of application 2 on machine 0 must end before "):
         store.enqueue([0], [2], [1], 0)
     with pytest.raises(OverflowError, match="application 1 on machine 0 must end before "):
@@ -24,7 +23,7 @@ def test_no_task_ends_after_the_last_instant(module):
         store.enqueue([0], [0], [1], NEVER - 10)
     assert totals_of(store)["waiting"] == [0]
     with pytest.raises(OverflowError):  # 9.2e18 ns are already too long for a task
-        simple(module, task_size=(9.2e9,)).enqueue([0], [0], [1], 0)
+        simple(queues, task_size=(9.2e9,)).enqueue([0], [0], [1], 0)
     store.enqueue([0], [1], [9], 0)
     assert store.next_change() == 9 * 10**18
     with pytest.raises(OverflowError, match="must end before "):
@@ -33,10 +32,9 @@ def test_no_task_ends_after_the_last_instant(module):
     assert totals_of(store)["waiting"] == [9]
 
 
-@BOTH
-def test_a_rejected_share_only_advances_its_machine(module):
+def test_a_rejected_share_only_advances_its_machine():
     """The task of 1 s has ended when the next share is rejected; nothing else changes."""
-    store = simple(module)
+    store = simple(queues)
     store.enqueue([0], [0], [1], 0)
     with pytest.raises(OverflowError, match="must end before "):
         store.enqueue([0], [0], [2**31 - 1], NEVER - 10)
@@ -44,12 +42,11 @@ def test_a_rejected_share_only_advances_its_machine(module):
     assert totals_of(store)["waiting"] == [0]
 
 
-@BOTH
-def test_a_share_holds_fewer_than_two_to_the_31_tasks(module):
-    store = simple(module)
+def test_a_share_holds_fewer_than_two_to_the_31_tasks():
+    store = simple(queues)
     store.enqueue([0], [0], [2**31 - 2], 0)
     store.enqueue([0], [0], [1], 0)
-    store = simple(module)
+    store = simple(queues)
     store.enqueue([0], [0], [2**31 - 1], 0)
     before = totals_of(store)
     with pytest.raises(OverflowError, match="machine 0 must have at most 2147483647 tasks of application 0"):
@@ -61,17 +58,15 @@ def test_a_share_holds_fewer_than_two_to_the_31_tasks(module):
     assert totals_of(store)["waiting"] == [2 * (2**31 - 1)]
 
 
-@BOTH
-def test_availability_saturates(module):
-    store = simple(module)
+def test_availability_saturates():
+    store = simple(queues)
     assert store.available(1e300, 0.0, 1e5, 1e-5, 0).tolist() == [NEVER]
     assert store.available(0.0, 0.0, 1e5, 1e-5, 0).tolist() == [0]
     assert store.available(2.0**31, 0.0, 2.0**32, 1.0, 0).tolist() == [NEVER]
 
 
-@BOTH
-def test_empty_calls_are_accepted(module):
-    store = simple(module, log=True)
+def test_empty_calls_are_accepted():
+    store = simple(queues, log=True)
     none = np.zeros(0, np.int64)
     store.enqueue([], [], [], 0)
     store.reschedule([], 0)
@@ -81,7 +76,7 @@ def test_empty_calls_are_accepted(module):
     same(store.minimum_stretch([], 5), np.zeros(0))
     same(store.is_busy([]), np.zeros(0, np.bool_))
     same(store.summaries([], GRID, 5), np.zeros((0, *GRID.shape), np.uint32))
-    nobody = module.TaskQueues([])
+    nobody = queues.TaskQueues([])
     assert nobody.next_change() == NEVER
     assert {column.dtype for column in nobody.totals().values()} == {np.dtype(np.int64)}
     same(nobody.due(5), none)
@@ -90,11 +85,10 @@ def test_empty_calls_are_accepted(module):
     assert nobody.machines == 0
 
 
-@BOTH
-def test_strided_and_read_only_input_is_accepted(module):
+def test_strided_and_read_only_input_is_accepted():
     speed = np.array([1.0, 9.0, 2.0, 9.0])
     speed.flags.writeable = False
-    store = module.TaskQueues(speed[::2])
+    store = queues.TaskQueues(speed[::2])
     rows = np.array([[0.0, 4.0, 1.0], [0.0, 8.0, 2.0]])
     rows.flags.writeable = False
     store.add_applications(*rows.T)
@@ -201,38 +195,17 @@ ERRORS = [
 ]
 
 
-@BOTH
 @pytest.mark.parametrize(("call", "error", "message"), ERRORS)
-def test_bad_input_is_rejected(module, call, error, message):
-    store = simple(module)
+def test_bad_input_is_rejected(call, error, message):
+    store = simple(queues)
     before = totals_of(store)
     with pytest.raises(error, match=message):
-        call(module, store)
+        call(queues, store)
     assert totals_of(store) == before
 
 
-@pytest.mark.parametrize("call", [row[0] for row in ERRORS])
-def test_kernel_and_reference_raise_equal_errors(call):
-    words = []
-    for module in (queues, reference):
-        with pytest.raises((ValueError, TypeError)) as excinfo:
-            call(module, simple(module))
-        words.append(str(excinfo.value))
-    assert words[0] == words[1]
-
-
-@BOTH
-def test_a_resubmitted_bag_must_name_a_submitted_application(module):
-    store = simple(module)
-    store.add_applications([1.0], [2.0], [1.0], [0])
-    with pytest.raises(ValueError, match=r"^whose\[0\]"):
-        store.add_applications([1.0], [2.0], [1.0], [2])
-    assert len(store.totals()["finish"]) == 3
-
-
-@BOTH
-def test_failures_after_the_last_instant_are_rejected(module):
-    store = simple(module)
+def test_failures_after_the_last_instant_are_rejected():
+    store = simple(queues)
     for wrong in (-1, NEVER):
         with pytest.raises(ValueError, match=rf"^now must be in 0\.\.{NEVER - 1} ns, got {wrong}$"):
             store.fail([0], wrong)

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gridcore.common.state import NEVER
-from gridcore.queues import availability, edf
 from gridcore.queues import task_queues as queues
 from tests._helpers.exact_oracles import Node, Share, minimum_stretch
 from tests._helpers.small_queues import (
@@ -21,12 +20,9 @@ from tests._helpers.small_queues import (
     NS,
     TOLERANCES,
     quarters,
-    rows_of,
-    same,
     sizes,
     speeds,
     steps,
-    totals_of,
 )
 
 
@@ -55,103 +51,6 @@ def cases(draw, machines=3, max_arrivals=6):
     )
     options = {"order": draw(st.sampled_from(["edf", "fifo"]))}
     return Case(speed, applications, draw(st.lists(arrival, max_size=max_arrivals)), options)
-
-
-def merge(*parts):
-    """Merge the completions of several calls as one call would return them."""
-    result = {}
-    for part in parts:
-        for machine, application, tasks, end in rows_of(part):
-            count, last = result.get((machine, application), (0, -1))
-            result[machine, application] = count + tasks, max(last, end)
-    return [(*key, *value) for key, value in sorted(result.items())]
-
-
-@given(cases(), st.lists(st.tuples(steps, st.booleans()), max_size=4), st.integers(0, 40 * NS))
-def test_advancing_twice_equals_advancing_once(case, stops, last):
-    single, twice = case.store(log=True), case.store(log=True)
-    now, parts = 0, []
-    for gap, machine, application, tasks in case.arrivals:
-        for step, everyone in stops:
-            if step < gap:
-                parts.append(twice.advance(now + step, None if everyone else [machine]))
-        now += gap
-        for store in (single, twice):
-            store.enqueue([machine], [application], [tasks], now)
-            store.reschedule([machine], now)
-    for step, _ in stops:
-        parts.append(twice.advance(min(now + step, now + last)))
-    final = single.advance(now + last)
-    parts.append(twice.advance(now + last))
-    assert merge(*parts) == merge(final) == rows_of(final)
-    assert totals_of(single) == totals_of(twice)
-    for u in range(len(case.speed)):
-        same(single.queue(u), twice.queue(u))
-    assert single.next_change() == twice.next_change()
-
-
-@given(cases())
-def test_all_tasks_end_and_no_two_overlap(case):
-    store = case.store(log=True, watch="completion")
-    now, enqueued_tasks, ends = 0, {}, {}
-    rows = []
-
-    def run(until):
-        while store.next_change() <= until:
-            at = store.next_change()
-            store.due(at)
-            for machine, _, tasks, end in (new := rows_of(store.advance(at))):
-                assert end == at
-                assert tasks == 1
-                ends.setdefault(machine, []).append(end)
-            rows.extend(new)
-            assert new
-
-    for gap, machine, application, tasks in case.arrivals:
-        run(now + gap)
-        now += gap
-        store.enqueue([machine], [application], [tasks], now)
-        store.reschedule([machine], now)
-        enqueued_tasks[machine, application] = enqueued_tasks.get((machine, application), 0) + tasks
-    run(NEVER - 1)
-    done = {}
-    for machine, application, tasks, end in rows:
-        length = round(case.applications[application][2] / case.speed[machine] * NS)
-        assert end - length >= max((e for e in ends[machine] if e < end), default=0)
-        done[machine, application] = done.get((machine, application), 0) + tasks
-    assert done == enqueued_tasks
-    totals = store.totals()
-    assert totals["waiting"].sum() == 0
-    for u, end in ends.items():
-        assert totals["busy"][u] <= max(end)
-
-
-@given(cases(), st.integers(0, 20 * NS))
-def test_next_change_is_exact(case, until):
-    idle, completing = case.store(watch="idle"), case.store(watch="completion")
-    for _, machine, application, tasks in case.arrivals:
-        for store in (idle, completing):
-            store.enqueue([machine], [application], [tasks], 0)
-            store.reschedule([machine], 0)
-    for store in (idle, completing):
-        at = store.next_change()
-        if at == NEVER:
-            assert not store.is_busy(range(len(case.speed))).any()
-            continue
-        before = totals_of(store)
-        busy = store.is_busy(range(len(case.speed)))
-        store.advance(at - 1)
-        assert store.next_change() == at
-        if store.watch == "completion":
-            assert totals_of(store)["completed"] == before["completed"]
-        assert (store.is_busy(range(len(case.speed))) == busy).all()
-        due = store.due(at)
-        assert len(due) and (np.diff(due) > 0).all()
-        for u in due.tolist():
-            if store.watch == "idle":
-                assert not store.is_busy([u])[0]
-            assert store.totals()["tasks"][u] > before["tasks"][u]
-        assert store.next_change() > at
 
 
 @given(st.lists(st.tuples(quarters, quarters, quarters, st.integers(1, 5)), min_size=1, max_size=6), speeds)
@@ -199,74 +98,6 @@ def test_a_tolerance_bounds_the_error_of_the_minimum_stretch(case, tolerance, wa
     assert sorted(order) == sorted(exact.queue(0)[0])
     due = [(case.applications[i][0] + value * case.applications[i][1], i) for i in order]
     assert all(a[0] <= b[0] for a, b in pairwise(due))
-
-
-@given(cases(machines=1))
-def test_fifo_serves_shares_in_order_of_arrival(case):
-    store = case.store(order="fifo", log=True)
-    for _, machine, application, tasks in case.arrivals:
-        store.enqueue([machine], [application], [tasks], 0)
-        store.reschedule([machine], 0)
-    first = list(dict.fromkeys(application for _, _, application, _ in case.arrivals))
-    assert store.queue(0)[0].tolist() == first
-    rows = rows_of(store.advance(NEVER - 1))
-    assert [i for _, i, _, _ in sorted(rows, key=lambda row: row[3])] == first
-
-
-@given(cases(), steps)
-def test_summaries_equal_samples_of_the_queue(case, now):
-    store = case.store()
-    for _, machine, application, tasks in case.arrivals:
-        store.enqueue([machine], [application], [tasks], 0)
-        store.reschedule([machine], 0)
-    everyone = np.arange(len(case.speed))
-    summaries = store.summaries(everyone, GRID, now)
-    assert summaries.dtype == np.uint32 and summaries.shape == (len(everyone), *GRID.shape)
-    least = store.minimum_stretch(everyone, now)
-    room = store.available(1.5, 2.0, 8.0, 0.75, now)
-    for u in everyone.tolist():
-        i, n, running, free_at = store.queue(u)
-        table = case.applications
-        release, size, task = (np.array([table[k][c] for k in i]) for c in range(3))
-        running_task = {}
-        if running >= 0:
-            running_task["running_release"], running_task["running_size"], _ = case.applications[running]
-        free = max(free_at, now) / 1e9
-        queue = (release, size, n * task)
-        # for a summary, a task that starts at this instant has started
-        after, end, begun = n * task, free, dict(running_task)
-        if running < 0 and len(i):
-            after[0] = (n[0] - 1) * task[0]
-            end = (now + round(task[0] / case.speed[u] * NS)) / 1e9
-            begun["running_release"], begun["running_size"], _ = table[i[0]]
-        expected = availability.sample_availability(
-            GRID, now / 1e9, release, size, after, speed=case.speed[u], free_at=end, **begun
-        )
-        np.testing.assert_array_equal(summaries[u], expected)
-        if len(i) == 0 and running < 0:
-            assert least[u] == math.inf
-        else:
-            assert least[u] == edf.optimal_stretch(*queue, speed=case.speed[u], now=free, **running_task)
-        assert room[u] == availability.available_tasks(
-            1.5, 2.0, 8.0, 0.75, *queue, speed=case.speed[u], free_at=free, **running_task
-        )
-
-
-@given(cases(), st.integers(0, 12 * NS), steps)
-def test_later_cells_equal_those_of_the_advanced_queue(case, now, wait):
-    store, later = case.store(), case.store()
-    for _, machine, application, tasks in case.arrivals:
-        for one in (store, later):
-            one.enqueue([machine], [application], [tasks], 0)
-            one.reschedule([machine], 0)
-    everyone = np.arange(len(case.speed))
-    actual = store.summaries(everyone, GRID, now, cell=now + wait)
-    least = np.nan_to_num(store.minimum_stretch(everyone, now), posinf=0.0)
-    then = later.summaries(everyone, GRID, now + wait)
-    for u in everyone.tolist():
-        kept = GRID.stretch * (1 + 1e-12) >= least[u]
-        np.testing.assert_array_equal(actual[u, kept], then[u, kept])
-        assert wait == 0 or not actual[u, ~kept].any()
 
 
 def test_the_number_of_threads_changes_no_summary():

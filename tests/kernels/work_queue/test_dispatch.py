@@ -278,35 +278,6 @@ def test_single_steps_equal_one_run(case: Case) -> None:
     assert ends == whole
 
 
-def simple(**more: Any) -> Any:
-    rules = {"order": "small", "choice": "cpu", "max_replicas": 2} | more
-    return dispatch.WorkQueue([1.0, 2.0], [2], [4.0, 8.0], [NEVER, NEVER], **rules)
-
-
-def test_small_cases_are_as_computed_by_hand() -> None:
-    """Two tasks, two machines: the fast one runs the small task, then a replica of the other."""
-    queue = simple(log=True)
-    queue.submit(0, [0, 1])
-    assert queue.run(NEVER) == "done"
-    assert queue.now == 6 * S
-    rows = queue.copies()
-    assert rows["machine"].tolist() == [1, 1, 0]
-    assert rows["task"].tolist() == [0, 1, 1]
-    assert rows["end"].tolist() == [2 * S, 6 * S, 6 * S]
-    totals = queue.totals()
-    assert totals["killed"].tolist() == [1] and totals["redundant"].tolist() == [6.0]
-
-
-def test_a_replica_continues_from_the_newest_checkpoint() -> None:
-    queue = simple(log=True, interval=S)
-    queue.submit(0, [0, 1])
-    queue.run(NEVER)
-    rows = queue.copies()
-    # at 2 s machine 0 has written a checkpoint of 2 of 8 Mflop: 6 remain for machine 1
-    assert rows["begin"].tolist() == [0.0, 2.0, 0.0]
-    assert queue.now == 5 * S
-
-
 def test_rules_have_defaults() -> None:
     """Defaults of draws, printed rules, and the log."""
     speed, sizes = [1.0, 2.0, 3.0, 2.5], [4.0, 8.0, 5.0, 9.0, 7.0, 6.0, 3.0, 2.0]

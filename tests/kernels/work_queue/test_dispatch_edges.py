@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 
 from gridcore.work_queue import dispatch
-from tests.kernels.work_queue.test_dispatch import NEVER, S, simple
 
+S = 10**9
+NEVER = 2**63 - 1
 LONGEST = 9_200_000_000_000_000_000
 ASK = {"order": "ask", "choice": "ask"}
+
+
+def simple(**more: Any) -> Any:
+    rules = {"order": "small", "choice": "cpu", "max_replicas": 2} | more
+    return dispatch.WorkQueue([1.0, 2.0], [2], [4.0, 8.0], [NEVER, NEVER], **rules)
 
 
 def release(queue: Any, *bags: int) -> Any:

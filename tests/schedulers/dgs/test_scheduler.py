@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gridsim as gs
-from gridcore.dgs.negotiations import COMMITTING, PLACED
-from gridsim.schedulers.dgs.jobs import Absences
-from gridsim.scheduling.nodes.rigid_jobs import RigidAdapter
-from gridsim.support.clock import NS
 from gridsim.validation.results import validate_result
 
 IDEAL = gs.Network(latency=0.0, bandwidth=math.inf)
@@ -122,20 +117,6 @@ def test_kept_slots_stay_reserved_after_an_early_end() -> None:
     assert starts == {"release": [0.0, 120.0], "keep": [0.0, 600.0]}
 
 
-@pytest.mark.parametrize("form", ["compiled", "interpreted"])
-def test_search_passes_through_unsuitable_nodes(form: Any) -> None:
-    """One of 40 machines has the required kind, and it is more than two hops away."""
-    nodes = 40
-    own = gs.ListedAttributes(kinds=("a",) * (nodes - 1) + ("b",))
-    jobs = gs.Workload.jobs_of([0.0], 1, 60.0, submitter=[0], kinds="b")
-    scenario = gs.Scenario(gs.Platform.equal(nodes, attributes=own), jobs, IDEAL, seed=1)
-    found = gs.simulate(scenario, gs.DgsAsap(degree=3, forward=1), record=True, nodes=form)
-    assert found.tables["schedule"]["machine"].tolist() == [nodes - 1]
-    assert found.applications["reached"].tolist() == [1]
-    few = gs.simulate(scenario, gs.DgsAsap(degree=3, forward=1, wide="fail"), nodes=form)
-    assert few.failed == 1
-
-
 def test_job_of_a_failed_machine_is_placed_again() -> None:
     jobs = gs.Workload.jobs_of([0.0], 2, 300.0, submitter=[0])
     calm = run(jobs, 12, EQUAL, degree=6)
@@ -180,17 +161,6 @@ def test_late_answers_are_counted() -> None:
     assert (table["late"], table["searches"], table["conflicts"], table["first_start"]) == (2, 2, 0, 180.0)
 
 
-def test_machine_that_recovers_in_time_is_not_detected_as_failed() -> None:
-    """Machine 1 is down from 10 to 20 s.  It would be detected at 70 s; at 100 s a job is submitted.
-
-    The searcher, one of machines 1, 2 and 3, finds the other two and machine 0.
-    """
-    jobs = gs.Workload.jobs_of([100.0], 2, 30.0, submitter=[0], origin=0.0)
-    away = gs.Faults.of([1], [10.0], [20.0])
-    table = run(jobs, 4, faults=away, forward=3, degree=3, detection=60.0).applications[0]
-    assert (table["reached"], table["searches"], table["first_start"]) == (3, 1, 120.0)
-
-
 def test_recovered_machine_sends_its_schedule_to_its_neighbours() -> None:
     """All four know one another; with push, each change of a schedule is sent to three nodes."""
     jobs = gs.Workload.jobs_of([0.0], 1, 100.0, submitter=[0])
@@ -220,110 +190,6 @@ def test_polls_of_a_failed_machine_are_counted() -> None:
     other = next(u for u in (1, 2, 3) if u != had)
     found = run(jobs, 4, faults=gs.Faults.of([other], [650.0], [math.inf]), **poll)
     assert found.machines["schedules_received"][other] in (3 * 6, 3 * 7)
-
-
-def test_machines_that_commit_late_are_released() -> None:
-    """Replies of 22 machines, one by one, take longer than a scheduling node waits; those of 8 do not."""
-    jobs = gs.Workload.jobs_of([0.0, 2000.0], [22, 8], [5000.0, 50.0], submitter=[0, 0])
-    network, late = gs.Network(latency=0.1, bandwidth=2000.0), gs.Faults.of([1], [90_000.0], [90_000.0])
-    found = run(jobs, 24, network, faults=late, degree=23, hops=1, patience=2.0, tries=1)
-    assert found.applications["failed"].tolist() == [1, 0]
-    assert found.applications["conflicts"].tolist() == [3, 0]  # three answers were tried
-    assert found.applications["first_start"][1] == 2040.0  # no machine waits for the first job
-
-
-@pytest.mark.parametrize("form", ["compiled", "interpreted"])
-@pytest.mark.parametrize(("cancelled", "left"), [(math.inf, 2), (100.0, 3)])
-def test_machines_whose_replies_are_lost_are_released(cancelled: float, left: int, form: Any) -> None:
-    """Machine 0, at 3 s to 4 s, waits for the reply of the machine of its job when it is reset.
-
-    At 120 s it waits no longer, and takes the third machine; or its user cancels the job before.
-    """
-    jobs = gs.Workload.jobs_of(
-        [0.0, 200.0], [1, left], [900.0, 100.0], submitter=[0, 1], cancel_at=[cancelled, math.inf]
-    )
-    reset = gs.Faults.of([0], [3.5], [3.6])
-    scenario = gs.Scenario(gs.Platform.equal(3), jobs, SLOW, seed=4, faults=reset)
-    found = gs.simulate(scenario, gs.DgsAsap(forward=1, degree=2), nodes=form, record=True)
-    assert validate_result(found) == []
-    assert found.applications["searches"][0] == 2 - (cancelled < math.inf)
-    assert found.applications["first_start"][1] == 240.0
-
-
-def test_second_failure_restarts_the_detection(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Machine 3 fails at 100 s and 155 s, and is detected as failed at 215 s, not at 160 s."""
-    missed: list[tuple[float, int]] = []
-    detect = Absences.detect
-
-    def watching(absences: Absences, nodes: list[int]) -> None:
-        away = absences.overlay.away
-        before = away.copy()
-        detect(absences, nodes)
-        missed.extend((absences.engine.now / NS, int(node)) for node in np.flatnonzero(away & ~before))
-
-    monkeypatch.setattr(Absences, "detect", watching)
-    jobs = gs.Workload.jobs_of([0.0, 500.0], 3, 300.0)
-    faults = gs.Faults.of([3, 3, 5], [100.0, 155.0, 120.0], [150.0, 900.0, 130.0])
-    run(jobs, 20, degree=6, detection=60.0, faults=faults)
-    assert missed == [(215.0, 3)]
-
-
-def test_each_attempt_detects_its_own_lost_machines() -> None:
-    """The first attempt loses machines and is abandoned; the next one loses two, 50 s later."""
-    heard, due, none = [], [], np.zeros(0, np.int64)
-    engine = SimpleNamespace(now=0, at=lambda at, *_: due.append(at))
-    job = SimpleNamespace(number=0, phase=COMMITTING, attempt=7, has_lost_node=False)
-    adapter: Any = RigidAdapter.__new__(RigidAdapter)
-    vars(adapter).update(
-        keeper=adapter,
-        caller=adapter,
-        run=SimpleNamespace(engine=engine),
-        core=SimpleNamespace(enter=lambda _: None, wake=lambda _: None),
-        runs=SimpleNamespace(stop=lambda *_: None, lose=lambda *_: None),
-        records=[job],
-        claims=np.zeros(4, np.int64),
-        attempts=np.array([7, 7, 9, 9]),
-        lost_at={},
-        detection=60,
-        outside=SimpleNamespace(on_faults=lambda *_: None, reservations_of=lambda _: ()),
-        restart=lambda *_: None,
-        call_in_charge=lambda *_: heard.append(engine.now) or True,
-    )
-    for engine.now, machine in ((0, 0), (1, 1), (50, 2), (51, 3)):
-        if machine == 2:
-            job.phase, job.attempt = PLACED, 9
-        adapter.on_faults(np.array([machine]), none)
-    assert due == [60, 110]
-    for engine.now in due:
-        adapter._detect([0])
-    assert heard == [110] and adapter.lost_at == {}
-
-
-def of_attempts(case: str) -> tuple[gs.Scenario, gs.DgsAsap]:
-    """Return a run in which several attempts to place a job need one machine from the same slot on."""
-    few: dict[str, Any] = {"degree": 3, "candidates": "others", "retry": 20.0}
-    if case == "lost":  # a machine of an earlier attempt fails, which the job no longer needs
-        jobs, nodes, seed = gs.Workload.jobs_of([4.9], 1, 100.0, submitter=[4], origin=0.0), 6, 1904
-        faults = gs.Faults.of([4, 1], [14.0, 90.0], [14.0, 90.0])
-        network, few = gs.Network(latency=2.0, jitter=1.0), few | {"poll_period": 10.0, "patience": 5.0}
-        few |= {"detection": 1.0}
-    else:  # a late cancellation of an earlier attempt comes to a machine of the later one
-        jobs = gs.Workload.jobs_of([19.7, 27.6], [2, 1], [30.0, 100.0], submitter=[2, 1], origin=0.0)
-        nodes, seed, network = 4, 4527, gs.Network(latency=3.0, jitter=3.0)
-        faults = gs.Faults.of(
-            [1, 1, 3, 0, 0, 3, 2, 3],
-            [19.0, 32.0, 66.0, 80.0, 85.0, 96.0, 101.0, 118.0],
-            [20.0, 52.0, 66.0, 80.0, 86.0, 96.0, 121.0, 118.0],
-        )
-        few |= {"poll_period": 1.0, "detection": 5.0, "patience": 10.0}
-    return gs.Scenario(gs.Platform.equal(nodes), jobs, network, seed=seed, faults=faults), gs.DgsAsap(**few)
-
-
-@pytest.mark.parametrize("form", ["interpreted", "compiled"])
-@pytest.mark.parametrize("case", ["lost", "cancelled"])
-def test_attempts_with_equal_starts_are_distinguished(case: str, form: Any) -> None:
-    found = gs.simulate(*of_attempts(case), record=True, nodes=form)
-    assert validate_result(found) == [] and found.failed == 0
 
 
 # -- what is exchanged --------------------------------------------------------------------------------------
@@ -368,14 +234,6 @@ def test_single_jobs_without_latency_have_no_conflicts(policy: str) -> None:
     assert run(both, 100, policy=policy, degree=8).applications["conflicts"].sum() > 0
 
 
-def test_shorter_periods_of_poll_cause_fewer_conflicts() -> None:
-    shares = []
-    for period in (600.0, 60.0, 1.0):
-        found = run(one_at_a_time(250), 100, policy="poll", poll_period=period, degree=8, rounds=10)
-        shares.append((found.applications["conflicts"] > 0).mean())
-    assert shares[0] > shares[1] > shares[2]
-
-
 # -- jobs that are too large --------------------------------------------------------------------------------
 
 
@@ -398,27 +256,6 @@ def test_single_machine_rejects_jobs() -> None:
     found = run(gs.Workload.jobs_of([0.0], 1, 60.0), 1)
     assert found.failed == 1 and math.isnan(found.max_stretch) and math.isnan(found.mean_waiting)
     assert "rejected" in found.format() and "1 rejected" in repr(found)
-
-
-def test_jobs_are_placed_despite_failures_of_all_kinds() -> None:
-    chance = np.random.default_rng(4)
-    made = gs.Workload.jobs_of(
-        np.sort(chance.uniform(0, 3600, 60)).round(),
-        chance.integers(1, 9, 60),
-        chance.uniform(60, 900, 60),
-        origin=0.0,
-    )
-    faults = gs.Faults.poisson(20_000.0, seed=5)
-    scenario = gs.Scenario(gs.Platform.equal(60), made, seed=2, faults=faults)
-    for scheduler in (
-        gs.DgsAsap(policy="push", degree=8),
-        gs.DgsAsap(policy="pull", overlay="cyclon", degree=8),
-        gs.DgsAsap(policy="poll", overlay="cyclon", degree=8),
-    ):
-        found = gs.simulate(scenario, scheduler, record=True, time_limit=1e9)
-        assert validate_result(found) == []
-        assert found.applications["resubmitted"].sum() > 0
-        assert (found.tables["schedule"]["completed"] == 0).any()
 
 
 @pytest.mark.slow
@@ -471,10 +308,3 @@ def test_bags_are_rejected() -> None:
     jobs = gs.Scenario(gs.Platform.equal(5), gs.Workload.jobs_of([0.0], 1, 10.0))
     with pytest.raises(gs.ScenarioError, match="fcfs requires a workload of bags of tasks, got rigid jobs"):
         gs.simulate(jobs, gs.Fcfs())
-
-
-def test_result_does_not_depend_on_the_cohort_limit() -> None:
-    jobs = gs.Workload.jobs_of([0.0, 1.0], [2, 1], [50.0, 20.0])
-    scenario = gs.Scenario(gs.Platform.equal(nodes=6), jobs, seed=1)
-    whole = gs.simulate(scenario, gs.DgsAsap())
-    assert gs.simulate(scenario, gs.DgsAsap(), cohort_limit=1).digest == whole.digest

@@ -57,46 +57,6 @@ def test_both_forms_of_nodes_have_equal_and_valid_runs(
     assert validate_result(one) == []
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("failure", "runs"), [(50.0, True), (50.5, False)])
-def test_cancellation_is_lost_if_its_machine_fails_at_that_instant(
-    form: Any, failure: float, runs: bool
-) -> None:
-    """Job 0 is to run from 100 s on, and machine 1 cannot tell machine 0 that its user cancels it."""
-    workload = gs.Workload.jobs_of(
-        [0.0, 0.0], [2, 1], 10.0, submitter=[1, 0], not_before=[100.0, 200.0], cancel_at=[50.0, math.inf]
-    )
-    faults = gs.Faults.of([1], [failure], [failure + 1.0])
-    scenario = gs.Scenario(gs.Platform.equal(2), workload, gs.Network(latency=0.0), 1, faults=faults)
-    found = run(scenario, gs.DgsAsap(degree=1, slot=10.0), record="schedule", nodes=form)
-    assert not isinstance(found, str) and validate_result(found) == []
-    assert found.tables["schedule"]["application"].tolist() == ([0, 1] if runs else [1])
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_job_cancelled_at_its_start_does_not_run_beside_one_that_continues(form: Any) -> None:
-    """Job 5 runs from 115 s on and is extended at 130 s, when job 1 would start there and is cancelled."""
-    release = [0.0, 30.0, 30.0, 30.0, 33.0, 110.0, 110.0, 110.0, 113.0, 113.0, 113.0]
-    run_time = [30.0 if job == 5 else 1.0 for job in range(11)]
-    workload = gs.Workload.jobs_of(
-        release,
-        [1] * 11,
-        run_time,
-        requested=[time / 2.0 for time in run_time],
-        submitter=[0] * 11,
-        not_before=[130.0 if job == 1 else time for job, time in enumerate(release)],
-        cancel_at=[130.0 if job == 1 else math.inf for job in range(11)],
-    )
-    scenario = gs.Scenario(
-        gs.Platform.equal(12, 1000.0), workload, gs.Network(latency=0.0, bandwidth=2000.0), seed=0
-    )
-    scheduler = gs.DgsAsap(
-        forward=1, degree=1, cycle=13.0, shuffle=1, slot=1.0, hops=1, rounds=1, retry=10.0, tries=2
-    )
-    result = gs.simulate(scenario, scheduler, record="schedule", nodes=form)
-    assert validate_result(result) == []
-
-
 @pytest.mark.parametrize("cancel_at", [2.0, 2.5])
 def test_cancellation_at_the_last_event_is_sent(cancel_at: float) -> None:
     """One cancellation is at 2 s, in the wave in which the other job ends the run."""
@@ -165,28 +125,6 @@ def test_jobs_start_fail_or_are_cancelled_at_the_stated_times(
     assert validate_result(result) == []
 
 
-def test_waiting_time_counts_from_the_earliest_permitted_start() -> None:
-    scenario = gs.Scenario(gs.Platform.equal(2), workload(not_before=[0.0, 0.0, 300.0]), IDEAL)
-    table = gs.simulate(scenario, gs.DgsAsap(slot=10.0)).applications
-    assert table["waiting"].tolist() == [0.0, 90.0, 0.0]
-
-
-def test_machines_stop_when_the_cancellation_arrives() -> None:
-    """A cancelled job runs on for the latency of the message, and the rest of its slots is freed."""
-    scenario = gs.Scenario(
-        gs.Platform.equal(3),
-        gs.Workload.jobs_of([0.0], 3, 600.0, submitter=[0], cancel_at=100.0),
-        gs.Network(latency=2.0, bandwidth=math.inf),
-    )
-    for form in FORMS:
-        result = gs.simulate(scenario, gs.DgsAsap(slot=10.0), record=True, nodes=form)
-        start = result.applications["first_start"][0]
-        # the run ends when nothing is left to do, before the messages come
-        assert result.tables["schedule"]["end"].tolist() == [100.0] * 3
-        assert result.machines["busy"].tolist() == [100.0 - start] * 3
-        assert result.tables["freed"]["start"].tolist() == [100.0] * 3
-
-
 @pytest.mark.parametrize("fails", [False, True])
 def test_resumed_run_equals_the_whole_run(fails: bool) -> None:
     faults = gs.Faults.exponential(up=3000.0, down=200.0, seed=1) if fails else None
@@ -205,15 +143,6 @@ def test_resumed_run_equals_the_whole_run(fails: bool) -> None:
         options: dict[str, Any] = {"record": ("schedule", "decisions"), "nodes": form}
         result = gs.simulate(scenario, scheduler, **options)
         assert resume_difference(scenario, scheduler, result, **options) is None
-
-
-def test_default_times_do_not_change_the_result() -> None:
-    platform = gs.Platform.equal(2)
-    plain, stated = (
-        gs.simulate(gs.Scenario(platform, made), gs.DgsAsap())
-        for made in (workload(), workload(not_before=0.0, deadline=math.inf, cancel_at=math.inf))
-    )
-    assert plain.digest == stated.digest
 
 
 @pytest.mark.parametrize(
@@ -288,16 +217,3 @@ def test_times_are_saved_with_the_scenario() -> None:
     assert again == scenario
     made = again.workload.realize(again.platform)
     assert made.not_before is None and np.isinf(made.deadline[1])  # type: ignore[index]
-
-
-def test_job_may_end_before_its_cancellation_arrives() -> None:
-    def scenario(cancel_at: float) -> gs.Scenario:
-        times = {"cancel_at": [cancel_at, math.inf]}  # the other one goes on
-        jobs = gs.Workload.jobs_of([0.0, 0.0], [2, 2], [277.0, 997.0], 1000.0, [3, 3], **times)
-        return gs.Scenario(gs.Platform.equal(5), jobs, gs.Network(latency=150.0))
-
-    plain = gs.simulate(scenario(math.inf), gs.DgsAsap())
-    late = gs.simulate(scenario(float(plain.applications["finish"][0]) - 50.0), gs.DgsAsap(), record=True)
-    assert late.applications["cancelled"].tolist() == [1, 0]
-    assert (late.tables["schedule"]["end"] == plain.applications["finish"][0]).any()
-    assert validate_result(late) == []

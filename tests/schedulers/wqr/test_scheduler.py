@@ -21,7 +21,6 @@ from gridsim.reproduce.wqr.tables import (
     policy,
     time_in_prose,
 )
-from gridsim.results.result import Result
 from gridsim.schedulers.wqr import selections as wqr_choices
 from gridsim.schedulers.wqr.rules import POLICIES
 from gridsim.schedulers.wqr.selections import Machines, Tasks
@@ -79,13 +78,6 @@ def test_algorithm_as_printed_starves_if_machine_0_is_best_and_down() -> None:
     assert gs.simulate(scenario, named("SmallET-CpuInfo")).makespan > 0
     with pytest.raises(gs.ScenarioError, match=r"WQR-FT.as_printed: \d tasks wait for machine 0"):
         gs.simulate(scenario, named("SmallET-CpuInfo", as_printed=True))
-
-
-def test_algorithm_as_printed_supports_task_orders_of_users() -> None:
-    scenario = gs.Scenario(gs.Platform.of([3000.0, 1000.0]), gs.Workload.of([0.0], 3, 1000.0))
-    asked = gs.WqrFt(task_order=wqr_choices.small, machine_choice="cpu", as_printed=True)
-    found = gs.simulate(scenario, asked)
-    assert found.digest == gs.simulate(scenario, named("SmallET-CpuInfo", as_printed=True)).digest
 
 
 # -- names and functions ------------------------------------------------------------------------------------
@@ -243,31 +235,6 @@ def test_unsupported_runs_are_rejected() -> None:
 # -- what is told -------------------------------------------------------------------------------------------
 
 
-def total(result: Result) -> float:
-    return math.fsum(float(column.sum()) for _, column in result.tables["cycles"].items())
-
-
-@pytest.mark.slow
-@NINE
-def test_cycles_add_up_to_the_work_of_the_machines(name: str) -> None:
-    result = gs.simulate(desktops(), named(name, max_replicas=3), record=True)
-    assert validate_result(result) == []
-    worked = float(result.machines["busy"] @ result.machines["speed"])
-    assert total(result) == pytest.approx(worked, rel=1e-9)
-    cycles = result.tables["cycles"]
-    assert cycles["useful"].tolist() == result.applications["size"].tolist()
-    assert 0 < result.wasted < 0.5 and not cycles["slowed"].any()
-    assert (result.applications["undisturbed"] <= result.applications["tasks"]).all()
-    rows = result.tables["schedule"]
-    assert len(rows) == result.applications["tasks"].sum() + result.machines["interrupted"].sum() + (
-        result.machines["ended"].sum()
-    )
-    assert result.applications["killed"].sum() == result.machines["ended"].sum()
-    text = result.format()
-    assert "wasted" in text and "never resubmitted" in text
-    assert result.summary()["redundant"] == pytest.approx(float(cycles["redundant"].sum()))
-
-
 def test_single_replicas_without_failures_waste_no_cycles() -> None:
     scenario = desktops(faults=None)
     result = gs.simulate(scenario, named("GreatET-CpuInfo", max_replicas=1))
@@ -278,63 +245,12 @@ def test_single_replicas_without_failures_waste_no_cycles() -> None:
     assert more.tables["cycles"]["overhead"].sum() > 0 and more.makespan > result.makespan
 
 
-def test_checkpoints_reduce_lost_cycles() -> None:
-    with_them = gs.simulate(desktops(), named("WQR-FT"))
-    without = gs.simulate(desktops(), named("WQR-FT", checkpoint_interval=math.inf))
-    assert with_them.tables["cycles"]["lost"].sum() < without.tables["cycles"]["lost"].sum()
-    assert without.tables["cycles"]["overhead"].sum() == 0
-
-
 def test_checkpoint_interval_is_that_of_young() -> None:
     result = gs.simulate(desktops(), gs.WqrFt(checkpoint_cost=20.0))
     assert result.facts["checkpoint_interval"] == pytest.approx(math.sqrt(2 * 20.0 * 7200.0))
 
 
-def test_local_checkpoints_serve_only_their_machine() -> None:
-    """On one machine both stores are equal; on two, the other machine cannot read a local checkpoint."""
-    faults = gs.Faults.of([0], [35.0], [35.0])
-    scenario = gs.Scenario(gs.Platform.of([1000.0]), gs.Workload.of([0.0], 1, 60_000.0), faults=faults)
-    rules: dict[str, Any] = {"checkpoint_interval": 10.0, "checkpoint_cost": 0.0, "restore_cost": 0.0}
-    ends = [
-        gs.simulate(scenario, gs.WqrFt(checkpoint_store=store, **rules)).makespan
-        for store in ("server", "local")
-    ]
-    assert ends == [65.0, 65.0]  # 30 s are saved, 5 s lost
-    two = gs.Scenario(
-        gs.Platform.of([1000.0, 1000.0]),
-        gs.Workload.of([0.0], 1, 60_000.0),
-        faults=gs.Faults.of([0], [35.0], [1000.0]),
-    )
-    ends = [
-        gs.simulate(two, gs.WqrFt(checkpoint_store=store, max_replicas=1, **rules)).makespan
-        for store in ("server", "local")
-    ]
-    assert ends == [65.0, 95.0]
-
-
 # -- predictions --------------------------------------------------------------------------------------------
-
-
-def first_machine(faults: gs.Faults, nodes: int, release: float, **parameters: Any) -> int:
-    """Return the machine of the only task."""
-    scenario = gs.Scenario(
-        gs.Platform.equal(nodes), gs.Workload.of([release], 1, 1000.0, origin=0.0), faults=faults
-    )
-    scheduler = gs.WqrFt(machine_choice="avail", max_replicas=1, **parameters)
-    return int(gs.simulate(scenario, scheduler, record=True).tables["schedule"]["machine"][0])
-
-
-def test_predictors_choose_the_expected_machine() -> None:
-    """Machine 1 fails last; 2 has been up the longest; 0 had long up times before, but is to fail soon."""
-    of_two = ([0, 0, 1, 1, 1], [500.0, 1001.0, 100.0, 200.0, 5000.0], [900.0, 1002.0, 101.0, 990.0, 5001.0])
-    of_the_third = ([2, 2], [10.0, 1050.0], [11.0, 1051.0])
-    two = gs.Faults.of(*of_two)
-    faults = gs.Faults.of(*(a + b for a, b in zip(of_two, of_the_third, strict=True)))
-    assert first_machine(faults, 3, 1000.0, predictor="exact") == 1
-    assert first_machine(faults, 3, 1000.0, predictor="past") == 2  # 0: 400 s left; 2 has outlived its past
-    assert first_machine(faults, 3, 1000.0, predictor="age") == 2
-    assert first_machine(two, 2, 1000.0, predictor="past") == 0  # 500 s, and 100 s up to now: 400 s more
-    assert first_machine(two, 2, 1000.0, predictor="age") == 0
 
 
 def test_prediction_errors_change_the_result() -> None:
@@ -350,44 +266,4 @@ def test_prediction_errors_change_the_result() -> None:
         assert uninformed.digest == gs.simulate(scenario, named(name)).digest
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_prediction_errors_multiply_up_times(seed: int) -> None:
-    """Machine 0, on which the task takes 200 s, is up for 1000 s; machine 1, the faster one, for 10 s.
-
-    A factor below 0.2 or above 10 is eight or eleven standard deviations away.
-    """
-    scenario = gs.Scenario(
-        gs.Platform.of([1000.0, 2000.0]),
-        gs.Workload.of([1e6 + 1.0], 1, 200_000.0),
-        seed=seed,
-        faults=gs.Faults.of([0, 1, 0, 1], [0.0, 0.0, 1_001_000.0, 1_000_010.0], [1e6, 1e6, 2e6, 2e6]),
-    )
-    informed = gs.WqrFt(machine_choice="all", max_replicas=1, prediction_error=0.2, checkpoint_interval=1e9)
-    rows = gs.simulate(scenario, informed, record=True).tables["schedule"]
-    assert (rows["machine"].tolist(), rows["completed"].tolist()) == ([0], [1])
-
-
 # -- order --------------------------------------------------------------------------------------------------
-
-
-def test_bags_are_served_in_order_of_release() -> None:
-    """The first bag gets its replicas before the second one starts."""
-    scenario = gs.Scenario(gs.Platform.equal(4), gs.Workload.of([0.0, 1.0], [2, 2], 100_000.0))
-    result = gs.simulate(scenario, gs.WqrFt(), record=True)
-    assert result.applications["first_start"].tolist() == [0.0, 100.0]
-    alone = gs.simulate(scenario, gs.WqrFt(max_replicas=1))
-    assert alone.applications["first_start"].tolist() == [0.0, 1.0]
-
-
-def test_oldest_failed_task_restarts_first() -> None:
-    """Tasks 0 and 1 run; 1 fails before 0; then one machine recovers."""
-    scenario = gs.Scenario(
-        gs.Platform.equal(2),
-        gs.Workload.of([0.0], 3, 100_000.0),
-        faults=gs.Faults.of([0, 1], [20.0, 10.0], [30.0, math.inf]),
-    )
-    scheduler = gs.WqrFt(task_order="small", checkpoint_interval=math.inf)
-    rows = gs.simulate(scenario, scheduler, record=True).tables["schedule"]
-    order = np.argsort(rows["start"], kind="stable")
-    assert rows["task"][order].tolist() == [0, 1, 1, 0, 2]
-    assert rows["completed"][order].tolist() == [0, 0, 1, 1, 1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar
 
@@ -17,13 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
+from gridcore.queues.summary_grid import SummaryGrid
 from gridsim.scheduling.contract import NodeForm
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.support.state import unpack
 from gridsim.testing.resuming import snapshot
 from tests._helpers.forms import RUNNABLE_FORMS
-from tests.scheduling.nodes.test_message_core import scenarios
 
 #: Scenarios of the long test, which take about 15 minutes on one core.
 MANY_EXAMPLES = int(os.environ.get("GRIDSIM_MANY_EXAMPLES", "5000"))
@@ -35,6 +36,7 @@ PARTS = (
     "withdraw", "read", "draw", "containers",
 )  # fmt: skip
 ALL_PARTS = 2 ** len(PARTS) - 1
+OBSERVE = gs.Observe(every=1.0, columns={"hints": "hints", "work": "view.work"})
 Run = tuple[gs.Scenario, gs.Scheduler]
 
 
@@ -393,6 +395,34 @@ VARIANTS = tuple((roles, at_once) for roles in ("", "desks", "servers") for at_o
 
 
 @st.composite
+def scenarios(draw: st.DrawFn) -> gs.Scenario:
+    nodes, latency = draw(st.integers(1, 6)), draw(st.sampled_from([0.0, 0.5, 1.0]))
+    count = draw(st.integers(1, 5))
+    network = gs.Network(
+        latency=latency,
+        jitter=draw(st.sampled_from([0.0, latency / 2])),
+        bandwidth=draw(st.sampled_from([1000.0, float("inf")])),
+        interfaces=draw(st.sampled_from(["fifo", "equal"])),
+    )
+    workload = gs.Workload.of(
+        release=sorted(draw(st.lists(st.integers(0, 4), min_size=count, max_size=count))),
+        tasks=draw(st.lists(st.integers(1, 6), min_size=count, max_size=count)),
+        task_size=draw(st.lists(st.sampled_from([500.0, 1000.0]), min_size=count, max_size=count)),
+        submitter=draw(st.lists(st.integers(0, nodes - 1), min_size=count, max_size=count)),
+    )
+    faults = None
+    if draw(st.booleans()):
+        # at whole seconds, where timers, releases and messages are due as well
+        machine = draw(st.lists(st.integers(0, nodes - 1), min_size=1, max_size=4, unique=True))
+        at = draw(st.lists(st.integers(0, 8), min_size=len(machine), max_size=len(machine)))
+        down = draw(st.lists(st.integers(0, 2), min_size=len(machine), max_size=len(machine)))
+        faults = gs.Faults.of(machine, at, [a + d for a, d in zip(at, down, strict=True)])
+    return gs.Scenario(
+        gs.Platform.of([1000.0] * nodes), workload, network, faults=faults, seed=draw(st.integers(0, 99))
+    )
+
+
+@st.composite
 def schedulers(draw: st.DrawFn, machines: int) -> gs.Scheduler:
     roles, at_once = draw(st.sampled_from(VARIANTS))
     reports = not roles and draw(st.booleans())
@@ -426,10 +456,10 @@ def runs(draw: st.DrawFn) -> Run:
     return scenario, draw(schedulers(scenario.platform.nodes))
 
 
-def resumed_results(run: Run, form: NodeForm, waves: int) -> list[gs.Result]:
-    """Return the result of a run that takes a checkpoint after `waves` waves, and of one from there on."""
-    options = Options(record="all", nodes=form)
-    simulation = Simulation(*run, options)
+def resumed_results(run: Run, form: NodeForm, other: NodeForm, waves: int) -> list[gs.Result]:
+    """Return the result of a run that takes a checkpoint after `waves` waves, and of one in another form from
+    there on."""
+    simulation = Simulation(*run, Options(record="all", nodes=form))
     snapshots, count = [], 0
 
     def take() -> None:
@@ -441,7 +471,7 @@ def resumed_results(run: Run, form: NodeForm, waves: int) -> list[gs.Result]:
     simulation.engine.at_wave_end(take)
     results = [simulation.run()]
     for text, arrays in snapshots:
-        continued = Simulation(*run, options)
+        continued = Simulation(*run, Options(record="all", nodes=other))
         state: Any = unpack(json.loads(text), [array.copy() for array in arrays].__getitem__)
         continued.setstate(state.state)
         results.append(continued.run())
@@ -451,17 +481,18 @@ def resumed_results(run: Run, form: NodeForm, waves: int) -> list[gs.Result]:
 def check_forms(run: Run, forms: tuple[NodeForm, ...], further: NodeForm, limit: int, waves: int) -> None:
     """Check that a run has the same results in all `forms`, and in one form if it is cut or resumed."""
     scenario, scheduler = run
-    results = [gs.simulate(scenario, scheduler, nodes=form, record="all") for form in forms]
+    results = [gs.simulate(scenario, scheduler, nodes=form, record="all", observe=OBSERVE) for form in forms]
     expected = results[0]
     for form, result in zip(forms, results, strict=True):
         assert result.digest == expected.digest, form
         assert dict(result.tables) == dict(expected.tables), form
         assert result.provenance["events"] == expected.provenance["events"], form
+        assert result.provenance["nodes"] == form
     cut = gs.simulate(scenario, scheduler, nodes=further, cohort_limit=limit)
     assert cut.digest == expected.digest, ("cut", further)
-    for result in resumed_results(run, further, waves):
+    for result in resumed_results(run, further, forms[forms.index(further) - 1], waves):
         assert result.digest == expected.digest, ("resumed", further)
-        assert dict(result.tables) == dict(expected.tables), ("resumed", further)
+        assert all(table == expected.tables[name] for name, table in result.tables.items())
 
 
 @settings(max_examples=30)
@@ -475,3 +506,84 @@ def test_both_forms_in_python_give_equal_results(run: Run, form: NodeForm, limit
 @given(run=runs(), form=st.sampled_from(RUNNABLE_FORMS), limit=st.integers(1, 3), waves=st.integers(1, 60))
 def test_all_forms_give_equal_results(run: Run, form: NodeForm, limit: int, waves: int) -> None:
     check_forms(run, RUNNABLE_FORMS, form, limit, waves)
+
+
+def test_a_run_with_many_pauses_equals_that_of_the_readable_core() -> None:
+    """The core returns control to the engine at times, also within a wave."""
+    scenario = gs.Scenario(
+        gs.Platform.desktop_grid(nodes=60, seed=1),
+        gs.Workload.bags(applications=40, interarrival=20.0, tasks_per_node=3, task_size=65536.0, seed=1),
+        faults=gs.Faults.poisson(mean=300.0, seed=1),
+        seed=1,
+    )
+    scheduler = scheduler_class("", False, "idle", "edf", False)(degree=3, machines=60, actions=300)
+    result = gs.simulate(scenario, scheduler)
+    assert result.digest == gs.simulate(scenario, scheduler, nodes="python").digest
+    assert result.provenance["events"] > 3 * 8192
+
+
+GRID = SummaryGrid([1.0], [1.0], [1.0])
+#: Fields of the local message "think".
+THOUGHT: dict[str, Any] = {"matrix": np.zeros((2, 2), int), "few": [1], "load": 1.0}
+
+
+def mistakes() -> dict[str, Callable[[Any, Any], Any]]:
+    """Return name -> what a node does wrong at a release."""
+    return {
+        "type of the receiver": lambda view, a: view.send("0", "nudge", left=1),
+        "local kind": lambda view, a: view.send(0, "think", **THOUGHT),
+        "kind of another node": lambda view, a: view.later(1.0, "nudge", left=1),
+        "time of a local message": lambda view, a: view.later(-1.0, "think", **THOUGHT),
+        "unknown application": lambda view, a: view.send(0, "share", hops=1, application=7, tasks=1),
+        "more tasks than there are": lambda view, a: view.send(0, "share", hops=1, application=0, tasks=9),
+        "application of a queue": lambda view, a: view.enqueue(3, 1),
+        "negative withdrawal": lambda view, a: view.take(0, -1),
+        "time of a timer": lambda view, a: view.timer(float("inf"), "tick"),
+        "instant of a timer": lambda view, a: view.at(-1, "tick"),
+        "distant instant": lambda view, a: view.at(2**62, "tick"),
+        "value of a timer": lambda view, a: view.timer(1.0, "tick", "x"),
+        "cancelled timer": lambda view, a: view.cancel("tik"),
+        "time of an act": lambda view, a: view.act(-1.0),
+        "number on the board": lambda view, a: view.publish(work=float("nan")),
+        "unknown number": lambda view, a: view.publish(wrk=1.0),
+        "number without a name": lambda view, a: view.publish(1.0),
+        "board of applications": lambda view, a: view.publish(work=1.0, application=0),
+        "board as an array": lambda view, a: np.sum(view.board),
+        "board as a sequence": lambda view, a: list(view.board),
+        "attribute of the board": lambda view, a: view.board.wrk,
+        "least of an unknown number": lambda view, a: view.board.least(1, "wrk"),
+        "least of a negative count": lambda view, a: view.board.least(-1, "work"),
+        "addition for an unknown node": lambda view, a: view.board.add(9, 1.0, "work"),
+        "infinite addition": lambda view, a: view.board.add(0, float("inf"), "work"),
+        "field of a plain timer": lambda view, a: view.timer(1.0, "tick", number=1),
+        "time of a timer with fields": lambda view, a: view.timer(-1.0, "alarm", number=1),
+        "unknown request": lambda view, a: view.request(0, "aks", timeout=1.0, job=1, due=1.0),
+        "column": lambda view, a: view.note("seen", node=1, valu=1.0, at=1.0),
+        "decision": lambda view, a: view.decide("kep", 0),
+        "attribute of a message": lambda view, a: view.later(0.0, "think", **THOUGHT),
+        "setting an attribute": lambda view, a: setattr(view, "extra", 3),
+        "release of a sample": lambda view, a: view.sample(GRID, release=-1),
+    }
+
+
+@pytest.mark.parametrize("mistake", mistakes())
+def test_mistakes_of_nodes_raise_the_same_errors_in_all_forms(mistake: str) -> None:
+    class Mistaken(Node):
+        def on_release(self, view: Any, application: Any, tasks: int) -> None:
+            view.enqueue(application.number, tasks - 1)
+            mistakes()[mistake](view, application)
+
+        def on_think(self, view: Any, message: Any) -> None:
+            message.matrx  # noqa: B018
+
+    class Mistakes(Scheduler, frozen=True, kw_only=True):
+        policy = Mistaken
+
+    scenario = gs.Scenario(gs.Platform.of([1000.0] * 2), gs.Workload.of([0.0], 2, 1000.0, [0]), seed=1)
+    errors = []
+    for nodes in IN_PYTHON:
+        with pytest.raises((gs.SchedulerError, AttributeError, ValueError)) as caught:
+            gs.simulate(scenario, Mistakes(degree=1), nodes=nodes)
+        text = str(caught.value).replace("PythonView", "gridcore.nodes.view.View")
+        errors.append((type(caught.value), text))
+    assert errors[0] == errors[1]

@@ -11,8 +11,6 @@ import pytest
 import gridsim as gs
 from gridsim.scheduling.nodes.program import as_number
 from gridsim.simulation.simulate import Options, Simulation
-from gridsim.testing import check_scheduler
-from gridsim.testing.resuming import resume_difference
 
 
 class Node(gs.NodeProgram):
@@ -64,14 +62,6 @@ def scenario(machines: int = 4, faults: Any = None, **network: Any) -> gs.Scenar
     )
 
 
-def test_arrays_arrive_and_their_bytes_are_counted() -> None:
-    result = gs.simulate(scenario(2), Summaries(degree=1))
-    assert result.tables["seen"]["total"].tolist() == [15.0, 15.0, 30.0, 30.0, 45.0, 45.0]
-    assert result.tables["seen"]["hops"].tolist() == [1, 2] * 3
-    (row,) = result.messages.rows()
-    assert (row["sent"], row["bytes"]) == (6, 3 * (2 * (64 + 8 * 6) + 8 + 16))
-
-
 def test_lists_count_the_bytes_of_their_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     def total(as_given: Any) -> Any:
         def release(self: Any, view: Any, application: Any, tasks: int) -> None:
@@ -99,33 +89,6 @@ def test_a_float_beyond_the_type_of_its_field_is_infinite() -> None:
     assert sent.tolist() == [math.inf, -math.inf, float(np.float32(0.1))]
 
 
-def test_messages_of_variable_size_take_time_by_their_bytes() -> None:
-    """A matrix of six numbers and a path of one machine take 120 bytes, at 1000 bytes/s."""
-    result = gs.simulate(
-        scenario(2, latency=0.0, bandwidth=1000.0, interfaces="equal"),
-        Summaries(degree=1, hops=1),
-        record="messages",
-    )
-    log = result.tables["message_log"]
-    assert (log["delivered"] - log["sent"]).tolist() == pytest.approx([0.12] * 3)
-
-
-@pytest.mark.parametrize("interfaces", ["fifo", "equal"])
-def test_arrays_of_dropped_messages_are_freed(interfaces: str) -> None:
-    """Failures drop messages; the core then frees their arrays."""
-    faults = gs.Faults.of([1, 2, 1, 3], [0.5, 1.2, 1.5, 2.5], [0.9, 1.9, 2.4, 2.9])
-    what = scenario(faults=faults, latency=0.4, bandwidth=2000.0, interfaces=interfaces)
-    result = gs.simulate(what, Summaries(degree=3, hops=3), record=True)
-    assert result.messages["dropped"].sum() > 0
-    assert resume_difference(what, Summaries(degree=3, hops=3), result) is None
-
-
-def test_a_run_with_arrays_continues_from_a_checkpoint() -> None:
-    what = scenario(latency=0.3, bandwidth=1000.0)
-    result = gs.simulate(what, Summaries(degree=3, hops=3), record=True)
-    assert resume_difference(what, Summaries(degree=3, hops=3), result) is None
-
-
 def test_a_state_without_the_arrays_of_its_messages_is_rejected() -> None:
     """At 1 s, when the second application is released, messages of the first one are in transit."""
     run = Simulation(scenario(latency=0.3, bandwidth=1000.0), Summaries(degree=3), Options())
@@ -144,11 +107,6 @@ def test_a_state_without_the_arrays_of_its_messages_is_rejected() -> None:
     with pytest.raises(ValueError, match="a message must refer to a stored array"):
         run.run()
     assert seen
-
-
-@pytest.mark.slow
-def test_a_scheduler_with_arrays_conforms(tmp_path: Any) -> None:
-    assert check_scheduler(Summaries(), examples=8, hash_seeds=False, folder=tmp_path).with_failures > 0
 
 
 @pytest.mark.parametrize(

@@ -11,106 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
-from gridsim.testing import check_scheduler
 from gridsim.testing.resuming import resume_difference
 from tests._helpers.forms import FORMS, RUNNABLE_FORMS, needs_numba
-from tests.scheduling.nodes.test_message_core import scenarios
-
-
-class DodoorNode(gs.NodeProgram):
-    """A node that places each task on the better of two machines by loads that are refreshed in batches."""
-
-    def on_start(self, view: Any) -> None:
-        self.publish(view)
-
-    def on_end(self, view: Any) -> None:
-        self.publish(view)
-
-    def on_task(self, view: Any, message: Any) -> None:
-        view.enqueue(message.application, message.tasks)
-        self.publish(view)
-
-    def publish(self, view: Any) -> None:
-        view.publish(queue=view.tasks, work=view.work, falling=("work",))
-
-    def on_release(self, view: Any, application: Any, tasks: int) -> None:
-        for _ in range(tasks):
-            first = view.random.integers(view.machines)
-            second = view.random.integers(view.machines)
-            best = first if self.share(view, first, second) <= self.share(view, second, first) else second
-            view.board.add(best, queue=1, work=application.task_size / view.speed)
-            view.send(best, "task", application=application.number, tasks=1)
-
-    def share(self, view: Any, node: int, other: int) -> float:
-        """Return the weighted share of `node` in the load of both."""
-        queues = view.board[node, "queue"] + view.board[other, "queue"]
-        work = view.board[node, "work"] + view.board[other, "work"]
-        weight = self.parameters.weight
-        share = weight * view.board[node, "queue"] / queues if 0 < queues < 1e9 else 0.5 * weight
-        return float(share + ((1 - weight) * view.board[node, "work"] / work if 0 < work < 1e9 else 0.5))
-
-
-class Dodoor(gs.BoardScheduler, frozen=True, kw_only=True):
-    """Randomized placement with cached loads, after Dodoor (Zhang et al. 2025)."""
-
-    name = "dodoor"
-    policy = DodoorNode
-    numbers = ("queue", "work")
-    messages: ClassVar[Any] = {"task": gs.Message(170, moves_tasks=True, application=int, tasks=int)}
-    watch = "completion"
-
-    weight: float = 0.5
-
-
-class HybridNode(gs.NodeProgram):
-    """A node that keeps tasks up to a threshold, and else sends them to one of the least loaded nodes.
-
-    A node that gets a task while its queue is long spills it back to another one.
-    """
-
-    def on_start(self, view: Any) -> None:
-        view.publish(self.load(view))
-
-    def on_end(self, view: Any) -> None:
-        view.publish(self.load(view))
-
-    def load(self, view: Any) -> float:
-        return float(view.tasks / view.speed)
-
-    def on_release(self, view: Any, application: Any, tasks: int) -> None:
-        for _ in range(tasks):
-            self.place(view, application.number, 0)
-
-    def on_task(self, view: Any, message: Any) -> None:
-        self.place(view, message.application, message.hops)
-
-    def place(self, view: Any, application: int, hops: int) -> None:
-        nodes = view.board.least(self.parameters.among)
-        best = nodes[view.random.integers(len(nodes))]
-        here = view.tasks < self.parameters.threshold or best == view.node or hops > self.parameters.hops
-        if here or view.board[best] >= self.load(view):
-            view.enqueue(application, 1)
-            view.publish(self.load(view))
-        else:
-            view.board.add(best, 1.0)
-            view.decide("spilled", application, node=best, tasks=1, saw=view.board[best])
-            view.send(best, "task", application=application, tasks=1, hops=hops + 1)
-
-
-class Hybrid(gs.BoardScheduler, frozen=True, kw_only=True):
-    """Local placement with spillback, after the hybrid policy of Ray (Moritz et al. 2018)."""
-
-    name = "hybrid"
-    policy = HybridNode
-    messages: ClassVar[Any] = {
-        "task": gs.Message(170, moves_tasks=True, application=int, tasks=int, hops=int)
-    }
-    watch = "completion"
-    decision_words: ClassVar[Any] = {"spilled": ("sent a task to machine {machine}", "load there:", "")}
-
-    threshold: int = 2
-    among: int = 3
-    hops: int = 2
+from tests.scheduling.nodes.test_all_forms import scenarios
 
 
 class EveryNode(gs.NodeProgram):
@@ -186,7 +89,7 @@ class Jobs(gs.BoardScheduler, frozen=True, kw_only=True):
     tables: ClassVar[Any] = {"seen": {"first": int, "number": float, "jobs": int}}
 
 
-SCHEDULERS = (Dodoor(batch=3, refresh="decisions"), Hybrid(age=2.0, refresh="individual"), Every(), Jobs())
+SCHEDULERS = (Every(batch=3, refresh="decisions"), Jobs(age=2.0, refresh="individual"))
 OPTIONS: Any = st.fixed_dictionaries(
     {
         "refresh": st.sampled_from(("continuous", "periodic", "individual", "decisions")),
@@ -205,7 +108,7 @@ FAILING = gs.Scenario(
 
 
 @settings(max_examples=20)
-@given(scenarios(), st.sampled_from((Dodoor, Hybrid, Every, Jobs)), OPTIONS)
+@given(scenarios(), st.sampled_from((Every, Jobs)), OPTIONS)
 def test_all_forms_give_equal_digests(scenario: Any, scheduler: Any, options: Any) -> None:
     digests = {gs.simulate(scenario, scheduler(**options), nodes=form).digest for form in RUNNABLE_FORMS}
     assert len(digests) == 1
@@ -298,13 +201,6 @@ def test_wrong_uses_of_the_board_are_not_compiled(method: str, message: str) -> 
 def test_numbers_of_a_board_have_different_names(numbers: Any, message: str) -> None:
     with pytest.raises(gs.ScenarioError, match=f"Wrong.numbers {message}"):
         type("Wrong", (Every,), {"numbers": numbers}, frozen=True, kw_only=True)()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scheduler", SCHEDULERS[:2], ids=lambda scheduler: scheduler.name)
-def test_schedulers_with_boards_keep_the_invariants(scheduler: Any) -> None:
-    report = check_scheduler(scheduler, examples=8, hash_seeds=False)
-    assert not report.not_compiled and "resumed" not in report.left_out
 
 
 def test_an_age_beyond_the_clock_is_rejected() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.testing import check_scheduler
 from gridsim.testing.resuming import resume_difference
-from tests.scheduling.nodes.test_message_core import scenarios
+from tests.scheduling.nodes.test_all_forms import scenarios
 
 numba = pytest.importorskip("numba", reason="needs the extra jit")
 
@@ -281,32 +281,8 @@ def _fraction(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.count = tasks / 2
 
 
-def _unknown_kind(self: Any, view: Any, application: Any, tasks: int) -> None:
-    view.send(1, "aks", number=1)
-
-
-def _lacks_field(self: Any, view: Any, application: Any, tasks: int) -> None:
-    view.send(1, "ask")
-
-
-def _wrong_field(self: Any, view: Any, application: Any, tasks: int) -> None:
-    view.send(1, "ask", number=0.5)
-
-
-def _unknown_attribute(self: Any, view: Any, application: Any, tasks: int) -> None:
-    view.enqueue(application.number, self.uncounted)
-
-
-def _unknown_member(self: Any, view: Any, application: Any, tasks: int) -> None:
-    view.anything()
-
-
 def _many_draws(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.random.uniform(0.0, 3.0, 2)
-
-
-def _unknown_timer(self: Any, view: Any, application: Any, tasks: int) -> None:
-    view.timer(1.0, "tock")
 
 
 def _application(self: Any, view: Any, application: Any, tasks: int) -> None:
@@ -423,13 +399,7 @@ def _gamma(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_gamma, "gamma rounds differently when compiled"),
         (_none, "use a number such as -1 for None"),
         (_fraction, "self.count must be an int, as __init__ sets it, got a fraction"),
-        (_unknown_kind, "the kind of a message 'aks' is unknown; did you mean ask[?] known: ask, bare"),
-        (_lacks_field, "view.send of 'ask' requires number"),
-        (_wrong_field, "field 'number' of 'ask' must be a whole number, got a fraction; int"),
-        (_unknown_attribute, "self.uncounted must be a method, .* __init__ sets count, kept"),
-        (_unknown_member, "there is no view.anything; .*known: act, application, "),
         (_many_draws, "draws one number in compiled nodes"),
-        (_unknown_timer, "the name of a timer 'tock' is unknown; did you mean tick"),
         (_application, "must be a whole number, got an application, which has a .number"),
         (_function, "make it a method of the node, or decorate it with numba.njit"),
         (_array_sum, "sum of floats rounds differently when compiled; add them in a loop"),
@@ -511,26 +481,6 @@ def test_an_attribute_that_is_not_a_number_is_named(kept: Any) -> None:
         gs.simulate(SMALL, scheduler_of(_fraction, kept=kept), nodes="compiled")
 
 
-def _too_many(self: Any, view: Any, application: Any, tasks: int) -> None:
-    view.enqueue(application.number, tasks + 1)
-
-
-def _none_of_them(self: Any, view: Any, application: Any, tasks: int) -> None:
-    view.enqueue(application.number, 0)
-
-
-def _to_nobody(self: Any, view: Any, application: Any, tasks: int) -> None:
-    view.send(view.machines + tasks, "ask", number=1)
-
-
-def _in_the_past(self: Any, view: Any, application: Any, tasks: int) -> None:
-    view.timer(-1.0, "tick")
-
-
-def _unheard(self: Any, view: Any, application: Any, tasks: int) -> None:
-    view.application(application.number + 1)
-
-
 def _by_zero(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.enqueue(application.number, tasks // (tasks - 3))
 
@@ -571,11 +521,6 @@ def _no_choice(self: Any, view: Any, application: Any, tasks: int) -> None:
 @pytest.mark.parametrize(
     "method",
     [
-        _too_many,
-        _none_of_them,
-        _to_nobody,
-        _in_the_past,
-        _unheard,
         _by_zero,
         _raises,
         _fieldless,

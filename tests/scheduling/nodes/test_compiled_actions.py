@@ -14,7 +14,7 @@ import gridsim as gs
 from gridsim.scheduling.nodes.layout import Layout
 from gridsim.testing.resuming import resume_difference
 from tests._helpers.forms import RUNNABLE_FORMS
-from tests.scheduling.nodes.test_message_core import scenarios
+from tests.scheduling.nodes.test_all_forms import scenarios
 
 pytest.importorskip("numba", reason="needs the extra jit")
 

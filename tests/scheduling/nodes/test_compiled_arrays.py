@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.simulation.simulate import Options, Simulation
 from gridsim.testing.resuming import resume_difference
-from tests.scheduling.nodes.test_message_core import scenarios
+from tests.scheduling.nodes.test_all_forms import scenarios
 
 pytest.importorskip("numba", reason="needs the extra jit")
 

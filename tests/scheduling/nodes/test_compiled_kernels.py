@@ -21,7 +21,7 @@ from gridsim.scheduling.contract import Run
 from gridsim.scheduling.nodes.environment import Environment
 from gridsim.scheduling.nodes.slots import MachineSlots
 from gridsim.testing.resuming import resume_difference
-from tests.scheduling.nodes.test_message_core import scenarios
+from tests.scheduling.nodes.test_all_forms import scenarios
 
 numba = pytest.importorskip("numba", reason="needs the extra jit")
 

@@ -13,7 +13,7 @@ import gridsim as gs
 from gridsim.scheduling.contract import NodeForm
 from gridsim.testing.resuming import resume_difference
 from tests._helpers.forms import FORMS, RUNNABLE_FORMS, needs_numba
-from tests.scheduling.nodes.test_message_core import scenarios
+from tests.scheduling.nodes.test_all_forms import scenarios
 
 
 class Broker(gs.NodeProgram):

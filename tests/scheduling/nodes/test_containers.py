@@ -13,7 +13,7 @@ import gridsim as gs
 from gridcore.nodes.rows import allocated_bytes
 from gridsim.testing.resuming import resume_difference
 from tests._helpers.forms import FORMS, needs_numba
-from tests.scheduling.nodes.test_message_core import scenarios
+from tests.scheduling.nodes.test_all_forms import scenarios
 
 
 class Node(gs.NodeProgram):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,145 +15,30 @@ import gridsim as gs
 from gridsim.testing.resuming import resume_difference
 from tests._helpers.forms import FORMS
 from tests.scheduling.nodes import test_containers, test_roles
-from tests.scheduling.nodes.test_message_core import scenarios
+from tests.scheduling.nodes.test_all_forms import runs, scenarios
 
 PERIODS = st.sampled_from([0.25, 0.3, 1.0, 1.5, 4.0])
 
 
-class Busy(gs.NodeProgram):
-    """A node with random actions, which uses what only interpreted nodes can do."""
-
-    def __init__(self, parameters: Any) -> None:
-        super().__init__(parameters)
-        self.heard: deque[int] = deque()
-        self.level: float | None = None
-        self.seen = gs.IntMap(count=int)
-
-    def _any(self, view: Any) -> int:
-        others = (*view.neighbours, view.node)
-        return others[int(view.random.integers(len(others)))]
-
-    def _act(self, view: Any) -> None:
-        draw, to = int(view.random.integers(10)), self._any(view)
-        if draw == 0:
-            view.send(to, "values", numbers=[view.work, float(view.waiting)], hops=1)
-        elif draw == 1:
-            view.send(to, "quick")
-        elif draw == 2:
-            view.send(to, "instant", hops=2)
-        elif draw == 3:
-            view.later(0.5 * float(view.random.integers(3)), "local", load=view.work)
-        elif draw == 4:
-            view.act(0.5)
-        elif draw == 5:
-            view.timer(float(view.random.integers(2)), "tick", view.random.random())
-        elif draw == 6:
-            view.publish(work=view.work, queue=view.waiting, falling=("work",))
-        elif draw == 7 and view.queued:
-            application, tasks = view.queued[0]
-            if taken := view.take(application, int(view.random.integers(tasks + 1))):
-                view.send(to, "share", application=application, tasks=taken)
-        elif draw == 8:
-            view.board.add(view.board.least(1, "work")[0], 1.0, "queue")
-        elif draw == 9:
-            view.send(to, "late", number=len(self.heard))
-
-    def on_release(self, view: Any, application: Any, tasks: int) -> None:
-        self._act(view)
-        view.enqueue(application.number, tasks)
-        self._act(view)
-
-    def on_share(self, view: Any, message: Any) -> None:
-        view.enqueue(message.application, message.tasks)
-
-    def on_values(self, view: Any, message: Any) -> None:
-        self.level = float(message.numbers.sum())
-        if message.hops:
-            view.send(message.sender, "values", numbers=message.numbers, hops=message.hops - 1)
-
-    def on_instant(self, view: Any, message: Any) -> None:
-        self.heard.append(message.sender)
-        if message.hops:
-            view.send(self._any(view), "instant", hops=message.hops - 1)
-
-    def on_late(self, view: Any, message: Any) -> None:
-        self.heard.append(message.number)
-        view.note("late", number=message.number, at=view.now)
-
-    def on_message(self, view: Any, message: Any) -> None:
-        self.seen[message.sender] = self.seen.get(message.sender, 0) + 1
-        view.note("shown", value=view.board[view.node, "work"] + view.board.queue[0])
-
-    def on_act(self, view: Any) -> None:
-        self._act(view)
-
-    def on_timer(self, view: Any, name: str, value: float) -> None:
-        if name == "beat":
-            view.completed()
-        self._act(view)
-
-    def on_end(self, view: Any) -> None:
-        self._act(view)
-
-    def on_idle(self, view: Any) -> None:
-        view.publish(work=0.0)
-
-
-class Busily(gs.BoardScheduler, frozen=True, kw_only=True):
-    policy = Busy
-    numbers = ("work", "queue")
-    messages: ClassVar[dict[str, gs.Message]] = {
-        "values": gs.Message(lambda numbers, hops: 8 * len(numbers), numbers=gs.array(float), hops=int),
-        "quick": gs.Message(10, delay=0.25),
-        "instant": gs.Message(10, delay=0.0, hops=int),
-        "local": gs.Message(None, load=float),
-        "share": gs.Message(1000, moves_tasks=True, application=int, tasks=int),
-        "late": gs.Message(20, deferred=True, number=int),
-    }
-    timers = ("tick",)
-    ticks: ClassVar[dict[str, float]] = {"beat": 0.5}
-    tables: ClassVar[dict[str, dict[str, type]]] = {
-        "late": {"number": int, "at": float},
-        "shown": {"value": float},
-    }
-    watch = "completion"
-    reports = True
-
-
 @settings(max_examples=30)
-@given(
-    scenario=scenarios(),
-    at_once=st.booleans(),
-    every=PERIODS,
-    refresh=st.sampled_from(["continuous", "periodic", "individual", "decisions"]),
-    cohort_limit=st.sampled_from([None, 1]),
-    nodes=st.sampled_from([None, [0]]),
-)
+@given(run=runs(), every=PERIODS, cohort_limit=st.sampled_from([None, 1]), nodes=st.sampled_from([None, [0]]))
 def test_watched_runs_take_the_course_of_others(
-    scenario: gs.Scenario, at_once: bool, every: float, refresh: Any, cohort_limit: Any, nodes: Any
+    run: Any, every: float, cohort_limit: Any, nodes: Any
 ) -> None:
-    class Here(Busily, frozen=True, kw_only=True):
-        pass
-
-    Here.at_once = at_once
-    scheduler = Here(age=0.75, refresh=refresh, error=0.5)
+    scenario, scheduler = run
     columns: dict[str, Any] = {name: f"view.{name}" for name in ("work", "queued", "minimum_stretch")}
-    columns |= {name: name for name in ("heard", "level", "seen")}
+    columns |= {name: name for name in ("kept", "hints", "known")}
     columns |= {"shown": "view.board.work[0]", "least": lambda program, view: view.board.least(1, "queue")[0]}
-    observe = gs.Observe(every=every, columns=columns, nodes=nodes)
-    plain = gs.simulate(scenario, scheduler, record="all")
-    watched = gs.simulate(
-        scenario,
-        scheduler,
-        record=["schedule", "messages", "events"],
-        record_nodes=nodes,
-        observe=observe,
-        cohort_limit=cohort_limit,
-    )
+    recording = {
+        "record": ["schedule", "messages", "events"],
+        "record_nodes": nodes,
+        "observe": gs.Observe(every=every, columns=columns, nodes=nodes),
+    }
+    plain = gs.simulate(scenario, scheduler, record=["schedule", "messages"])
+    watched = gs.simulate(scenario, scheduler, **recording, cohort_limit=cohort_limit)
     assert watched.digest == plain.digest
     assert watched.provenance["clock_seconds"] == plain.provenance["clock_seconds"]
     assert {name: watched.tables[name] for name in plain.tables} == dict(plain.tables)
-    recording = {"record": ["schedule", "messages", "events"], "record_nodes": nodes, "observe": observe}
     assert resume_difference(scenario, scheduler, watched, **recording) is None
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import gridsim as gs
 from gridsim.testing import check_scheduler
 from gridsim.testing.resuming import resume_difference
-from tests.scheduling.nodes.test_message_core import scenarios
-from tests.scheduling.nodes.test_timers import scenario_of, scheduler_of
+from tests.scheduling.nodes.test_all_forms import scenarios
+from tests.scheduling.nodes.test_timers import scheduler_of
 
 STARTED, ASKED, ANSWERED, TIMED_OUT, PLAIN = range(5)
 
@@ -232,81 +232,6 @@ def test_wrong_answers_are_named(messages: Any, text: str) -> None:
 def test_wrong_requests_are_named(arguments: Any, text: str) -> None:
     with pytest.raises(gs.ScenarioError, match=text):
         gs.Message(60, **{"answer": "offer", **arguments})
-
-
-def _asks(self: Any, view: Any) -> None:
-    view.request(1, "ask", timeout=1.0, job=3)
-
-
-def test_a_request_requires_the_handler_of_its_timeout() -> None:
-    made = scheduler_of(_asks, on_ask, on_offer, messages={"ask": ASK, "offer": OFFER})
-    with pytest.raises(gs.ScenarioError, match=r"py:\d+: Own._asks calls view.request, .* Own.on_timeout"):
-        made()
-
-
-def _number_given(self: Any, view: Any) -> None:
-    view.send(1, "ask", job=3, request=1)
-
-
-def _no_answer(self: Any, view: Any) -> None:
-    view.request(1, "offer", timeout=1.0, price=3.0)
-
-
-def _negative(self: Any, view: Any) -> None:
-    view.request(1, "ask", timeout=-1.0, job=3)
-
-
-def _unknown_field(self: Any, view: Any) -> None:
-    view.request(1, "ask", timeout=1.0, jbo=3)
-
-
-def _to_nobody(self: Any, view: Any) -> None:
-    view.request(9, "ask", timeout=1.0, job=3)
-
-
-@pytest.mark.parametrize(
-    ("method", "text", "compiled_text"),
-    [
-        (
-            _number_given,
-            "sends 'ask' with a number of a request; view.request numbers it",
-            "no argument 'request'",
-        ),
-        (_no_answer, "requests 'offer', which has no answer: declare it", "has no answer: declare it"),
-        (_negative, "timeout must be finite and >= 0 s, got -1.0", ""),
-        (_unknown_field, "has no field 'jbo'; did you mean job", "no argument 'jbo'"),
-        (_to_nobody, r"its receiver must be in 0\.\.2, got 9", ""),
-    ],
-)
-def test_wrong_requests_are_errors_in_both_forms(method: Any, text: str, compiled_text: str) -> None:
-    def on_start(self: Any, view: Any) -> None:
-        self.act(view)
-
-    def made() -> gs.NodeScheduler:
-        method.__name__ = "act"
-        methods = (on_start, method, on_ask, on_offer, on_timeout)
-        return scheduler_of(*methods, messages={"ask": ASK, "offer": OFFER})()
-
-    with pytest.raises(gs.SchedulerError, match=f"^t = 0.0 s: node 0.*{text}"):
-        gs.simulate(scenario_of(), made(), nodes="interpreted")
-    pytest.importorskip("numba", reason="needs the extra jit")
-    error = gs.CompileError if compiled_text else gs.SchedulerError
-    with pytest.raises(error, match=compiled_text or text):
-        gs.simulate(scenario_of(), made(), nodes="compiled")
-
-
-def test_a_reply_is_an_answer_to_its_message() -> None:
-    def on_start(self: Any, view: Any) -> None:
-        view.send(1, "ask", job=3)
-
-    def on_ask(self: Any, view: Any, message: Any) -> None:
-        view.reply(message, "ask", job=message.job)
-
-    made = scheduler_of(on_start, on_ask, on_offer, on_timeout, messages={"ask": ASK, "offer": OFFER})
-    with pytest.raises(
-        gs.SchedulerError, match="replies to 'ask' with 'ask', which is not its answer; known: off"
-    ):
-        gs.simulate(scenario_of(), made(), nodes="interpreted")
 
 
 class Talking(gs.NodeProgram):

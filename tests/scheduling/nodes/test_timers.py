@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from typing import Any, ClassVar
 
 import pytest
@@ -13,7 +12,7 @@ import gridsim as gs
 from gridsim.testing import check_scheduler
 from gridsim.testing.resuming import resume_difference
 from tests._helpers.forms import RUNNABLE_FORMS
-from tests.scheduling.nodes.test_message_core import scenarios
+from tests.scheduling.nodes.test_all_forms import scenarios
 
 SET, CANCEL, FIRED, STARTED = range(4)
 #: Names of the timers by their numbers, in the order in which they fire at one instant.
@@ -267,92 +266,6 @@ def test_the_end_of_tasks_is_watched_if_it_is_handled() -> None:
 
 
 # -- errors at run time -------------------------------------------------------------------------------------
-
-
-def _misspelled_name(self: Any, view: Any) -> None:
-    view.timer(1.0, "retri", job=3)
-
-
-def _misspelled_field(self: Any, view: Any) -> None:
-    view.timer(1.0, "retry", jbo=3)
-
-
-def _missing_field(self: Any, view: Any) -> None:
-    view.timer(1.0, "retry")
-
-
-def _fraction(self: Any, view: Any) -> None:
-    view.timer(1.0, "retry", job=0.5)
-
-
-def _by_position(self: Any, view: Any) -> None:
-    view.timer(1.0, "retry", 3)
-
-
-def _field_of_plain(self: Any, view: Any) -> None:
-    view.timer(1.0, "old", job=3)
-
-
-def _cancel_other(self: Any, view: Any) -> None:
-    view.cancel("retry", jbo=3)
-
-
-def _cancel_unknown(self: Any, view: Any) -> None:
-    view.cancel("retri")
-
-
-def _in_the_past(self: Any, view: Any) -> None:
-    view.timer(-1.0, "retry", job=3)
-
-
-def _never(self: Any, view: Any) -> None:
-    view.timer(math.inf, "retry", job=3)
-
-
-@pytest.mark.parametrize(
-    ("method", "text", "compiled_text"),
-    [
-        (_misspelled_name, "no handler .*define on_retri .*did you mean retry", "did you mean retry"),
-        (
-            _misspelled_field,
-            "the timer 'retry', which has no field 'jbo'; did you mean job",
-            "no argument 'jbo'",
-        ),
-        (_missing_field, "the timer 'retry' without job; its fields are job", "'retry' requires job"),
-        (_fraction, "job of the timer 'retry' must be a whole number", "whole number, got a fraction"),
-        (_by_position, "has no field 'value'", "'retry' takes fields by their names"),
-        (
-            _field_of_plain,
-            "a timer that on_timer handles has only a value; define on_old",
-            "no argument 'job'",
-        ),
-        (
-            _cancel_other,
-            "cancels the timer 'retry', which has no field 'jbo'; did you mean job",
-            "no argument 'jbo'",
-        ),
-        (_cancel_unknown, "cancels the timer 'retri', .*did you mean retry", "did you mean retry"),
-        (_in_the_past, "must be finite and >= 0 s, got -1.0", ""),
-        (_never, "must be finite and >= 0 s, got inf", ""),
-    ],
-)
-def test_wrong_calls_are_errors_in_both_forms(method: Any, text: str, compiled_text: str) -> None:
-    def on_retry(self: Any, view: Any, job: int) -> None:
-        view.cancel("retry", job=job)
-
-    def on_timer(self: Any, view: Any, name: str) -> None:
-        pass
-
-    def made() -> gs.NodeScheduler:
-        method.__name__ = "on_start"
-        return scheduler_of(method, on_retry, on_timer, timers=("old",))()
-
-    with pytest.raises(gs.SchedulerError, match=f"^t = 0.0 s: node 0.*{text}|^node 0.*{text}"):
-        gs.simulate(scenario_of(), made())
-    pytest.importorskip("numba", reason="needs the extra jit")
-    error = gs.CompileError if compiled_text else gs.SchedulerError
-    with pytest.raises(error, match=compiled_text or text):
-        gs.simulate(scenario_of(), made(), nodes="compiled")
 
 
 class Caller(Plain):
