@@ -380,7 +380,9 @@ ENTRIES: dict[str, Entry] = {
         ],
     ),
     "asap": Entry(gs.Asap, "mean_waiting", "none", RIGID, [Choice("free", vary("slot", 10.0, 30.0, 300.0))]),
-    "backfill": Entry(gs.Backfill, "mean_slowdown", "none", RIGID, [Choice("free", vary("mode", "fcfs"))]),
+    "backfill": Entry(
+        gs.BatchQueue, "mean_slowdown", "none", RIGID, [Choice("free", vary("backfill", "none"))]
+    ),
     "mincent": Entry(gs.MinCent, "max_stretch", "none", BAGS, [Choice("free", vary("mode", "once"))]),
     "fcfs": Entry(gs.Fcfs, "mean_completion", "none", BAGS, [Choice("free", vary("mode", "pull", "random"))]),
     "switching": Entry(

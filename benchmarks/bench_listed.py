@@ -44,7 +44,7 @@ def tasks(draw: np.random.Generator, rows: int) -> Any:
 
 def jobs(draw: np.random.Generator, rows: int) -> Any:
     columns = draw.uniform(0.0, SPAN, rows), draw.integers(1, 5, rows), draw.uniform(1.0, 2.0, rows)
-    return lambda: gs.Workload.jobs_of(*columns, requested=3.0), gs.Platform.equal(20), gs.Backfill()
+    return lambda: gs.Workload.jobs_of(*columns, requested=3.0), gs.Platform.equal(20), gs.BatchQueue()
 
 
 KINDS: dict[str, Callable[[np.random.Generator, int], Any]] = {"bags": bags, "tasks": tasks, "jobs": jobs}

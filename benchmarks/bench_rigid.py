@@ -74,9 +74,9 @@ RUNS: dict[str, tuple[int, bool | str, str, dict[str, Any]]] = {
     "log, 5,000 nodes, poll": (5_000, True, "DgsAsap", {"policy": "poll"}),
     "log, 5,000 nodes, push, CYCLON": (5_000, True, "DgsAsap", {"overlay": "cyclon"}),
     "log, 5,000 nodes, Asap": (5_000, True, "Asap", {}),
-    "log, 5,000 nodes, EASY": (5_000, True, "Backfill", {}),
-    "log, 5,000 nodes, FCFS": (5_000, True, "Backfill", {"mode": "fcfs"}),
-    "file of 100,000 jobs, 5,000 nodes, EASY": (5_000, "drawn", "Backfill", {}),
+    "log, 5,000 nodes, EASY": (5_000, True, "BatchQueue", {}),
+    "log, 5,000 nodes, FCFS": (5_000, True, "BatchQueue", {"backfill": "none"}),
+    "file of 100,000 jobs, 5,000 nodes, EASY": (5_000, "drawn", "BatchQueue", {}),
 }
 #: Those that take minutes, and gigabytes, run when they are named.
 LARGE = {name for name, (nodes, *_) in RUNS.items() if nodes > 20_000}

@@ -56,7 +56,7 @@ def main() -> None:
     )
     reported: dict[str, Any] = {
         "compare": gs.compare(scenario, schedulers),
-        "rigid": gs.compare(rigid, {"dgs-asap": gs.DgsAsap(), "backfill": gs.Backfill()}, record=True),
+        "rigid": gs.compare(rigid, {"dgs-asap": gs.DgsAsap(), "backfill": gs.BatchQueue()}, record=True),
         "replicas": gs.compare(scenario, schedulers, replicates=10),
     }
     options: Any = ChromeOptions()

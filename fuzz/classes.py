@@ -96,13 +96,15 @@ PULL = Part(
     written=frozenset({"run.left", "run_released.left"}),
 )
 BACKFILL = Part(
-    "BackfillQueue",
+    "JobQueue",
     {
         "machines": lambda c: c.size("machines", 1, 70),
         "nodes": lambda c: 1 + c.s.bytes(c.size("jobs", 0, 12)).astype(np.int64) % c.sizes["machines"],
         "run": integers(1, 200, "jobs"),
         "estimate": integers(1, 200, "jobs"),
-        "easy": flag,
+        "depth": one_of(0, 1, 3),
+        "conservative": flag,
+        "order": one_of(None, None, "sjf", "saf", "wfp", "unicef"),
         "log": flag,
     },
     {
@@ -114,7 +116,7 @@ BACKFILL = Part(
         "totals": {},
         "starts": {},
     },
-    ("machines", "jobs", "now", "easy", "log"),
+    ("machines", "jobs", "now", "depth", "conservative", "log"),
 )
 
 

@@ -184,6 +184,6 @@ NODES = Part(
         "waiting_at": {"machine": index_in("nodes")},
         "tasks_at": {"machine": index_in("nodes")},
     },
-    ("nodes", "now", "events", "finished", "exhausted"),
+    ("nodes", "now", "events", "finished", "is_exhausted"),
     _prepare_nodes,
 )

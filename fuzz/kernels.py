@@ -51,7 +51,7 @@ KERNELS: dict[str, tuple[Part, ...]] = {
     **FUNCTIONS,
     "centralized.earliest_ends": (ENDS, bind_earliest),
     "centralized.pull_queue": (PULL,),
-    "rigid_queue.backfill": (BACKFILL,),
+    "rigid_queue.batch_queue": (BACKFILL,),
     "work_queue.dispatch": (WORK,),
     "dgs.slots": (SLOTS,),
     "dgs.overlay": (VIEWS,),

@@ -32,5 +32,5 @@ from .queues.edf import project_queues as project_queues
 from .queues.summary_grid import SummaryGrid as SummaryGrid
 from .queues.task_queues import TaskQueues as TaskQueues
 from .random_walk.walk import JobWalks as JobWalks
-from .rigid_queue.backfill import BackfillQueue as BackfillQueue
+from .rigid_queue.batch_queue import JobQueue as JobQueue
 from .work_queue.dispatch import WorkQueue as WorkQueue

@@ -19,7 +19,7 @@ Schedulers of bags: FairTree; IdealTree, MinCent, Fcfs, Mct, Met, Olb, Switching
 MinMin, MaxMin, Sufferage; Rjss, ResourceExclusion, NoMigration; Random, RoundRobin, PowerOfD,
 JoinShortestQueue, LeastWork, JoinIdleQueue, WorkStealing; Sparrow, Hawk, Eagle, Lwl, Dlwl; Market;
 SteadyState, BandwidthCentric; ExpandingRing, RandomWalkSearch, Advertisement, Rendezvous; WqrFt; Wave.
-Schedulers of rigid jobs: DgsAsap, DgsAcap; Zorilla, Metascheduler; Asap, Backfill.
+Schedulers of rigid jobs: DgsAsap, DgsAcap; Zorilla, Metascheduler; Asap, BatchQueue.
 
 Mapping of independent tasks: map_tasks, TaskMapping, expected_times, BRAUN_CLASSES; map_arrivals, affinity,
 Affinity.  Throughput of a master and its workers: optimal_throughput, Throughput.

@@ -124,10 +124,10 @@ from .schedulers import (
     Asap as Asap,
 )
 from .schedulers import (
-    Backfill as Backfill,
+    BandwidthCentric as BandwidthCentric,
 )
 from .schedulers import (
-    BandwidthCentric as BandwidthCentric,
+    BatchQueue as BatchQueue,
 )
 from .schedulers import (
     DgsAcap as DgsAcap,

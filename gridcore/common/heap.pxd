@@ -1,4 +1,4 @@
-"""A heap of instants, ties by number: for `gridcore.centralized` and `gridcore.rigid_queue.backfill`.
+"""A heap of instants, ties by number: for `gridcore.centralized` and `gridcore.rigid_queue.batch_queue`.
 
 A heap is an array in which each node has four children.  Its owner allocates it for the largest number of
 entries, and keeps the number of entries.

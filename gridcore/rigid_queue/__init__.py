@@ -1,1 +1,1 @@
-"""Rigid jobs in one queue: first come first served, and backfilling."""
+"""Rigid jobs in one queue, in several orders, with and without backfilling."""

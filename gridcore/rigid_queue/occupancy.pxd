@@ -1,4 +1,4 @@
-"""The free machines, and the machines of each job, as bits, 64 in a word: for `gridcore.rigid_queue.backfill`.
+"""The free machines, and the machines of each job, as bits, 64 in a word: for `gridcore.rigid_queue.batch_queue`.
 
 The machines of a job are a linked list of spans, one for each word in which it has machines.  The caller keeps the
 index of the first span, -1 for none.

@@ -1,4 +1,4 @@
-"""A log of finished runs of rigid jobs, with their machines as bits: for `gridcore.rigid_queue.backfill`."""
+"""A log of finished runs of rigid jobs, with their machines as bits: for `gridcore.rigid_queue.batch_queue`."""
 
 from libc.stdlib cimport free, realloc
 

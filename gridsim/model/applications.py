@@ -107,6 +107,10 @@ class Applications:
     estimate
         float64[n], size of a task as its submitter states it, Mflop.  It may be wrong, or 0; `estimates`
         returns the true sizes without it.
+    user, queue
+        int64[n], number of the user who submits a rigid job, and of the queue to which; -1 if unknown.
+    priority
+        float64[n], priority that the user of a rigid job states; higher ones are preferred.
     memory, disk
         float64[n], bytes that a task needs on its machine.
     kind
@@ -135,6 +139,9 @@ class Applications:
     input_bytes: Floats | None = _optional(neutral=0.0)
     output_bytes: Floats | None = _optional(neutral=0.0)
     estimate: Floats | None = _optional()
+    user: Integers | None = _optional(in_results=False)
+    queue: Integers | None = _optional(in_results=False)
+    priority: Floats | None = _optional(in_results=False)
     memory: Floats | None = _optional()
     disk: Floats | None = _optional()
     kind: Texts | None = _optional()

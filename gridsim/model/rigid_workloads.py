@@ -28,6 +28,7 @@ from gridsim.support.parameters import Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
 _MaxNodes = Annotated[int, Limits(low=1)] | None
+_Numbers = Annotated[IntColumn, Limits(low=0, high=2**31 - 1)]
 _RunTimes = Annotated[FloatColumn, Limits(above=0, unit="s")]
 #: Latest time that a job may state (s), since the clock counts int64 nanoseconds.
 _LATEST_TIME = 4.0e9
@@ -187,6 +188,9 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
             "requested": np.tile(jobs.requested, copies),
             "job": np.tile(jobs.job, copies),
         }
+        for name in ("user", "queue"):
+            if (numbers := log.jobs[name][jobs.row]).max() >= 0:
+                columns[name] = np.tile(numbers.astype(np.int64), copies)
         requirements = draw_requirements(self.constraints, self.seed, len(release))
         return _columns(platform, columns, np.tile(jobs.run_time, copies), requirements)
 
@@ -207,6 +211,10 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
         Run time that the user requested, s; by default `run_time`.
     submitter
         Machine that submits each job; by default machine i modulo the number of machines submits job i.
+    user, queue
+        Number of the user who submits a job, and of the queue to which it is submitted.
+    priority
+        Priority that the user states; higher ones are preferred.
     memory, disk
         Bytes that a job needs on each of its machines.
     kinds
@@ -223,6 +231,9 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
     run_time: _RunTimes
     requested: _RunTimes | None = None
     submitter: Machines | None = None
+    user: _Numbers | None = None
+    queue: _Numbers | None = None
+    priority: FloatColumn | None = None
     memory: ListedMemory | None = None
     disk: ListedMemory | None = None
     kinds: TextColumn | None = None

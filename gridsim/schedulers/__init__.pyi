@@ -30,7 +30,7 @@ from .probes.hawk import Hawk as Hawk
 from .probes.hawk import Lwl as Lwl
 from .probes.sparrow import Sparrow as Sparrow
 from .rigid.asap import Asap as Asap
-from .rigid.backfill import Backfill as Backfill
+from .rigid.batch_queue import BatchQueue as BatchQueue
 from .rjss.scheduler import NoMigration as NoMigration
 from .rjss.scheduler import ResourceExclusion as ResourceExclusion
 from .rjss.scheduler import Rjss as Rjss

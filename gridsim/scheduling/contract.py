@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 #: machine fails still fires; its messages leave after the failure, and are lost if the machine is then down.
 FAULT_PRIORITY = 4000
 
-#: The orders of execution that a scheduler may promise as `Scheduler.order`.
+#: The orders of execution that a scheduler may promise as `Scheduler.promised_order`.
 Order = Literal["fifo", "fcfs", "edf", "list", None]
 
 #: The ways to run the nodes of a decentralized scheduler (`Scheduler.node_forms`).
@@ -499,7 +499,7 @@ class Scheduler(CheckedStruct, frozen=True, kw_only=True):
         return False
 
     @property
-    def order(self) -> Order:
+    def promised_order(self) -> Order:
         """The order in which the scheduler promises to run tasks while no machine fails; None for no promise.
 
         ``"fifo"``: a machine runs applications in the order of their first arrival there.  ``"fcfs"``: a

@@ -94,8 +94,9 @@ class Options(CheckedStruct, frozen=True, kw_only=True):
         (`gridsim.scheduling.nodes.python_core`) calls the node program, so that a debugger steps through all
         of it; it takes many times longer.  The result does not depend on it.
     time_limit
-        Simulated time, s, by which all tasks must have been completed; None for no limit.  Only
-        failures can make a run endless, if machines do not stay up for as long as a task takes.
+        Simulated time, s, by which the run must have ended, also what its nodes do after the last task; None
+        for no limit.  Only failures can make a run endless, if machines do not stay up for as long as a task
+        takes.
     events_limit
         Approximate number of events (messages, timers and so on) after which the run is stopped, because the
         scheduler seems never to end; None for no limit.  Compiled protocols do not count their events.

@@ -281,7 +281,7 @@ def _report(trial: _ConformanceTrial, left_out: dict[str, str], features: dict[s
     if not trial.has_checkpoint_state:
         left_out["resumed"] = "the scheduler does not declare its state (Policy.STATE)"
     if not trial.has_order:
-        left_out["order"] = "the scheduler promises no order (Scheduler.order)"
+        left_out["order"] = "the scheduler promises no order (Scheduler.promised_order)"
     if not trial.has_decisions:
         left_out["decisions"] = "the scheduler does not record decisions (Scheduler.decision_words)"
     return Conformance(
@@ -549,7 +549,7 @@ class _ConformanceTrial:
         if not scheduler.rigid or scheduler.may_reject:
             return
         self.has_service_check = True
-        if rejection := wrongly_rejected_job(result, scheduler.order):
+        if rejection := wrongly_rejected_job(result, scheduler.promised_order):
             raise ConformanceError("served", rejection, scenario, scheduler)
 
     def check_messages(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
@@ -580,17 +580,19 @@ class _ConformanceTrial:
             raise ConformanceError("closed", text, scenario, scheduler)
 
     def check_order(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:
-        if scheduler.order not in get_args(Order):
-            text = f"Scheduler.order must be one of {get_args(Order)}, got {scheduler.order!r}"
+        if scheduler.promised_order not in get_args(Order):
+            text = (
+                f"Scheduler.promised_order must be one of {get_args(Order)}, got {scheduler.promised_order!r}"
+            )
             raise ConformanceError("order", text, scenario, scheduler)
         # with links, the tables do not tell when machines take tasks from their queues
         has_links = scenario.platform.bandwidth is not None
         # owners interrupt tasks, which continue later
         has_owners = scenario.faults is not None and scenario.faults.reachable
-        if scheduler.order is None or has_links or has_owners:
+        if scheduler.promised_order is None or has_links or has_owners:
             return
         self.has_order = True
-        if violation := promised_order_violation(result, scheduler.order):
+        if violation := promised_order_violation(result, scheduler.promised_order):
             raise ConformanceError("order", violation, scenario, scheduler)
 
     def check_repeatable(self, result: Result, scenario: Scenario, scheduler: Scheduler) -> None:

@@ -20,7 +20,7 @@ INVARIANTS = {
     "runs": "a run raises no error, and ends",
     "sound": "each task is completed once, none runs before its release, on a machine that is down, or at "
     "the same time as another one; messages sent = delivered + dropped + in flight, and each is in the log",
-    "order": "machines run tasks in the order that `Scheduler.order` promises",
+    "order": "machines run tasks in the order that `Scheduler.promised_order` promises",
     "served": "no rigid job is rejected for which there are enough machines",
     "messages": "a run sends at most `messages_per_task` messages for each task",
     "closed": "a run writes no files, starts no processes, and draws only random numbers that depend on the "

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gridsim.schedulers import (
     Advertisement,
     Asap,
-    Backfill,
+    BatchQueue,
     DgsAsap,
     ExpandingRing,
     FairTree,
@@ -236,9 +236,9 @@ class Witness(Scheduler, frozen=True, kw_only=True):
 RIGID = [
     Asap(slot=30.0),
     Asap(estimate="requested"),
-    Backfill(),
-    Backfill(estimate="requested"),
-    Backfill(mode="fcfs"),
+    BatchQueue(),
+    BatchQueue(estimate="requested"),
+    BatchQueue(backfill="none"),
 ]
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import gridcore
 import gridsim as gs
 from gridcore import (
-    BackfillQueue,
     DataQueues,
+    JobQueue,
     PullQueue,
     SlotSchedules,
     SummaryGrid,
@@ -52,10 +52,10 @@ MANY = {"speed": SPEED, "free_at": FREE_AT}
 # -- the classes ------------------------------------------------------------------------------------------
 
 
-def backfill(jobs: int = 600) -> BackfillQueue:
+def backfill(jobs: int = 600) -> JobQueue:
     chance = np.random.default_rng(2)
     nodes, run = chance.integers(1, 90, jobs), chance.integers(1, 50, jobs) * SECOND
-    queue = BackfillQueue(100, nodes, run, run * 2, log=True)
+    queue = JobQueue(100, nodes, run, run * 2, log=True)
     queue.submit(np.arange(jobs), np.arange(jobs) * SECOND)
     return queue
 
@@ -146,7 +146,7 @@ def objects() -> dict[str, Any]:
     walks = Simulation(streams(), gs.Rjss(k=0.3), Options())
     nodes = policy(bags(), gs.ExpandingRing())
     return {
-        "BackfillQueue": backfill(), "WorkQueue": work_queue(), "PullQueue": pull()[0],
+        "JobQueue": backfill(), "WorkQueue": work_queue(), "PullQueue": pull()[0],
         "DataQueues": data_queues(20),
         "TaskQueues": tree.queues, "SummaryTree": tree.tree, "Links": walks.network.links,
         "FairTreeNodes": tree.compiled, "FairTreeNodes: tree": tree.tree,
@@ -256,7 +256,7 @@ CALLS: dict[str, Callable[[], Any]] = {
     "bind_earliest": lambda: (at := FREE.copy(), gridcore.bind_earliest(at, SPEED, 50.0, 3000, 0), at),
     "map_batch": lambda: gridcore.map_batch(ETC, COUNTS, np.zeros(60), "sufferage"),
     "map_in_turn": lambda: gridcore.map_in_turn(ETC, COUNTS, np.zeros(60), "kpb"),
-    "BackfillQueue": run_backfill,
+    "JobQueue": run_backfill,
     "WorkQueue": run_work_queue,
     "EarliestEnds": run_ends,
     "PullQueue": run_pull,

@@ -58,7 +58,7 @@ def test_replications_give_means_and_ratios(tmp_path: Path) -> None:
 
 
 def test_schedulers_that_know_run_times_are_named() -> None:
-    schedulers = {"easy": gs.Backfill(), "dgs": gs.DgsAsap(estimate="run")}
+    schedulers = {"easy": gs.BatchQueue(), "dgs": gs.DgsAsap(estimate="run")}
     text = " ".join(compare(rigid(), schedulers).format().split())
     assert "run times are known to dgs (estimate=run)" in text and "requested times are known to easy" in text
     assert "MB of exchanged schedules are not among its messages" in text

@@ -54,7 +54,7 @@ def test_lists_have_all_registered_schedulers() -> None:
     assert [*reasons["rjss"]] == ["", "faults.reachable = true"] and "owners" not in reasons["rjss"][""]
     assert "kept by its user" in reasons["zorilla"][""] and reasons["sparrow"] == reasons["mct"] == {}
     found = {row["name"]: row for row in json.loads(good("list", "parameters", "backfill", "--json"))}
-    assert (found["mode"]["value"], found["mode"]["default"]) == ("easy, fcfs", "easy")
+    assert (found["backfill"]["value"], found["backfill"]["default"]) == ("none, easy, conservative", "easy")
     wrong = invoke("list", "parameters", "fair-tre")
     assert wrong.exit_code == 2 and "did you mean fair-tree?" in wrong.stderr
 

@@ -56,4 +56,4 @@ def test_drawn_workloads_give_equal_results_in_the_shell_and_in_python(tmp_path:
     )
     drawn = gs.Scenario(gs.Platform.equal(20), gs.Workload.jobs(20, seed=3))
     assert said(file, "--schedulers", ",".join(SCHEDULERS)) == made(drawn, SCHEDULERS)
-    assert "workload is drawn at random, once" in gs.simulate(drawn, gs.Backfill()).format()
+    assert "workload is drawn at random, once" in gs.simulate(drawn, gs.BatchQueue()).format()

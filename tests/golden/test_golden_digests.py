@@ -110,8 +110,8 @@ RIGID: dict[str, gs.Scheduler] = {
     "dgs-asap, stating": gs.DgsAsap(estimate="run", degree=8, slot=10.0),
     "asap, stating": gs.Asap(estimate="run", slot=10.0),
     "asap": gs.Asap(estimate="run", slot=10.0),
-    "backfill": gs.Backfill(estimate="run"),
-    "backfill-fcfs": gs.Backfill(mode="fcfs", estimate="requested"),
+    "backfill": gs.BatchQueue(estimate="run"),
+    "backfill-fcfs": gs.BatchQueue(backfill="none", estimate="requested"),
     # a job outlives what it has requested
     "dgs-asap, requested": gs.DgsAsap(degree=8, slot=10.0),
     "dgs-acap, requested, wanting": gs.DgsAcap(degree=4, near=4, slot=10.0, tolerance=20.0),

@@ -47,7 +47,7 @@ CASES: dict[str, gs.Scheduler] = {
     "queues of tasks with sizes": gs.LeastWork(),
     "queues of tasks with data": gs.MinCent(mode="once"),
     "pull": gs.Fcfs(mode="pull"),
-    "rigid": gs.Backfill(),
+    "rigid": gs.BatchQueue(),
     "rigid, negotiations": gs.DgsAsap(degree=6, policy="pull", detection=5.0, patience=5.0, retry=30.0),
     "work": gs.WqrFt(task_order="great", machine_choice="all", predictor="past", checkpoint_interval=1.0),
     "work, random": gs.WqrFt(max_replicas=3, bag_order="longidle", checkpoint_store="local"),

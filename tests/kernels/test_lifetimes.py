@@ -34,7 +34,7 @@ FAILING_CALLS: dict[str, Callable[[], Any]] = {
     "TaskQueues": lambda: gridcore.TaskQueues([1.0, 0.0]),
     "DataQueues": lambda: gridcore.DataQueues([1.0, 1.0], bandwidth=[1.0, 0.0]),
     "PullQueue": lambda: gridcore.PullQueue([1.0, 2.0], -1),
-    "BackfillQueue": lambda: gridcore.BackfillQueue(9, [1, 2], [1, 2], [1]),
+    "JobQueue": lambda: gridcore.JobQueue(9, [1, 2], [1, 2], [1]),
     "WorkQueue": lambda: gridcore.WorkQueue(
         [1.0], [1], [5.0], [9], **QUEUE, period=5, factors=[[1.0]], series=[1]
     ),
@@ -67,7 +67,7 @@ def run_pull_queue() -> Any:
 
 
 def run_backfill_queue() -> Any:
-    queue = gridcore.BackfillQueue(500, [500] * 3, [LAST // 4] * 3, [LAST // 4] * 3, log=True)
+    queue = gridcore.JobQueue(500, [500] * 3, [LAST // 4] * 3, [LAST // 4] * 3, log=True)
     queue.submit([0, 1, 2], [0, 0, 0])
     return queue.run(LAST // 2)
 
@@ -104,7 +104,7 @@ def run_walks() -> Any:
 
 
 FAILING_CALLS |= {
-    "PullQueue.run": run_pull_queue, "BackfillQueue.run": run_backfill_queue, "WorkQueue.run": run_work_queue,
+    "PullQueue.run": run_pull_queue, "JobQueue.run": run_backfill_queue, "WorkQueue.run": run_work_queue,
     "Links.send": send_message, "TaskQueues.enqueue": enqueue_tasks, "JobWalks.advance": run_walks,
 }  # fmt: skip
 

@@ -75,7 +75,7 @@ def halfway(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
 
 #: Kernels with a state, in the middle of their work.
 KERNELS: dict[str, Callable[[], Any]] = {
-    "BackfillQueue": lambda: begun(work.backfill(60)), "WorkQueue": lambda: begun(work.work_queue(60)),
+    "JobQueue": lambda: begun(work.backfill(60)), "WorkQueue": lambda: begun(work.work_queue(60)),
     "PullQueue": pull_queue, "TaskQueues": lambda: work.task_queues(30),
     "DataQueues": lambda: work.data_queues(30),
     "SlotSchedules": lambda: work.schedules(50)[0], "Views": lambda: work.schedules(50)[1],

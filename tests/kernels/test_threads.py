@@ -105,7 +105,7 @@ def release(kind: str) -> tuple[Callable[[], Any], Any]:
     size, most = 60_000, 10**15
     chance = np.random.default_rng(9)
     start, large = np.sort(chance.uniform(0.0, 1e3, size)), chance.uniform(1e3, 1e5, size)
-    if kind == "BackfillQueue":
+    if kind == "BatchQueue":
         backfill = work.backfill(6000)
         return lambda: backfill.run(most), backfill
     if kind == "WorkQueue":
@@ -141,7 +141,7 @@ def release(kind: str) -> tuple[Callable[[], Any], Any]:
 @pytest.mark.parametrize(
     "kind",
     [
-        "BackfillQueue", "WorkQueue", "PullQueue", "TaskQueues", "SlotSchedules", "Views", "aggregate", "gap",
+        "BatchQueue", "WorkQueue", "PullQueue", "TaskQueues", "SlotSchedules", "Views", "aggregate", "gap",
         "optimal_stretch", "map_in_turn",
     ],
 )  # fmt: skip
@@ -296,5 +296,5 @@ def test_objects_keep_copies_of_their_arguments() -> None:
     )  # fmt: skip
     queues = gridcore.TaskQueues(ones)
     tree = gridcore.SummaryTree(grid, ones, size=ones, task_size=ones, release=ones, nbytes=0)
-    lists = gridcore.PullQueue(ones, 2), gridcore.BackfillQueue(2, nodes, nodes, nodes)
+    lists = gridcore.PullQueue(ones, 2), gridcore.JobQueue(2, nodes, nodes, nodes)
     assert [sys.getrefcount(array) for array in given] == before, (walks, queues, tree, lists)

@@ -243,7 +243,7 @@ def test_slowdown_of_short_jobs_is_bounded() -> None:
 def test_metrics_of_rigid_jobs_are_replicated(name: str) -> None:
     replicates = gs.replicate(
         lambda seed: gs.Scenario(CLUSTER, gs.Workload.jobs(40, max_nodes=20, utilization=0.9, seed=seed)),
-        {"easy": gs.Backfill(), "fcfs": gs.Backfill(mode="fcfs")},
+        {"easy": gs.BatchQueue(), "fcfs": gs.BatchQueue(backfill="none")},
         [1, 2, 3],
         metrics=[name],
     )
@@ -252,10 +252,10 @@ def test_metrics_of_rigid_jobs_are_replicated(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("record", [False, "all"])
-@pytest.mark.parametrize("mode", ["easy", "fcfs"])
+@pytest.mark.parametrize("mode", ["easy", "none"])
 def test_a_run_with_jobs_that_never_complete_ends_with_an_error(mode: Any, record: Any) -> None:
     """A job of 4e7 s runs on machines that fail every 2e6 s, or jobs on all machines follow long ones."""
-    queue = gs.Backfill(mode=mode)
+    queue = gs.BatchQueue(backfill=mode)
     two = gs.Workload.jobs_of([0.0, 5.0], [1, 2], [10.0, 4e7])
     failing = gs.Scenario(gs.Platform.equal(2), two, faults=gs.Faults.exponential(up=2e6, down=1e3, seed=1))
     expected = r"^faults must let all jobs end within 4.61e\+09 s, got 1 of 2 left after "

@@ -332,4 +332,4 @@ def test_schedulers_without_support_reject_unequal_tasks(scheduler: gs.Scheduler
 
 def test_schedulers_of_rigid_jobs_reject_unequal_tasks() -> None:
     with pytest.raises(ScenarioError, match="backfill requires a workload of rigid jobs, got bags of tasks"):
-        gs.simulate(UNEQUAL, gs.Backfill())
+        gs.simulate(UNEQUAL, gs.BatchQueue())

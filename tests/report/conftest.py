@@ -42,7 +42,7 @@ def compared() -> gs.Comparison:
 
 @pytest.fixture(scope="session")
 def compared_jobs() -> gs.Comparison:
-    return gs.compare(rigid(), {"dgs": gs.DgsAsap(), "easy": gs.Backfill()}, record=True)
+    return gs.compare(rigid(), {"dgs": gs.DgsAsap(), "easy": gs.BatchQueue()}, record=True)
 
 
 @pytest.fixture(scope="session")

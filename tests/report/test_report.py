@@ -201,7 +201,7 @@ STREAMS = gs.Scenario(gs.Platform.normal(9, 1), gs.Workload.job_streams(100.0, s
 SEVERAL: dict[str, tuple[gs.Scenario, dict[str, gs.Scheduler]]] = {
     "trees": (bags(), {"fair-tree": gs.FairTree(), "ideal": gs.IdealTree(), "once": gs.MinCent(mode="once")}),
     "mapping": (bags(), {"min-min": gs.MinMin(), "mct": gs.Mct()}),
-    "rigid": (rigid(), {"dgs": gs.DgsAsap(), "asap": gs.Asap(), "easy": gs.Backfill()}),
+    "rigid": (rigid(), {"dgs": gs.DgsAsap(), "asap": gs.Asap(), "easy": gs.BatchQueue()}),
     "queues": (FAILING, {"WQR-FT": gs.WqrFt(), "informed": gs.WqrFt(machine_choice="all")}),
     "waves": (bags(9), {mode: gs.Wave(mode=mode) for mode in MODES}),
     "streams": (STREAMS, {"rjss": gs.Rjss(), "exclusion": gs.ResourceExclusion(), "none": gs.NoMigration()}),
@@ -283,7 +283,7 @@ def test_a_schedule_shows_when_machines_were_down(written: Any) -> None:
     jobs = gs.Workload.jobs_of([0.0, 5.0], [1, 2], [100.0, 50.0])
     faults = gs.Faults.of([1, 2, 3, 4], [20.0, 30.0, 0.0, 1e6], [60.0, 30.0, math.inf, math.inf])
     scenario = gs.Scenario(gs.Platform.equal(6), jobs, faults=faults)
-    result = gs.simulate(scenario, gs.Backfill(), record=True)
+    result = gs.simulate(scenario, gs.BatchQueue(), record=True)
     found = written(result)
     down, pieces = checked(found.charts["machines-1"]).data
     last = float(result.tables["schedule"]["end"].max())
@@ -296,7 +296,7 @@ def test_a_schedule_shows_when_machines_were_down(written: Any) -> None:
     ]
     assert pieces.text[0].startswith("job 0, ")
     assert "pale: not completed, grey: down or transient failure." in found.text
-    calm = written(gs.simulate(gs.Scenario(scenario.platform, jobs), gs.Backfill(), record=True))
+    calm = written(gs.simulate(gs.Scenario(scenario.platform, jobs), gs.BatchQueue(), record=True))
     assert len(calm.charts["machines-1"]["data"]) == 1 and "grey" not in calm.text
 
 
@@ -306,7 +306,7 @@ def test_schedule_of_a_log_has_a_report(tmp_path: Path, written: Any) -> None:
     log.write_text(f"; MaxProcs: 4\n1 0 5 60 2 -1 -1 2 90 -1 {rest}\n2 9 -1 60 1 -1 -1 1 90 -1 {rest}\n")
     with pytest.warns(gs.TraceWarning):
         result = gs.result_from_log(log)
-    found = written({"log": result, "easy": gs.simulate(rigid(), gs.Backfill())})
+    found = written({"log": result, "easy": gs.simulate(rigid(), gs.BatchQueue())})
     assert "it cannot be repeated" in found.text and "different scenarios" in found.text
     assert [str(log), next(iter(result.provenance["files"].values()))] in found.tables["Trace files"]
     assert found.tables["Scenarios"][1][0] == "platform"
@@ -320,7 +320,7 @@ def test_log_is_compared_with_runs_of_its_jobs(tmp_path: Path, written: Any) -> 
     own = gs.result_from_log(log)
     listed = gs.Workload.jobs_of(release=[0.0, 9.0], nodes=[2, 3], run_time=60.0, requested=90.0)
     scenario = gs.Scenario(gs.Platform.equal(4), listed, seed=5)
-    easy = gs.simulate(scenario, gs.Backfill())
+    easy = gs.simulate(scenario, gs.BatchQueue())
     assert own.scenario != scenario
     for results in ({"log": own, "easy": easy}, {"easy": easy, "log": own}):
         found = written(results)
@@ -337,7 +337,7 @@ def test_log_is_compared_with_runs_of_its_jobs(tmp_path: Path, written: Any) -> 
         gs.Scenario(gs.Platform.equal(5), listed),
         gs.Scenario(gs.Platform.equal(4), listed, network=slow),
     ):
-        results = {"easy": easy, "other": gs.simulate(unlike, gs.Backfill()), "log": own}
+        results = {"easy": easy, "other": gs.simulate(unlike, gs.BatchQueue()), "log": own}
         assert "different scenarios" in written(results).text
 
 

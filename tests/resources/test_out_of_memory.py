@@ -41,7 +41,7 @@ def test_a_failed_allocation_raises_only_a_memory_error(counted: Any) -> None:
     kernels = check(counted("failing.py", *QUICK), QUICK)
     assert kernels >= {"queues.edf", "queues.availability", "queues.task_queues", "network.links"}
     assert kernels >= {"fair_tree.summaries", "fair_tree.summary_tree", "fair_tree.nodes", "dgs.slots"}
-    assert kernels >= {"dgs.nodes", "work_queue.dispatch", "random_walk.walk", "rigid_queue.backfill"}
+    assert kernels >= {"dgs.nodes", "work_queue.dispatch", "random_walk.walk", "rigid_queue.batch_queue"}
     assert kernels >= {"centralized.earliest_ends", "centralized.pull_queue", "centralized.mapping"}
 
 

@@ -38,7 +38,7 @@ TASKS = gs.Scenario(
     gs.Platform.of(1000.0 + RELEASE),
     gs.Workload.of_tasks(RELEASE, [[100.0, 1.0 + at] for at in RELEASE.tolist()]),
 )
-CASES = {"bags": (BAGS, gs.Fcfs()), "jobs": (JOBS, gs.Backfill()), "tasks": (TASKS, gs.WqrFt())}
+CASES = {"bags": (BAGS, gs.Fcfs()), "jobs": (JOBS, gs.BatchQueue()), "tasks": (TASKS, gs.WqrFt())}
 
 
 @pytest.fixture(params=CASES)

@@ -204,7 +204,12 @@ def test_mean_waits_weighted_by_cores_may_rank_schedulers_differently() -> None:
 
 
 def test_the_baseline_of_rigid_jobs_is_easy() -> None:
-    rigid = {"asap": gs.Asap(), "queue": gs.Backfill(mode="fcfs"), "easy": gs.Backfill(), "dgs": gs.DgsAsap()}
+    rigid = {
+        "asap": gs.Asap(),
+        "queue": gs.BatchQueue(backfill="none"),
+        "easy": gs.BatchQueue(),
+        "dgs": gs.DgsAsap(),
+    }
     assert default_baseline(rigid) == "easy"
     del rigid["easy"]
     assert default_baseline(rigid) == "asap"

@@ -304,7 +304,7 @@ def test_a_failed_run_of_an_outdated_platform_is_not_stored(tmp_path: Path) -> N
 
     def cell() -> Cell:
         platform = gs.Platform.from_hosts(table, nodes=9, seed=1)
-        return Cell(gs.Scenario(platform, gs.Workload.jobs_from_log(log)), gs.Backfill())
+        return Cell(gs.Scenario(platform, gs.Workload.jobs_from_log(log)), gs.BatchQueue())
 
     before = cell()
     hosts(table, 2.0)

@@ -96,7 +96,7 @@ def test_a_job_cancelled_while_waiting_takes_no_machine(write):
     assert own.applications["release"].tolist() == [0, 20, 100] and own.failed == 0
     assert messages[0] == also[0] and messages[0].startswith("3: 1 jobs that never ran (run time 0 s, ")
     scenario = gs.Scenario(gs.Platform.equal(64), gs.Workload.jobs_from_log(path))
-    easy, _ = with_warnings(lambda: gs.simulate(scenario, gs.Backfill()))
+    easy, _ = with_warnings(lambda: gs.simulate(scenario, gs.BatchQueue()))
     assert easy.applications["first_start"].tolist() == [0, 20, 36_000]
     assert [(each.code, each.first_line) for each in lint(path)] == [("over-capacity", 5), ("never-ran", 3)]
     with pytest.warns(TraceWarning):

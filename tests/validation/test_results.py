@@ -66,7 +66,7 @@ def test_simulated_results_are_sound(name: str, faults: str) -> None:
 RIGID: dict[str, gs.Scheduler] = {
     "dgs-asap": gs.DgsAsap(degree=5, slot=10.0),
     "asap": gs.Asap(slot=10.0),
-    "backfill": gs.Backfill(),
+    "backfill": gs.BatchQueue(),
 }
 
 
@@ -95,7 +95,7 @@ def test_results_of_rigid_jobs_are_sound(name: str, faults: str) -> None:
 
 def _laws_of_altered(table: str, column: str, k: int, value: float) -> list[str]:
     """Return the invariants broken by a sound result of rigid jobs with one changed value."""
-    result = gs.simulate(rigid_scenario(), gs.Backfill(), record=True)
+    result = gs.simulate(rigid_scenario(), gs.BatchQueue(), record=True)
     columns = {name: values.copy() for name, values in result.tables[table].items()}
     columns[column][k] = value
     other = gs.Result(

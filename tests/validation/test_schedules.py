@@ -32,7 +32,7 @@ def test_early_end_of_an_interrupted_rigid_job_is_detected() -> None:
     """Machine 0 is reset at 5 s, so the job must end on machine 1 at 5 s, not at 4 s."""
     jobs = gs.Workload.jobs_of([0.0], [2], [20.0])
     resets = gs.Faults.of([0], [5.0], [5.0])
-    result = gs.simulate(gs.Scenario(gs.Platform.equal(2), jobs, faults=resets), gs.Backfill(), record=True)
+    result = gs.simulate(gs.Scenario(gs.Platform.equal(2), jobs, faults=resets), gs.BatchQueue(), record=True)
     schedule = result.tables["schedule"]
     (k,) = np.flatnonzero((schedule["machine"] == 1) & (schedule["completed"] == 0))
     assert schedule["end"][k] == 5.0

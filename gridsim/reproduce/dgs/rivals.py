@@ -42,7 +42,7 @@ SCHEDULERS: dict[str, gs.Scheduler] = {
     BLIND: gs.Metascheduler(estimate="run", count_sent=False),
     STALE: gs.Metascheduler(estimate="run", period=3600.0),
     ASAP: gs.Asap(estimate="run"),
-    EASY: gs.Backfill(estimate="run"),
+    EASY: gs.BatchQueue(estimate="run"),
 }
 #: Kinds of messages that are sent whether or not a job comes.
 UPKEEP = ("poll", "report")

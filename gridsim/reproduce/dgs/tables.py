@@ -57,7 +57,7 @@ AUTHORS = "Vasilakos, Sacha and Pierre"
 ASAP, EASY = "asap", "backfill"
 CENTRALIZED_SCHEDULERS: dict[str, gs.Scheduler] = {
     ASAP: gs.Asap(estimate="run"),
-    EASY: gs.Backfill(estimate="run"),
+    EASY: gs.BatchQueue(estimate="run"),
 }
 CENTRALIZED_NAMES = {ASAP: "Asap", EASY: "EASY backfilling"}
 

@@ -275,8 +275,8 @@ PERIODS: dict[str, gs.Scheduler] = {
 CENTRALIZED_NAMES = {"asap": "Asap", "easy": "EASY backfilling", "fcfs": "FCFS"}
 CENTRALIZED_SCHEDULERS: dict[str, gs.Scheduler] = {
     "asap": gs.Asap(estimate="run"),
-    "easy": gs.Backfill(estimate="run"),
-    "fcfs": gs.Backfill(estimate="run", mode="fcfs"),
+    "easy": gs.BatchQueue(estimate="run"),
+    "fcfs": gs.BatchQueue(estimate="run", backfill="none"),
 }
 FEW_POLICIES = {name: POLICIES[name] for name in (PUSH, PULL)}
 WHOLE_COLUMNS = {

@@ -44,7 +44,7 @@ class ImmediateHeuristic(Scheduler, frozen=True, kw_only=True):
     decision_words: ClassVar[DecisionTexts] = READY_TIME_WORDS
 
     @property
-    def order(self) -> Literal["fifo"]:
+    def promised_order(self) -> Literal["fifo"]:
         return "fifo"
 
 

@@ -45,7 +45,7 @@ class IdealTree(Scheduler, frozen=True, kw_only=True):
         return True
 
     @property
-    def order(self) -> Literal["edf"]:
+    def promised_order(self) -> Literal["edf"]:
         return "edf"
 
     def start(self, run: Run) -> Policy:

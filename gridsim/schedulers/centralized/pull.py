@@ -79,7 +79,7 @@ class MinCent(Scheduler, frozen=True, kw_only=True):
         return self.mode == "once"
 
     @property
-    def order(self) -> Literal["edf"] | None:
+    def promised_order(self) -> Literal["edf"] | None:
         return "edf" if self.mode == "once" else None
 
     def start(self, run: Run) -> Policy:
@@ -124,7 +124,7 @@ class Fcfs(Scheduler, frozen=True, kw_only=True):
     mode: Literal["ect", "pull", "random"] = "ect"
 
     @property
-    def order(self) -> Literal["fifo", "list"]:
+    def promised_order(self) -> Literal["fifo", "list"]:
         return "list" if self.mode == "pull" else "fifo"
 
     @property

@@ -275,7 +275,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         return self.maintenance == "ideal"
 
     @property
-    def order(self) -> Literal["edf"] | None:
+    def promised_order(self) -> Literal["edf"] | None:
         """Promise the order of deadlines at the minimum stretch; None by bisection, which is not exact."""
         return "edf" if self.stretch == "exact" else None
 

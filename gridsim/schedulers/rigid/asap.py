@@ -29,7 +29,7 @@ class Asap(Scheduler, frozen=True, kw_only=True):
     """Centralized DGS_ASAP: each job is placed at release at its earliest start on the whole grid.
 
     It places jobs as if every node of `DgsAsap` knew all others.  It is a heuristic, not a bound: it places
-    each job before it knows later ones, so it may do worse than `Backfill`.
+    each job before it knows later ones, so it may do worse than `BatchQueue`.
 
     A job whose earliest start does not meet its deadline is rejected.  When a user cancels a job, its
     machines are released at once.

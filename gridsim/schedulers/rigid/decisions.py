@@ -1,6 +1,6 @@
 """Records of the decisions of the central queue, derived from its runs after the end.
 
-The rules are those of `gridcore.rigid_queue.backfill`, which names their sources.
+The rules are those of `gridcore.rigid_queue.batch_queue`, which names their sources.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from gridsim.results.decisions import Decisions, DecisionTexts
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
 
-#: Texts of the decisions of `Backfill`.
+#: Texts of the decisions of `BatchQueue`.
 WORDS: DecisionTexts = {
     "queued": (
         "put it in the queue, now of {among} jobs, behind {saw:.0f}; application {limit:.0f} was the head",
@@ -41,8 +41,37 @@ WORDS: DecisionTexts = {
         "machines wanted:",
         "",
     ),
+    "started-by-order": (
+        "started {tasks} tasks when its turn had come, or ahead of it",
+        "it had waited",
+        "s",
+    ),
     "lost": ("lost a machine of it and put all {tasks} tasks back to their place in the queue", "", ""),
 }
+
+
+def record_starts(decisions: Decisions, release: Integers, tasks: Integers, runs: Integers) -> None:
+    """Record the start of each run, for a queue whose order and reservations `Replay` does not know.
+
+    Parameters
+    ----------
+    release, tasks
+        Release (ns) and machines of each job, int64[jobs].
+    runs
+        Job, start, end (ns) and completed (0 or 1) of each run, sorted by start and job, int64[4, k].
+    """
+    for job, start, _, _ in runs.T.tolist():
+        wait = (start - int(release[job])) / NS
+        decisions.record(
+            "started-by-order",
+            time=start,
+            application=job,
+            decider=-1,
+            tasks=int(tasks[job]),
+            saw=wait,
+            true=wait,
+            age=0.0,
+        )
 
 
 class Replay:

@@ -176,7 +176,7 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
             )
 
     @property
-    def order(self) -> None:
+    def promised_order(self) -> None:
         """Promise no order; see `gridsim.scheduling.contract.Scheduler`.
 
         Tasks of an application may overtake replicas of an earlier one, or by some `bag_order` its tasks.

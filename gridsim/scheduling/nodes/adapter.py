@@ -103,7 +103,7 @@ class ProgramScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
         return role_classes(self)[""](self)
 
     @property
-    def order(self) -> Order:
+    def promised_order(self) -> Order:
         """The order in which a machine runs its tasks, ``local_order`` unless the nodes take single tasks."""
         if self.single_tasks:
             return "fcfs" if self.local_order == "fifo" else None

@@ -160,7 +160,7 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     rejections: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def order(self) -> Any:
+    def promised_order(self) -> Any:
         """None: machines have no queues of tasks."""
         return None
 

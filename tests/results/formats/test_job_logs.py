@@ -86,7 +86,7 @@ def test_allocated_resources_are_intervals(tmp_path: Path) -> None:
     workload = gs.Workload.jobs_of(
         release=[0.0, 0.0, 0.0, 1.0], nodes=[3, 1, 4, 5], run_time=[1.0, 5.0, 1.0, 1.0]
     )
-    result = gs.simulate(gs.Scenario(gs.Platform.equal(8), workload), gs.Backfill(), record=True)
+    result = gs.simulate(gs.Scenario(gs.Platform.equal(8), workload), gs.BatchQueue(), record=True)
     gs.to_batsim(result, tmp_path / "out.csv")
     assert [row["allocated_resources"] for row in rows(tmp_path / "out.csv")] == [
         "0-2",
@@ -122,7 +122,7 @@ def test_an_exported_schedule_keeps_the_invariants_and_is_read_back(
 ) -> None:
     folder = tmp_path_factory.mktemp("export")
     scenario = gs.Scenario(gs.Platform.equal(20), gs.Workload.jobs(60, utilization=share, seed=seed))
-    result = gs.simulate(scenario, gs.Backfill(), record=True)
+    result = gs.simulate(scenario, gs.BatchQueue(), record=True)
     gs.to_batsim(result, folder / "out_jobs.csv")
     gs.to_swf(result, folder / "out.swf")
     assert validate_swf(folder / "out.swf") == []
@@ -146,7 +146,7 @@ def test_the_exported_schedule_of_a_log_equals_the_log(tmp_path: Path) -> None:
 
 
 def test_the_error_of_an_export_without_a_schedule_tells_how_to_record_one(tmp_path: Path) -> None:
-    bags, jobs = gs.simulate(BAGS, gs.MinCent()), gs.simulate(JOBS, gs.Backfill())
+    bags, jobs = gs.simulate(BAGS, gs.MinCent()), gs.simulate(JOBS, gs.BatchQueue())
     for export, result in ((gs.to_batsim, bags), (gs.to_batsim, jobs), (gs.to_swf, bags)):
         with pytest.raises(
             gs.ScenarioError, match=rf"{export.__name__} requires a recorded schedule.*--record"
@@ -171,7 +171,7 @@ def test_the_dialect_evalys_has_its_columns(tmp_path: Path) -> None:
 def test_the_command_exports_a_schedule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shell = CliRunner()
-    gs.simulate(JOBS, gs.Backfill(), record=True).save("r.gridsim")
+    gs.simulate(JOBS, gs.BatchQueue(), record=True).save("r.gridsim")
     for kind in ("batsim", "swf"):
         done = shell.invoke(cli, ["export", "r.gridsim", "--format", kind, "--out", f"out.{kind}"])
         numbered = "job k is application k - 1 of gridsim why"
@@ -342,7 +342,7 @@ def test_invalid_logs_are_rejected(tmp_path: Path, header: str, jobs: Any, given
 def test_the_result_of_a_log_joins_a_comparison(tmp_path: Path) -> None:
     path = log(tmp_path / "own.swf", LOG)
     scenario = gs.Scenario(gs.Platform.equal(4), gs.Workload.jobs_from_log(path))
-    ours = gs.compare(scenario, {"easy": gs.Backfill(), "fcfs": gs.Backfill(mode="fcfs")})
+    ours = gs.compare(scenario, {"easy": gs.BatchQueue(), "fcfs": gs.BatchQueue(backfill="none")})
     own = gs.result_from_log(path)
     gs.check_same_jobs(own, scenario)
     both = gs.Comparison(scenario, {**ours.results, "log": own}, "log")

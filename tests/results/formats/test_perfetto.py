@@ -169,7 +169,7 @@ def test_a_rejected_job_is_not_counted(tmp_path: Path) -> None:
         gs.Workload.jobs_of(release=[0.0, 1.0], nodes=[1, 3], run_time=[10.0, 10.0]),
         faults=gs.Faults.of([2], [0.0], [np.inf]),
     )
-    events = written(gs.simulate(scenario, gs.Backfill(), record=True), tmp_path / "a.json")
+    events = written(gs.simulate(scenario, gs.BatchQueue(), record=True), tmp_path / "a.json")
     counts = [(each["ts"], each["args"]) for each in events if each["ph"] == "C"]
     assert [count for count in counts if "applications" in count[1]] == [
         (0, {"applications": 1}), (10 * 10**9, {"applications": 0}),

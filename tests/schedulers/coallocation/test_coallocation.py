@@ -150,7 +150,7 @@ THREE_END_AT_ONCE = 4, gs.Workload.jobs_of([0.0] * 5, [1, 1, 1, 2, 1], [1.0] * 4
 def test_single_site_equals_the_central_queue(
     drawn: tuple[int, gs.Workload], queue: Any, estimate: Any
 ) -> None:
-    """If messages take no time, one site starts each job when `Backfill` does, on the same machines."""
+    """If messages take no time, one site starts each job when `BatchQueue` does, on the same machines."""
     nodes, workload = drawn
     network = gs.Network(latency=0.0, bandwidth=math.inf)
     scenario = gs.Scenario(gs.Platform.equal(nodes), workload, network, 1)
@@ -158,7 +158,7 @@ def test_single_site_equals_the_central_queue(
         gs.simulate(scenario, scheduler, record=True)
         for scheduler in (
             gs.Metascheduler(sites=1, queue=queue, estimate=estimate),
-            gs.Backfill(mode=queue, estimate=estimate),
+            gs.BatchQueue(backfill="easy" if queue == "easy" else "none", estimate=estimate),
         )
     )
     assert (one.applications["first_start"] == other.applications["first_start"]).all()

@@ -22,7 +22,7 @@ def test_easy_records_reservations_and_backfilled_jobs() -> None:
     )
     scenario = gs.Scenario(gs.Platform.equal(5), jobs, seed=1)
     columns = "time", "action", "among", "saw", "limit", "true"
-    result = gs.simulate(scenario, gs.Backfill(estimate="requested"), record="decisions")
+    result = gs.simulate(scenario, gs.BatchQueue(estimate="requested"), record="decisions")
     assert decision_rows(result, 0, *columns) == [(0.0, "started", 1, 5.0, 3.0, 5.0)]
     reserved, started = decision_rows(result, 1, *columns)
     assert reserved[:4] == (1.0, "reserved", 1, 300.0) and reserved[5] == 100.0
@@ -31,7 +31,7 @@ def test_easy_records_reservations_and_backfilled_jobs() -> None:
     # at 300 s the reservation leaves one machine free
     assert decision_rows(result, 3, *columns) == [(3.0, "started-narrow", 2, 1.0, 1.0, 1.0)]
     assert "gave it, now the head of the queue, of 1 job, a reservation" in str(result.why(1))
-    result = gs.simulate(scenario, gs.Backfill(mode="fcfs"), record="decisions")
+    result = gs.simulate(scenario, gs.BatchQueue(backfill="none"), record="decisions")
     assert decision_rows(result, 1, *columns) == [
         (1.0, "blocked", 1, 2.0, 4.0, 2.0),
         (100.0, "started", 3, 5.0, 4.0, 5.0),
@@ -57,7 +57,13 @@ def scenario(fails: bool) -> gs.Scenario:
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize(
     "scheduler",
-    [gs.Asap(), gs.Backfill(), gs.Backfill(estimate="run"), gs.Backfill(mode="fcfs"), gs.Asap(slot=1.0)],
+    [
+        gs.Asap(),
+        gs.BatchQueue(),
+        gs.BatchQueue(estimate="run"),
+        gs.BatchQueue(backfill="none"),
+        gs.Asap(slot=1.0),
+    ],
     ids=str,
 )
 def test_decisions_agree_with_the_schedule(scheduler: gs.Scheduler, fails: bool) -> None:
@@ -83,7 +89,7 @@ def test_decisions_agree_with_the_schedule(scheduler: gs.Scheduler, fails: bool)
         assert (table["true"] > table["time"])[reserve].all()
         # a job may end before its requested time, or outlive it
         wrong = table["saw"] != table["true"]
-        assert fails or wrong[reserve].any() == (scheduler == gs.Backfill())
+        assert fails or wrong[reserve].any() == (scheduler == gs.BatchQueue())
         assert (action == "lost").any() == fails
     else:
         placed = action == "placed"

@@ -110,7 +110,7 @@ def test_displacements_do_not_depend_on_the_cohort_limit() -> None:
     assert [result.facts["displaced"] for result in results] == [3, 3]
 
 
-MODES = pytest.mark.parametrize("mode", ["easy", "fcfs"])
+MODES = pytest.mark.parametrize("mode", ["easy", "none"])
 #: Short and long times, with many coinciding ends.
 times = st.integers(1, 6) | st.sampled_from((10, 20, 60, 100))
 OUTLIVES = 4, [(0, 3, 100, 10), (1, 4, 10, 10), (2, 1, 5, 5), (20, 1, 5, 5), (21, 1, 60, 60)]
@@ -126,7 +126,7 @@ def queues(draw: st.DrawFn) -> tuple[int, list[Job]]:
 def start_times(machines: int, jobs: list[Job], **parameters: Any) -> list[int]:
     release, nodes, run_time, requested = (list(column) for column in zip(*jobs, strict=True))
     workload = gs.Workload.jobs_of(release, nodes, run_time, requested, origin=0.0)
-    result = gs.simulate(gs.Scenario(gs.Platform.equal(machines), workload), gs.Backfill(**parameters))
+    result = gs.simulate(gs.Scenario(gs.Platform.equal(machines), workload), gs.BatchQueue(**parameters))
     times: list[int] = result.applications["first_start"].astype(int).tolist()
     return times
 
@@ -136,9 +136,9 @@ def start_times(machines: int, jobs: list[Job], **parameters: Any) -> list[int]:
 @example(OUTLIVES)
 def test_starts_equal_those_of_the_textbook(mode: Any, queue: tuple[int, list[Job]]) -> None:
     machines, jobs = queue
-    assert start_times(machines, jobs, mode=mode) == starts(machines, jobs, backfill=mode == "easy")
+    assert start_times(machines, jobs, backfill=mode) == starts(machines, jobs, backfill=mode == "easy")
     exact = [(*job[:3], job[2]) for job in jobs]
-    known = start_times(machines, jobs, mode=mode, estimate="run")
+    known = start_times(machines, jobs, backfill=mode, estimate="run")
     assert known == starts(machines, exact, backfill=mode == "easy")
 
 

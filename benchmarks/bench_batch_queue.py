@@ -1,6 +1,6 @@
 """Backfilling: a log of 100,000 jobs on 5,000 machines, and a small one compared with the reference.
 
-    pytest benchmarks/bench_backfill.py --benchmark-columns=median,iqr
+    pytest benchmarks/bench_batch_queue.py --benchmark-columns=median,iqr
 
 A quarter of the jobs are serial, most others want a power of two up to 1,024 machines; run times are
 lognormal, a median of 18 minutes and 5 days at most; estimates are up to 20 times as long, in steps of 5
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gridcore.rigid_queue.backfill import BackfillQueue
-from tests.reference.backfill import BackfillQueue as Reference
+from gridcore.rigid_queue.batch_queue import JobQueue
+from tests.reference.batch_queue import JobQueue as Reference
 
 NEVER = 2**63 - 1
 SECOND = 10**9
@@ -41,7 +41,7 @@ def log(jobs: int, machines: int, load: float) -> Any:
 
 def replayed(kind: Any, machines: int, jobs: Any, easy: bool) -> Any:
     *load, at = jobs
-    queue = kind(machines, *load, easy=easy)
+    queue = kind(machines, *load, depth=int(easy))
     queue.submit(np.arange(len(at)), at)
     assert queue.run(NEVER) == len(at)
     return queue
@@ -52,7 +52,7 @@ def replayed(kind: Any, machines: int, jobs: Any, easy: bool) -> Any:
 @pytest.mark.benchmark(group="100,000 jobs, 5,000 machines")
 def test_kernel(benchmark: Any, load: float, easy: bool) -> None:
     jobs = log(100_000, 5000, load)
-    queue = benchmark.pedantic(lambda: replayed(BackfillQueue, 5000, jobs, easy), rounds=5)
+    queue = benchmark.pedantic(lambda: replayed(JobQueue, 5000, jobs, easy), rounds=5)
     begun = np.sort(queue.totals()["start"])
     waiting = np.arange(1, len(begun) + 1) - np.searchsorted(begun, jobs[3], side="right")
     benchmark.extra_info["waiting at most"] = int(waiting.max())
@@ -62,7 +62,7 @@ def test_kernel(benchmark: Any, load: float, easy: bool) -> None:
 @pytest.mark.benchmark(group="100,000 jobs, 100,000 machines")
 def test_many_machines(benchmark: Any, easy: bool) -> None:
     jobs = log(100_000, 100_000, 0.95)
-    benchmark.pedantic(lambda: replayed(BackfillQueue, 100_000, jobs, easy), rounds=3)
+    benchmark.pedantic(lambda: replayed(JobQueue, 100_000, jobs, easy), rounds=3)
 
 
 @pytest.mark.benchmark(group="100,000 jobs, 5,000 machines, submitted one by one")
@@ -71,7 +71,7 @@ def test_one_by_one(benchmark: Any) -> None:
     instants = at.tolist()
 
     def replay() -> None:
-        queue = BackfillQueue(5000, *load)
+        queue = JobQueue(5000, *load)
         for job, instant in enumerate(instants):
             queue.submit([job], instant)
             queue.run(instant)
@@ -80,7 +80,7 @@ def test_one_by_one(benchmark: Any) -> None:
     benchmark.pedantic(replay, rounds=1)
 
 
-@pytest.mark.parametrize("kind", [BackfillQueue, Reference], ids=["kernel", "reference"])
+@pytest.mark.parametrize("kind", [JobQueue, Reference], ids=["kernel", "reference"])
 @pytest.mark.benchmark(group="300 jobs, 200 machines")
 def test_beside_the_reference(benchmark: Any, kind: Any) -> None:
     jobs = log(300, 200, 1.2)

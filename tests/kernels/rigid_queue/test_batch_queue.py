@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from gridcore.rigid_queue.backfill import BackfillQueue
-from tests.reference.backfill import BackfillQueue as Reference
+from gridcore.rigid_queue.batch_queue import JobQueue
+from tests.reference.batch_queue import JobQueue as Reference
 
-BOTH = [BackfillQueue, Reference]
+BOTH = [JobQueue, Reference]
 NEVER, LAST = 2**63 - 1, 2**62
 
 # few values, so that ties in time are frequent, and estimates above and below the run times
@@ -30,6 +30,32 @@ def loads(draw: st.DrawFn, limit: int = 16) -> tuple[int, list[int], list[int], 
     times = st.lists(TIMES, min_size=n, max_size=n)
     run = draw(times)
     return machines, draw(nodes), run, draw(st.one_of(times, st.just(run)))
+
+
+@st.composite
+def options(draw: st.DrawFn, jobs: int) -> dict[str, Any]:
+    """Draw a discipline and an order."""
+    kind = draw(
+        st.sampled_from(["none", "easy", "easy", "depth", "concrete", "conservative", "conservative"])
+    )
+    keywords: dict[str, Any] = {
+        "none": {"depth": 0},
+        "easy": {},
+        "depth": {"depth": draw(st.integers(2, 4))},
+        "concrete": {"concrete": True},
+        "conservative": {"conservative": True},
+    }[kind]
+    order = draw(st.sampled_from([None, None, "ranks", "sjf", "saf", "wfp", "unicef"]))
+    if order == "ranks":
+        keywords["ranks"] = draw(st.permutations(range(jobs)))
+    elif order:
+        keywords["order"] = order
+    if draw(st.booleans()):
+        keywords["users"] = draw(st.lists(st.integers(0, 2), min_size=jobs, max_size=jobs))
+        keywords["predicted"] = draw(st.booleans())
+        if kind != "conservative":
+            keywords["limit"] = draw(st.integers(0, 8))
+    return keywords
 
 
 @st.composite
@@ -59,11 +85,11 @@ def outcome(queue: Any) -> Any:
 class QueueComparison(RuleBasedStateMachine):
     """Kernel and reference side by side; at times another kernel continues from the state."""
 
-    @initialize(load=loads(24), easy=st.sampled_from([True, True, False]))
-    def begin(self, load: Any, easy: bool) -> None:
-        self.load, self.easy = load, easy
+    @initialize(load=loads(24), data=st.data())
+    def begin(self, load: Any, data: st.DataObject) -> None:
+        self.load, self.options = load, data.draw(options(len(load[1])), label="options")
         self.machines, self.jobs, self.next, self.since = load[0], len(load[1]), 0, 0
-        self.queues: list[Any] = [kind(*load, easy=easy, log=True) for kind in BOTH]
+        self.queues: list[Any] = [kind(*load, **self.options, log=True) for kind in BOTH]
 
     def call_both(self, call: str, *arguments: Any) -> Any:
         actual, other = (getattr(queue, call)(*arguments) for queue in self.queues)
@@ -109,7 +135,7 @@ class QueueComparison(RuleBasedStateMachine):
 
     @rule()
     def from_a_checkpoint(self) -> None:
-        restored = BackfillQueue(*self.load, easy=self.easy, log=True)
+        restored = JobQueue(*self.load, **self.options, log=True)
         restored.setstate(self.queues[0].getstate())
         self.queues[0] = restored
 
@@ -184,7 +210,7 @@ def test_thousands_of_waiting_jobs_start_as_in_a_simple_list() -> None:
     run = chance.integers(1, 300, jobs)
     estimate = np.maximum(1, (run * chance.uniform(0.5, 3.0, jobs)).astype(np.int64))
     at = np.sort(chance.integers(0, 16_000, jobs))
-    queue = BackfillQueue(machines, nodes, run, estimate)
+    queue = JobQueue(machines, nodes, run, estimate)
     queue.submit(range(jobs), at)
     assert queue.run(30_000) < jobs - 1000
     assert queue.totals()["start"].tolist() == by_list(machines, nodes, run, estimate, at, 30_000)
@@ -271,7 +297,7 @@ def test_empty_queues_and_the_last_instant_are_accepted(kind: Callable[..., Any]
 )
 def test_wrong_queues_are_rejected(arguments: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
-        BackfillQueue(*arguments)
+        JobQueue(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +322,7 @@ def test_wrong_queues_are_rejected(arguments: Any, message: str) -> None:
 )
 def test_wrong_calls_are_rejected_and_change_nothing(call: Callable[[Any], Any], message: str) -> None:
     """The queue then equals one without the call."""
-    queue, other = (BackfillQueue(3, [1, 2, 3, 1], [5, 50, 5, 5], [5, 50, 5, 5], log=True) for _ in range(2))
+    queue, other = (JobQueue(3, [1, 2, 3, 1], [5, 50, 5, 5], [5, 50, 5, 5], log=True) for _ in range(2))
     for each in (queue, other):
         each.submit([0, 1], 5)
         each.run(10)
@@ -315,13 +341,13 @@ def test_wrong_calls_are_rejected_and_change_nothing(call: Callable[[Any], Any],
 )
 def test_arguments_of_wrong_types_are_rejected(name: str, call: Callable[[Any], Any]) -> None:
     with pytest.raises(TypeError, match=f"^{name}"):
-        call(BackfillQueue(3, [1], [1], [1]))
+        call(JobQueue(3, [1], [1], [1]))
 
 
 def test_a_job_that_ends_after_the_last_instant_is_rejected() -> None:
     """The queue stays as before that start, and raises the same error again."""
     long = 2**61
-    queue = BackfillQueue(2, [1, 2, 2, 1], [long, long, 1, long], [long, long, 1, 1], log=True)
+    queue = JobQueue(2, [1, 2, 2, 1], [long, long, 1, long], [long, long, 1, 1], log=True)
     queue.submit(range(4), 0)
     for _ in range(2):
         with pytest.raises(OverflowError, match=r"^jobs must end by 2\*\*62 ns$"):
@@ -337,4 +363,82 @@ def test_a_queue_without_jobs_ends_at_once(kind: Callable[..., Any]) -> None:
     assert (queue.run(7), queue.run(3), queue.now, queue.next_end()) == (0, 0, 7, NEVER)
     assert queue.fail([0, 2], 7).tolist() == [] and plain(queue.starts()) == [[]] * 5
     assert [len(column) for column in queue.totals().values()] == [0, 0, 0, 0, 3, 3, 3]
-    assert (queue.machines, queue.jobs, queue.easy, queue.log) == (3, 0, True, True)
+    assert (queue.machines, queue.jobs, queue.depth, queue.log) == (3, 0, 1, True)
+
+
+# -- conservative backfilling, and orders by hand ---------------------------------------------------------
+
+
+@given(logs())
+def test_conservative_backfilling_starts_no_job_after_its_first_reservation(log: Any) -> None:
+    """If no job outlives its estimate; the reservation is what a queue without later jobs would give."""
+    *load, at = log
+    machines, nodes, run, estimate = load
+    estimate = [max(*each) for each in zip(run, estimate, strict=True)]
+    queue = JobQueue(machines, nodes, run, estimate, conservative=True)
+    queue.submit(range(len(at)), at)
+    queue.run(NEVER)
+    starts = queue.totals()["start"]
+    for job, instant in enumerate(at):
+        # the job and all before it, at the release of the job, after which all run as long as is estimated
+        before = JobQueue(machines, nodes[: job + 1], run[: job + 1], estimate[: job + 1], conservative=True)
+        before.submit(range(job + 1), at[: job + 1])
+        before.run(instant)
+        reserved = before.getstate()["reserved"][job]
+        assert starts[job] <= (instant if reserved < 0 else reserved)
+
+
+def test_orders_are_as_computed_by_hand() -> None:
+    """One machine is taken until 10; then the jobs 1 to 4, all of one machine, run one after the other.
+
+    WFP: at 10 they have waited 9, 8, 7 and 6: (9/8)**3 = 1.42, (8/2)**3 = 64, (7/4)**3 = 5.4, (6/6)**3 = 1;
+    at 16 the first and the last have waited 15 and 12: (15/8)**3 = 6.6, (12/6)**3 = 8.
+    """
+    nodes, run = [1] * 5, [10, 8, 2, 4, 6]
+    for options_of_order, order in (
+        ({}, [1, 2, 3, 4]),
+        ({"ranks": [0, 4, 3, 2, 1]}, [4, 3, 2, 1]),
+        ({"order": "sjf"}, [2, 3, 4, 1]),
+        ({"order": "wfp"}, [2, 3, 4, 1]),
+    ):
+        queue = JobQueue(1, nodes, run, run, **options_of_order)
+        queue.submit(range(5), [0, 1, 2, 3, 4])
+        queue.run(NEVER)
+        assert np.argsort(queue.totals()["start"]).tolist()[1:] == order, options_of_order
+
+
+def test_predictions_are_the_mean_of_the_last_two_runs_of_a_user() -> None:
+    """User 0's first two jobs ran 4 and 8, so the third, which asks for 100, is expected to run 6.
+
+    It may pass the head, whose shadow time is 6 away; with its requested time it may not.
+    """
+    # jobs 0 and 1 end at 12; at 12 job 2 takes one of three machines for 6; the head needs three
+    nodes, run, ask = [1, 1, 1, 3, 1], [4, 8, 6, 1, 5], [100, 100, 6, 1, 100]
+    users = [0, 0, 1, 1, 0]
+    starts = {}
+    for predicted in (False, True):
+        queue = JobQueue(3, nodes, run, ask, users=users, predicted=predicted)
+        queue.submit(range(5), [0, 4, 12, 12, 12])
+        queue.run(NEVER)
+        starts[predicted] = queue.totals()["start"].tolist()
+    assert starts == {False: [0, 4, 12, 18, 19], True: [0, 4, 12, 18, 12]}
+
+
+def test_fair_share_prefers_the_user_who_has_used_less() -> None:
+    """Users 0 and 1 have used 10 and 1 machine seconds when the machine is free again at 11 s."""
+    second = 10**9
+    nodes, run = [1] * 4, [10 * second, second, second, second]
+    weights = {"share": 1.0, "half_life": 1e9}
+    queue = JobQueue(1, nodes, run, run, users=[0, 1, 0, 1], order="multifactor", weights=weights)
+    queue.submit(range(4), 0)
+    queue.run(NEVER)
+    # at 0 all are equal and the first job starts; at 10 user 0 has used all: its second job is last
+    assert np.argsort(queue.totals()["start"]).tolist() == [0, 1, 3, 2]
+
+
+def test_a_limit_passes_over_the_jobs_of_a_user() -> None:
+    nodes, run = [2, 2, 1], [10, 10, 10]
+    queue = JobQueue(4, nodes, run, run, users=[0, 0, 1], limit=3)
+    queue.submit(range(3), 0)
+    queue.run(NEVER)
+    assert queue.totals()["start"].tolist() == [0, 10, 0]

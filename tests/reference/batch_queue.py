@@ -1,0 +1,333 @@
+"""Reference implementation of `gridcore.rigid_queue.batch_queue`; it examines the whole queue each time."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gridcore.common.arrays import Integers
+from gridcore.common.state import NEVER
+from tests.reference.arguments import integers
+
+__all__ = ["JobQueue"]
+
+LAST = 2**62
+
+
+class JobQueue:
+    """See `gridcore.rigid_queue.batch_queue.JobQueue`."""
+
+    def __init__(
+        self,
+        machines: int,
+        nodes: ArrayLike,
+        run: ArrayLike,
+        estimate: ArrayLike,
+        *,
+        depth: int = 1,
+        conservative: bool = False,
+        concrete: bool = False,
+        ranks: ArrayLike | None = None,
+        order: str | None = None,
+        weights: Any = None,
+        predicted: bool = False,
+        users: ArrayLike | None = None,
+        limit: int = 0,
+        log: bool = False,
+    ) -> None:
+        self.machines, self.depth, self.log = int(machines), depth, log
+        self._conservative, self._concrete, self._order, self._limit = conservative, concrete, order, limit
+        self._nodes = integers(nodes)
+        self._run = integers(run)
+        self._estimate = integers(estimate)
+        self.jobs = len(self._nodes)
+        self._stated, self._predicted, self._weights = list(self._estimate), predicted, weights
+        self._ranks = list(range(self.jobs)) if ranks is None else integers(ranks)
+        self._user = [0] * self.jobs if users is None else integers(users)
+        self._used, self._used_at = [0.0] * (max(self._user, default=-1) + 1), 0
+        self._ended: dict[int, list[int]] = {}  # the run times of the jobs of each user that have ended
+        self._submitted: dict[int, int] = {}
+        # the reserved starts, and the jobs that wait for jobs that run beyond their estimates
+        self._reserved: dict[int, int] = {}
+        self._waits_for_end: set[int] = set()
+        self._early = False
+        self.now = 0
+        self._coming: list[tuple[int, int]] = []  # instant and job
+        self._last = (0, -1)  # instant and job of the last submission
+        self._waiting: set[int] = set()
+        self._machines_of: dict[int, list[int]] = {}  # the machines of each running job
+        self._down: set[int] = set()
+        self._must_examine = self._must_examine_all = False
+        self._first_start, self._start, self._finish = ([-1] * self.jobs for _ in range(3))
+        self._cut = [0] * self.jobs
+        self._busy, self._done, self._interrupted = ([0] * self.machines for _ in range(3))
+        self._log: list[tuple[int, int, int, int, int]] = []
+
+    def next_end(self) -> int:
+        """See the kernel."""
+        return min((self._end(job) for job in self._machines_of), default=NEVER)
+
+    def totals(self) -> dict[str, Integers]:
+        """See the kernel."""
+        columns = {
+            "first_start": self._first_start,
+            "start": self._start,
+            "finish": self._finish,
+            "cut": self._cut,
+            "busy": self._busy,
+            "tasks": self._done,
+            "interrupted": self._interrupted,
+        }
+        return {name: np.array(column, np.int64) for name, column in columns.items()}
+
+    def starts(self) -> tuple[Integers, Integers, Integers, Integers, Integers]:
+        """See the kernel."""
+        start, job, machine, end, completed = np.array(sorted(self._log), np.int64).reshape(-1, 5).T.copy()
+        return machine, job, start, end, completed
+
+    # -- events -------------------------------------------------------------------------------------------
+
+    def submit(self, jobs: ArrayLike, now: ArrayLike) -> None:
+        """See the kernel."""
+        ids = integers(jobs)
+        at = [int(now)] * len(ids) if isinstance(now, int | np.integer) else integers(now)
+        self._coming += zip(at, ids, strict=True)
+        self._last = max([self._last, *self._coming])
+
+    def run(self, until: int) -> int:
+        """See the kernel."""
+        while until >= self.now:
+            due = [
+                self.next_end(),
+                *(at for at, _ in self._coming),
+                *([self.now] if self._must_examine else []),
+                *(start for job, start in self._reserved.items() if job not in self._waits_for_end),
+            ]
+            if min(due) > until or min(due) == NEVER:
+                self.now = until
+                break
+            self.now = min(due)
+            for job in sorted(self._machines_of):
+                if self._end(job) == self.now:
+                    self._leave(job, 1)
+                    self._finish[job] = self.now
+                    self._ended.setdefault(self._user[job], []).append(self._run[job])
+                    self._early = self._early or self._run[job] < self._estimate[job]
+            for job in (job for at, job in self._coming if at == self.now):
+                self._waiting.add(job)
+                self._submitted[job] = self.now
+                last = self._ended.get(self._user[job], [])[-2:]
+                if self._predicted and len(last) == 2:
+                    self._estimate[job] = max(1, min(self._stated[job], sum(last) // 2))
+            self._coming = [(at, job) for at, job in self._coming if at > self.now]
+            self._must_examine_all, self._must_examine = self._must_examine, True  # until all have started
+            self._start_all()
+            self._must_examine = False
+        return sum(finish >= 0 for finish in self._finish)
+
+    def fail(self, machines: ArrayLike, now: int) -> Integers:
+        """See the kernel."""
+        failing = set(integers(machines)) - self._down
+        cut = [job for job in sorted(self._machines_of) if failing & set(self._machines_of[job])]
+        for job in cut:
+            for u in self._machines_of[job]:
+                self._interrupted[u] += 1
+            self._leave(job, 0)
+            self._cut[job] += 1
+            self._waiting.add(job)
+        self._down |= failing
+        self._must_examine = self._must_examine or bool(failing)
+        return np.array(cut, np.int64)
+
+    def restore(self, machines: ArrayLike, now: int) -> None:
+        """See the kernel."""
+        recovering = set(integers(machines)) & self._down
+        self._down -= recovering
+        self._must_examine = self._must_examine or bool(recovering)
+
+    # -- helpers ----------------------------------------------------------------------------------------
+
+    def _free(self) -> list[int]:
+        """Return the machines that are free and up, ascending."""
+        in_use = self._down.union(*self._machines_of.values())
+        return [u for u in range(self.machines) if u not in in_use]
+
+    def _end(self, job: int) -> int:
+        return self._start[job] + self._run[job]
+
+    def _queue(self) -> list[int]:
+        """Return the waiting jobs in their order."""
+        return sorted(self._waiting, key=lambda job: (-self._key(job), self._ranks[job]))
+
+    def _key(self, job: int) -> float:
+        wait, nodes = self.now - self._submitted[job], self._nodes[job]
+        if self._order in ("sjf", "saf"):
+            return -float(self._estimate[job]) * (nodes if self._order == "saf" else 1)
+        if self._order == "wfp":
+            return float((wait / self._estimate[job]) ** 3 * nodes)
+        if self._order == "unicef":
+            return math.inf if nodes == 1 else float(wait / (math.log2(nodes) * self._estimate[job]))
+        return 0.0
+
+    def _is_limited(self, job: int) -> bool:
+        mine = sum(self._nodes[other] for other in self._machines_of if self._user[other] == self._user[job])
+        return bool(self._limit) and mine + self._nodes[job] > self._limit
+
+    def _start_all(self) -> None:
+        """Start the jobs that start now."""
+        if self._conservative:
+            self._place_all()
+            return
+        queue = self._queue()
+        left = []
+        while queue:
+            job = queue.pop(0)
+            if self._is_limited(job):
+                continue
+            if self._nodes[job] > len(self._free()):
+                left = [job, *queue]
+                break
+            self._begin(job)
+        if not left or not self.depth:
+            return
+        if self.depth > 1:
+            self._start_by_profile(left)
+            return
+        shadow, extra = self._reservation(self._nodes[left[0]])
+        kept = self._kept(left[0], shadow) if self._concrete else []
+        for job in left[1:]:
+            if self._nodes[job] > len(self._free()) or self._is_limited(job):
+                continue
+            outside = [u for u in self._free() if u not in kept]
+            if self.now + self._estimate[job] <= shadow:
+                self._begin(job)
+            elif self._concrete:
+                if self._nodes[job] <= len(outside):
+                    self._begin(job, outside)
+            elif self._nodes[job] <= extra:
+                extra -= self._nodes[job]
+                self._begin(job)
+
+    def _kept(self, head: int, shadow: float) -> list[int]:
+        """Return the machines of a concrete reservation."""
+        if shadow == math.inf:
+            return []
+        ends = {job: max(self._start[job] + self._estimate[job], self.now) for job in self._machines_of}
+        free = [
+            *self._free(),
+            *(u for job, held in self._machines_of.items() if ends[job] <= shadow for u in held),
+        ]
+        return sorted(free)[: self._nodes[head]]
+
+    def _start_by_profile(self, queue: list[int]) -> None:
+        """Give the first jobs that do not fit reservations; start the others that delay none of these."""
+        self._reserved.clear()
+        reservations = 0
+        for job in queue:
+            if self._is_limited(job):
+                continue
+            start = self._earliest(job)
+            if start == self.now:
+                self._begin(job)
+            elif reservations < self.depth and start is not None:
+                reservations += 1
+                self._reserved[job] = start
+        self._reserved.clear()
+
+    def _in_use(self, instant: int, left_out: int) -> int:
+        """Return how many machines are in use or reserved at an instant, by the estimates, or down."""
+        return (
+            len(self._down)
+            + sum(
+                self._nodes[job]
+                for job in self._machines_of
+                if instant < max(self._start[job] + self._estimate[job], self.now)
+            )
+            + sum(
+                self._nodes[job]
+                for job, start in self._reserved.items()
+                if job != left_out and start <= instant < start + self._estimate[job]
+            )
+        )
+
+    def _earliest(self, job: int) -> int | None:
+        """Return the earliest start of a job among the running jobs and the reservations of others."""
+        self._waits_for_end.discard(job)
+        ends = [self._start[other] + self._estimate[other] for other in self._machines_of]
+        ends += [start + self._estimate[other] for other, start in self._reserved.items() if other != job]
+        starts = [start for other, start in self._reserved.items() if other != job]
+        for instant in sorted({self.now, self.now + 1, *(end for end in ends if end > self.now)}):
+            last = instant + self._estimate[job]
+            instants = [instant, *(each for each in starts if instant < each < last)]
+            if any(self._in_use(each, job) + self._nodes[job] > self.machines for each in instants):
+                continue
+            if instant > self.now or self._nodes[job] <= len(self._free()):
+                return instant
+            if self._conservative:
+                now_is_next = self._in_use(self.now + 1, job) + self._nodes[job] <= self.machines
+                clear = all(not self.now + 1 < each < self.now + 1 + self._estimate[job] for each in starts)
+                if now_is_next and (clear or self._fits(job, self.now + 1, starts)):
+                    self._waits_for_end.add(job)
+        return None
+
+    def _fits(self, job: int, instant: int, starts: list[int]) -> bool:
+        instants = [instant, *(each for each in starts if instant < each < instant + self._estimate[job])]
+        return all(self._in_use(each, job) + self._nodes[job] <= self.machines for each in instants)
+
+    def _place_all(self) -> None:
+        """Make and move reservations, and start the jobs whose reserved start has come."""
+        if self._must_examine_all:
+            self._reserved.clear()
+        while True:
+            compresses, self._early = self._early, False
+            for job in self._queue():
+                start = self._reserved.get(job)
+                is_moved = start is not None and start <= self.now and self._nodes[job] > len(self._free())
+                if start is None or is_moved or (compresses and start > self.now):
+                    waits, sooner = job in self._waits_for_end, self._earliest(job)
+                    if start is None or is_moved or sooner is not None and sooner < start:
+                        start = sooner
+                    elif waits:
+                        self._waits_for_end.add(job)
+                    else:
+                        self._waits_for_end.discard(job)
+                    self._early = self._early or is_moved
+                    self._reserved.pop(job, None)
+                    if start is not None:
+                        self._reserved[job] = start
+                if start is not None and start <= self.now:
+                    self._reserved.pop(job, None)
+                    self._begin(job)
+            if not self._early:
+                return
+
+    def _reservation(self, need: int) -> tuple[float, float]:
+        """Return when `need` machines will be free by the estimates, and how many more are then."""
+        ends = {job: max(self._start[job] + self._estimate[job], self.now) for job in self._machines_of}
+        for instant in sorted(set(ends.values())):
+            free = len(self._free()) + sum(
+                self._nodes[job] for job in self._machines_of if ends[job] <= instant
+            )
+            if free >= need:
+                return instant, free - need
+        return float("inf"), float("inf")
+
+    def _begin(self, job: int, free: list[int] | None = None) -> None:
+        if self.now + self._run[job] > LAST:
+            raise OverflowError("jobs must end by 2**62 ns")
+        self._waiting.remove(job)
+        self._machines_of[job] = (self._free() if free is None else free)[: self._nodes[job]]
+        self._start[job] = self.now
+        if self._first_start[job] < 0:
+            self._first_start[job] = self.now
+
+    def _leave(self, job: int, completed: int) -> None:
+        """Free the machines of a job."""
+        for u in self._machines_of.pop(job):
+            self._busy[u] += self.now - self._start[job]
+            self._done[u] += completed
+            if self.log and self.now > self._start[job]:
+                self._log.append((self._start[job], job, u, self.now, completed))
