@@ -374,7 +374,7 @@ def test_random_numbers_come_from_named_streams() -> None:
     allowed_names = {
         "random_streams": {"PCG64", "SeedSequence"},
         "state": {"PCG64"},
-        "replications": {"SeedSequence"},
+        "replicate": {"SeedSequence"},
     }
     for path in sources(".py", ".pyx", ".pxd"):
         forbidden = {"random", "numpy.random", "secrets.randbelow"}
