@@ -11,7 +11,9 @@ def closest(known: Iterable[str], name: object) -> str:
     """Return ``"did you mean ...? "`` with the closest known name, or "" if none is close."""
     from difflib import get_close_matches  # imported here, since only errors need it
 
-    close = get_close_matches(str(name), list(known), 1)
+    names = list(known)
+    same = [other for other in names if other.casefold() == str(name).casefold()]
+    close = same or get_close_matches(str(name), names, 1)
     return f"did you mean {close[0]}? " if close else ""
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import functools
 import pkgutil
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from gridsim.errors import ScenarioError
 
 if TYPE_CHECKING:
     _Quantity = click.ParamType[float]
@@ -156,6 +160,34 @@ def field_option(
     """
     names = names or (f"--{field.replace('_', '-')}",)
     return click.option(*names, cls=_FieldOption, type=_FieldType(struct, field, default_text), **settings)
+
+
+@contextmanager
+def flags_in_errors(flag_of: Mapping[str, str]) -> Iterator[None]:
+    """Replace the path of a key at the start of an error by the flag that set it."""
+    try:
+        yield
+    except ScenarioError as error:
+        path = re.match(r"[\w.]*?(?=\[| |\.low |\.high )", str(error))
+        flag = None if path is None else flag_of.get(path[0].replace(".", "_"), flag_of.get(path[0]))
+        if path is None or flag is None:
+            raise
+        raise ScenarioError(flag + str(error)[path.end() :]) from error
+
+
+class NamingCommand(click.Command):
+    """A command whose errors name the flags of its user, not the arguments that get their values."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        flags: dict[str, str] = {}
+        for parameter in self.params:
+            name = str(parameter.name)
+            if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
+                flag = max(parameter.opts, key=len)
+                flags |= dict.fromkeys((name, flag.lstrip("-").replace("-", "_")), flag)
+        with flags_in_errors({name: flag for name, flag in flags.items() if flag.startswith("--")}):
+            return super().invoke(ctx)
 
 
 class OptionGroup:

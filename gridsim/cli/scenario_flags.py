@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from gridsim.cli.options import FLOAT, INT, SECONDS, WORK, Decorator, Flags, OptionGroup, field_option
+from gridsim.cli.options import (
+    FLOAT,
+    INT,
+    SECONDS,
+    WORK,
+    Decorator,
+    Flags,
+    OptionGroup,
+    field_option,
+    flags_in_errors,
+)
 from gridsim.cli.output import check_distinct, check_output, scenario_files
 from gridsim.cli.result_args import parse_nodes
 from gridsim.errors import ScenarioError, printable
@@ -355,18 +363,6 @@ def _with_flags(table: str, recipe: Any, values: Flags, names: tuple[str, ...], 
         changes["tasks"] = None  # a fixed number of tasks would override the flag
     with flags_in_errors(flag_of):
         return msgspec.structs.replace(recipe, **changes)
-
-
-@contextmanager
-def flags_in_errors(flag_of: Mapping[str, str]) -> Iterator[None]:
-    """Replace the path of a key at the start of an error by the flag that set it."""
-    try:
-        yield
-    except ScenarioError as error:
-        path = re.match(r"[\w.]*?(?=\[| |\.low |\.high )", str(error))
-        if path is None or path[0] not in flag_of:
-            raise
-        raise ScenarioError(flag_of[path[0]] + str(error)[path.end() :]) from error
 
 
 def _parse_task_size(value: Any) -> Any:

@@ -393,7 +393,7 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
 class ListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="list"):
     """A list of applications.
 
-    In Python, a single value in place of a list is that of all applications.
+    In Python, a single value in place of a list other than `release` is that of all applications.
 
     Parameters
     ----------
@@ -437,7 +437,7 @@ class ListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="list"):
 class TasksRecipe(ListedWorkload, frozen=True, kw_only=True, tag="tasks"):
     """A list of applications with the size of every task.
 
-    In Python, a single value in place of a list is that of all applications.
+    In Python, a single value in place of a list other than `release` is that of all applications.
 
     Parameters
     ----------

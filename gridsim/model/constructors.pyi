@@ -290,7 +290,7 @@ class WorkloadConstructors:
     ) -> Workload:
         """Return a workload: a list of applications.
 
-        In Python, a single value in place of a list is that of all applications.
+        In Python, a single value in place of a list other than `release` is that of all applications.
 
         Parameters
         ----------
@@ -330,7 +330,7 @@ class WorkloadConstructors:
     ) -> Workload:
         """Return a workload: a list of applications with the size of every task.
 
-        In Python, a single value in place of a list is that of all applications.
+        In Python, a single value in place of a list other than `release` is that of all applications.
 
         Parameters
         ----------
@@ -482,6 +482,9 @@ class WorkloadConstructors:
         kinds: str | Iterable[str] | NDArray[Any] | None = None,
         *,
         origin: float | None = None,
+        user: int | Iterable[int] | NDArray[Any] | None = None,
+        queue: int | Iterable[int] | NDArray[Any] | None = None,
+        priority: float | Iterable[float] | NDArray[Any] | None = None,
         disk: float | Iterable[float] | NDArray[Any] | None = None,
         not_before: float | Iterable[float] | NDArray[Any] | None = None,
         deadline: float | Iterable[float] | NDArray[Any] | None = None,
@@ -489,8 +492,8 @@ class WorkloadConstructors:
     ) -> Workload:
         """Return a workload: a list of rigid jobs.
 
-        All lists have one entry per job; in Python, a single value in place of a list is that of all jobs.  Times
-        are on the clock of the releases.
+        All lists have one entry per job; in Python, a single value in place of a list other than `release` is
+        that of all jobs.  Times are on the clock of the releases.
 
         Parameters
         ----------
@@ -502,6 +505,10 @@ class WorkloadConstructors:
             Run time that the user requested, s; by default `run_time`.
         submitter
             Machine that submits each job; by default machine i modulo the number of machines submits job i.
+        user, queue
+            Number of the user who submits a job, and of the queue to which it is submitted.
+        priority
+            Priority that the user states; higher ones are preferred.
         memory, disk
             Bytes that a job needs on each of its machines.
         kinds

@@ -198,8 +198,8 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
 class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
     """A list of rigid jobs.
 
-    All lists have one entry per job; in Python, a single value in place of a list is that of all jobs.  Times
-    are on the clock of the releases.
+    All lists have one entry per job; in Python, a single value in place of a list other than `release` is
+    that of all jobs.  Times are on the clock of the releases.
 
     Parameters
     ----------

@@ -691,3 +691,17 @@ def test_python_m_gridsim_runs_the_command(tmp_path):
     command = [sys.executable, "-m", "gridsim", "--help"]
     said = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert said.returncode == 0 and said.stdout.startswith("Usage: gridsim ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["emulate", *SMALL, "--speedup", 0], "--speedup must be a number > 0, got 0.0"),
+        (["compare", *SMALL, "--replicates", 0], "--replicates must be a whole number"),
+        (["compare", *SMALL, "--replicates", 2, "--threads", 2], "--replicates does not support --threads"),
+        (["run", *SMALL, "--observe", "mean", "--observe-every", 0], "--observe-every must be a finite"),
+        (["run", *SMALL, "--scheduler", "wqr-ft"], "unknown scheduler 'wqr-ft'; did you mean WQR-FT?"),
+    ],
+)
+def test_errors_name_the_flag_and_not_the_argument(arguments, text):
+    assert wrong(*arguments).startswith(text)

@@ -11,6 +11,7 @@ import click
 
 from gridsim.cli.options import (
     Flags,
+    NamingCommand,
     bound_option,
     json_option,
     progress_option,
@@ -54,7 +55,7 @@ DEFAULT_SCHEDULERS = {
 }
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @scenario_options
 @settings_option
 @click.option(
@@ -230,7 +231,7 @@ def _compare_replications(
 
     run_flags = dict(flags["run_flags"])
     time_limit = run_flags.pop("time_limit", None)
-    single = [shared_run_options.flags[name] for name in run_flags if name != "threads"]
+    single = [shared_run_options.flags[name] for name in run_flags]
     single += [f"--{name}" for name in ("out", "verbose") if flags[name]]
     if single:
         raise ScenarioError(

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from gridsim.cli.options import json_option
+from gridsim.cli.options import NamingCommand, json_option
 
 _SCENARIO = ("scenario.toml",)
 #: Kind of example -> its files; the kind "all" has the files of all kinds.
@@ -29,7 +29,7 @@ _NEXT_COMMAND = {
 }
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @click.argument("kind", type=click.Choice(list(FILES)), default="scenario")
 @click.argument("folder", default=".")
 @json_option
@@ -72,7 +72,7 @@ def example(name: str) -> bytes:
     return files("gridsim.cli").joinpath("examples", resource).read_bytes()
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @click.option("--out", metavar="FILE", help="Write the schema to FILE instead of standard output.")
 @click.option(
     "--json", "as_json", is_flag=True, help="With --out, answer in JSON; the schema is JSON in any case."

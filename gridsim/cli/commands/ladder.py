@@ -10,6 +10,8 @@ from gridsim.cli.options import (
     INT,
     SECONDS,
     Flags,
+    NamingCommand,
+    flags_in_errors,
     json_option,
     progress_option,
     report_option,
@@ -18,7 +20,6 @@ from gridsim.cli.options import (
 from gridsim.cli.output import progress_of
 from gridsim.cli.scenario_flags import (
     faultless_scenario_options,
-    flags_in_errors,
     prepare,
     scenario_of,
     time_limit_option,
@@ -27,7 +28,7 @@ from gridsim.cli.study_flags import check_study, execution_arguments, execution_
 from gridsim.errors import ScenarioError
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @faultless_scenario_options
 @settings_option
 @click.option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.options import class_option, import_option, json_option
+from gridsim.cli.options import NamingCommand, class_option, import_option, json_option
 from gridsim.errors import ScenarioError, name_files_in_errors, one_line
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _changes(original: dict[str, Any], current: dict[str, Any]) -> dict[str, tup
     return changes
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @click.argument("file", metavar="RESULT")
 @class_option
 @import_option

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.options import INT, json_option, progress_option, workers_option
+from gridsim.cli.options import INT, NamingCommand, json_option, progress_option, workers_option
 from gridsim.cli.output import progress_of
 from gridsim.errors import ScenarioError
 from gridsim.support.imports import import_extra
@@ -92,7 +92,7 @@ def experiments_with(files: Files) -> list[str]:
     return [name for name in EXPERIMENTS if experiment_of(name).files == files]
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @click.argument("name", required=False, metavar="[NAME|all]")
 @click.option("--list", "list_only", is_flag=True, help="List the experiments and their claims.")
 @click.option(
@@ -315,7 +315,7 @@ def _check_extras(figures: bool) -> None:
         import_extra("matplotlib", "plot", "reproduce --out")
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @click.argument("names", nargs=-1, metavar="[NAMES]")
 @click.option(
     "--full", is_flag=True, help="Run for minutes, for narrow intervals.  [a smaller version, for seconds]"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.options import INT, SECONDS, json_option
+from gridsim.cli.options import INT, SECONDS, NamingCommand, json_option
 from gridsim.cli.output import check_distinct, check_output, print_text
 from gridsim.cli.result_args import guard_display, named_files, parse_machines, parse_nodes
 from gridsim.cli.study_flags import check_figure, check_report, save_figure
@@ -64,7 +64,7 @@ _KIND_OF_FLAG = {
 _KINDS = ("gantt", "distribution", "series", "sequence", "traffic", "tree")
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--kind", type=click.Choice(_KINDS), required=True, help="Kind of chart.")
 @click.option("--figure", required=True, metavar="FILE", help="Output file (.png, .svg or .pdf).")
@@ -166,7 +166,7 @@ def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) 
             )
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @click.argument("file", metavar="SCHEDULE")
 @click.option("--nodes", type=INT, metavar="N", help="Number of machines, for a job log or a jobs table.")
 @click.option("--job-log", metavar="FILE", help="Submitted jobs (SWF, GWF), for a job log or a jobs table.")
@@ -222,7 +222,7 @@ def _check(file: str, nodes: int | None, job_log: str | None) -> tuple[str, list
     return "a job log", validate_swf(file, machines=nodes, job_log=job_log)
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @click.argument("file", metavar="RESULT")
 @click.argument("application", type=INT, metavar="[APPLICATION]", required=False)
 @click.option("--job", type=INT, metavar="N", help="Number of a job in its log, instead of APPLICATION.")
@@ -255,7 +255,7 @@ def why(file: str, application: int | None, job: int | None, task: int | None, a
         print_text(to_json({"file": file, **explanation.to_dict()}) if as_json else explanation.format())
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @click.argument("file", metavar="RESULT")
 @click.argument("node", type=INT)
 @click.option("--start", type=SECONDS, default=0.0, help="Start of the part to show.  [0]")

@@ -12,6 +12,7 @@ from gridsim.cli.options import (
     SECONDS,
     Decorator,
     Flags,
+    NamingCommand,
     bound_option,
     class_option,
     import_option,
@@ -56,7 +57,7 @@ def _scheduler_option(default: str) -> Decorator:
     )
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @scenario_options
 @_scheduler_option("fair-tree")
 @settings_option
@@ -111,7 +112,7 @@ def run(
     show_result(result, name, out=out, report=report, bound=bound, as_json=as_json, verbose=verbose)
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @click.argument("file", metavar="CHECKPOINT")
 @class_option
 @import_option
@@ -159,7 +160,7 @@ def resume(
     show_result(result, title, out=out, bound=bound, as_json=as_json)
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @scenario_options
 @_scheduler_option("sparrow")
 @settings_option
@@ -168,7 +169,13 @@ def resume(
     type=INT,
     help="Number of processes that share the machines.  [default: 2, or 1 with --speedup inf]",
 )
-@click.option("--speedup", type=FLOAT, default=10.0, show_default=True, help="Simulated seconds per second.")
+@click.option(
+    "--speedup",
+    type=FLOAT,
+    default=10.0,
+    show_default=True,
+    help="Simulated seconds per second, at most 1e6; inf for a virtual clock, which does not wait.",
+)
 @click.option(
     "--network",
     type=click.Choice(["modelled", "real"]),

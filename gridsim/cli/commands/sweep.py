@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gridsim.cli.options import INT, json_option, progress_option, report_option
+from gridsim.cli.options import INT, NamingCommand, json_option, progress_option, report_option
 from gridsim.cli.output import check_distinct, check_output, progress_of, scenario_files
 from gridsim.cli.study_flags import (
     check_study,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gridsim.studies.sweep_result import SweepResult
 
 
-@click.command()
+@click.command(cls=NamingCommand)
 @click.argument("file", metavar="SWEEP.toml")
 @click.option("--schedulers", "names", metavar="A,B,C", help="Schedulers to compare.  [as in the file]")
 @click.option(
