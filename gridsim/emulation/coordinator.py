@@ -218,6 +218,8 @@ class Coordinator(Part):
         self._all("end")
         there = [peer for peer in self.peers.values() if not peer.dead]
         await self._until(lambda: all(peer.final for peer in there), _PATIENCE, "end")
+        if self.setup.kill:  # copies run until their processes hear of the end; failures are those reported
+            self.engine.now = self.engine.clock()
         self.counted += [peer.counts for peer in there]
         self.final = [peer.final for peer in there if peer.final]
         self.down += [(u, since, NEVER) for p, (_, since) in self.out.items() for u in self.machines_of[p]]

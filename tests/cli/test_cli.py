@@ -502,7 +502,7 @@ def test_invalid_schedulers_are_rejected(folder, toy):
     assert wrong("run", "--scheduler", "needs:X").endswith("No module named 'absent_module' (needs.py:1)")
     assert wrong("run", "--scheduler", "absent_module:X").endswith("No module named 'absent_module'")
     found = wrong("run", "--scheduler", "gridsim:Scheduler")
-    assert found == "scheduler 'gridsim:Scheduler' must define start(run), which Scheduler does not"
+    assert found == "--scheduler 'gridsim:Scheduler' must define start(run), which Scheduler does not"
     found = wrong("run", "--scheduler", "gridsim:NodeScheduler")
     assert found == "NodeScheduler.policy must be a subclass of NodeProgram, got None"
     found = wrong("run", "--scheduler", "gridsim.schedulers.centralized.heuristics:Batch")

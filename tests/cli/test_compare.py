@@ -220,8 +220,8 @@ def test_the_flag_half_width_stops_at_the_maximum_of_replications(arguments: lis
         (["--replicates", "2", "--at-most", "5"], "--at-most requires --half-width"),
         (["--messages"], "--messages requires --out"),
         (["--replicates", "0"], "replicates must be a whole number in 1..10000000, got 0"),
-        (["--half-width", "0"], "half_width must be a finite number > 0, got 0.0"),
-        (["--half-width", "0.1", "--at-most", "5"], "at_most must be a whole number >= 10, got 5"),
+        (["--half-width", "0"], "--half-width must be a finite number > 0, got 0.0"),
+        (["--half-width", "0.1", "--at-most", "5"], "--at-most must be a whole number >= 10, got 5"),
         (
             ["--replicates", "2", "--metrics", "speed"],
             "metrics must be names of metrics, got 'speed'; known: max_stretch",
