@@ -1,4 +1,4 @@
-"""The part of an emulated run that one process has: the run as each process sets it up, in real time."""
+"""The part of an emulated run in one process: the run as each process sets it up, in real time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COORDINATOR = -1
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What all processes of an emulation are given.
+    """The data that all processes of an emulation are given.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Setup:
 
 
 class Part(Simulation):
-    """The run in one process: all nodes, of which those of this process are called.
+    """The run in one process, which has all nodes but calls only its own.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Part(Simulation):
 
     engine: RealTimeEngine
     network: EmulatedTransport
-    policy: Any  # an adapter of node programs, which has more than every policy
+    policy: Any  # an adapter of node programs, which has more attributes than other policies
 
     def __init__(self, setup: Setup, number: int, life: int = 0) -> None:
         self.setup, self.number, self.life, self.modelled = setup, number, life, setup.modelled
@@ -106,14 +106,14 @@ class Part(Simulation):
         """Do nothing: the coordinator releases applications."""
 
     def place(self, machine_of: Sequence[int]) -> list[int]:
-        """Return the process of each node: neighbouring machines share one, servers are in the last."""
+        """Return the process of each node: neighbouring machines share one, and servers are in the last."""
         machines, processes = self.scenario.platform.nodes, self.setup.processes
         of = np.minimum(np.asarray(machine_of) * processes // machines, processes - 1)
         found: list[int] = of.tolist()
         return found
 
     def stop(self) -> None:
-        """Do nothing: the coordinator sees itself when all is done."""
+        """Do nothing: the coordinator notices itself when all is done."""
 
     def tell(self, name: str, *values: Any) -> None:
         """Report to the coordinator, see `gridsim.emulation.core.Process`."""

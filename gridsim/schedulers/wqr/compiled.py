@@ -67,7 +67,7 @@ class CompiledWorkQueue(Policy):
     # -- events -----------------------------------------------------------------------------------------
 
     def on_release(self, applications: list[int]) -> None:
-        """Run everything due before now, then submit the tasks of `applications`."""
+        """Run everything that is due before now, then submit the tasks of `applications`."""
         self._advance(self.run.engine.now)
         for i in applications:
             sizes = self.sizes[self.offsets[i] : self.offsets[i + 1]]
@@ -86,7 +86,7 @@ class CompiledWorkQueue(Policy):
         engine.stop()
 
     def _advance(self, until: int) -> str:
-        """Run what is due before `until` ns; return why the kernel stopped: "reached", "done" or "over"."""
+        """Run the events before `until` ns; return why the kernel stopped: "reached", "done" or "over"."""
         while True:
             try:
                 reason = self.queue.run(until)

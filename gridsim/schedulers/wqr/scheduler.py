@@ -36,12 +36,12 @@ from gridsim.support.parameters import Limits
 
 #: Largest checkpoint interval and costs, s; with a longer interval there are no checkpoints.
 MAX_SECONDS = 1e9
-#: Largest `prediction_error`; its exponential can be computed with, whatever is drawn.
+#: Largest `prediction_error`: its exponential is finite for every random number.
 MOST_ERROR = 100.0
 
 
 def _true_up_time(truth: Truth, node: int, machine: int) -> tuple[float, float]:
-    """Return the time until a machine fails, s, and the age of what the server knows of it."""
+    """Return the time until a machine fails, s, and the age of the server's information on it."""
     return truth.environment.time_until_failure(machine), 0.0
 
 
