@@ -70,12 +70,12 @@ class RemoteJobs:
         self._known.clear()
 
     def claim(self, *arguments: int) -> None:
-        """See `RigidAdapter`."""
+        """Claim a machine for a job here, and report the claim."""
         self._adapter.claim(*arguments)
         self._tell("claim", *arguments)
 
     def release(self, *arguments: int) -> None:
-        """See `RigidAdapter`."""
+        """Release the claim of a machine here, and report that."""
         self._adapter.release(*arguments)
         self._tell("release", *arguments)
 

@@ -139,7 +139,7 @@ class Counters:
         return limit
 
     def drain(self, until: int) -> list[Any]:
-        """See `advance`."""
+        """Return nothing: messages to nodes that are down are dropped on arrival."""
         return []
 
 
@@ -149,15 +149,15 @@ class ToldCounters(Counters):
     tell: Callable[..., None]
 
     def count(self, *values: int) -> None:
-        """See `Counters`."""
+        """Report a sent message."""
         self.tell("sent", *values)
 
     def got(self, *values: int) -> None:
-        """See `Counters`."""
+        """Report a delivered message."""
         self.tell("got", *values)
 
     def drop(self, kind: int) -> None:
-        """See `Counters`."""
+        """Report a dropped message."""
         self.tell("dropped", kind)
 
 

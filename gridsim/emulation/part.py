@@ -82,7 +82,7 @@ class Part(Simulation):
         return core
 
     def make_engine(self) -> tuple[Engine, Transport]:
-        """See `Simulation`."""
+        """Make the engine, which runs in real time, and the network of the run."""
         engine, scenario = RealTimeEngine(self.setup.speedup), self.setup.scenario
         nodes = scenario.platform.nodes
         network = EmulatedTransport(engine, scenario.network, nodes, seed=scenario.seed)
@@ -91,14 +91,14 @@ class Part(Simulation):
         return engine, network
 
     def kernel_factories(self) -> dict[str, Any]:
-        """See `Simulation`."""
+        """Return the message core and the task queues of an emulation, as arguments of `Run`."""
         queues: Any = Ledger
         if self.number != COORDINATOR:
             queues = partial(MachineQueues, engine=self.engine, tell=self.tell)
         return {"core": partial(EmulatedCore, process=self), "queues": queues}
 
     def begin_faults(self) -> None:
-        """See `Simulation`; where processes are killed, the coordinator says when."""
+        """Start the failures of machines, unless processes are killed: then the coordinator does it."""
         if not self.setup.kill:
             super().begin_faults()
 
@@ -120,26 +120,26 @@ class Part(Simulation):
         raise NotImplementedError
 
     def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
-        """See `gridsim.emulation.core.Process`."""
+        """Report a row that a node writes."""
         raise NotImplementedError
 
     def post(self, kind: MessageKind, message: Any, to: int) -> None:
-        """See `gridsim.emulation.core.Process`."""
+        """Send a message to a process."""
         raise NotImplementedError
 
     def open(self, application: int, tasks: Parts, to: int) -> int:
-        """See `gridsim.emulation.core.Process`."""
+        """Return the number of a message that moves tasks to a process; 0 if that process is down."""
         raise NotImplementedError
 
     def share(self, name: str, *values: float) -> None:
-        """See `gridsim.emulation.core.Process`."""
+        """Share a fact with the other processes."""
         raise NotImplementedError
 
     def after_handler(self, node: int) -> None:
         """Do nothing, see `gridsim.emulation.core.Process`."""
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
-        """See `gridsim.emulation.core.Process`."""
+        """Have the coordinator give a node some of the tasks that no node has."""
         raise NotImplementedError
 
 

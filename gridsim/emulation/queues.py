@@ -46,7 +46,7 @@ class _Columns:
     def add_applications(
         self, release: Any, size: Any, task_size: Any, sizes: Any = None, tasks: Any = None, **_: Any
     ) -> None:
-        """See `TaskQueues`."""
+        """Append applications: release (s), size (Mflop), task size (Mflop), and true sizes of tasks."""
         self.release += np.asarray(release, float).tolist()
         self.size += np.asarray(size, float).tolist()
         self.task_size += np.asarray(task_size, float).tolist()

@@ -126,7 +126,7 @@ class Conversation(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """See `asyncio.Protocol`."""
+        """Wait for the greeting of a new connection."""
         self.transport = transport
         if self.known:
             return
@@ -143,7 +143,7 @@ class Conversation(asyncio.Protocol):
             oldest.refuse("too many connections without a greeting")
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+        """Read the frames that have arrived, the first of which must be a greeting."""
         came = self.came
         came += data
         at = 0
@@ -188,7 +188,7 @@ class Conversation(asyncio.Protocol):
             self.transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """See `asyncio.Protocol`."""
+        """Forget the connection, which has ended."""
         self._forget()
         if self.known:
             self.closed(self)

@@ -211,7 +211,7 @@ class Worker(Part):
             self.wake()
 
     def wake(self) -> None:
-        """Have what is due handled soon."""
+        """Schedule the handling of due events for soon."""
         if not self.soon:
             self.soon = True
             if self.timer is not None:

@@ -395,5 +395,5 @@ class Metascheduler(RigidNodeScheduler, frozen=True, kw_only=True):
 
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
-        """See `gridsim.scheduling.contract.Scheduler`: the run times, unless what users ask for counts."""
+        """The parts of the future that it knows: run times, unless users' estimates count."""
         return ("run times",) if self.estimate == "run" else ()

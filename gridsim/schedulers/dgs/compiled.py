@@ -212,7 +212,7 @@ class CompiledDgs(RigidAdapter):
         """Do nothing, since the compiled nodes have the records."""
 
     def setstate(self, state: dict[str, Any]) -> None:
-        """See `gridsim.support.state.Stateful`."""
+        """Continue from a state that `getstate` returned, and share its arrays again."""
         super().setstate(state)
         self._share()
 

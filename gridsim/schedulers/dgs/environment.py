@@ -138,7 +138,7 @@ class DgsEnvironment(Environment):
         return {"reached": self.reach_counts, **self.overlay.counts_of_nodes()}
 
     def merge(self, counts: dict[str, Any]) -> None:
-        """See `Environment`."""
+        """Add the counts of the environment of another process."""
         np.maximum(self.reach_counts, counts.pop("reached"), out=self.reach_counts)
         self.overlay.merge(**counts)
 
@@ -164,7 +164,7 @@ class DgsEnvironment(Environment):
         self.absences.on_faults(failed, recovered)
 
     def resume(self) -> None:
-        """See `Environment`."""
+        """Set the timers of failures that have not been detected yet."""
         self.absences.resume()
 
 

@@ -55,7 +55,7 @@ class Proximity(Neighbourhood):
         return near + super().known_to(node)
 
     def known(self) -> NDArray[Any]:
-        """See `Neighbourhood`."""
+        """Return the neighbours of each node, near ones first: integers[machines, k]; -1 for none."""
         return np.concatenate((self.near, self.views.views), axis=1)
 
     def join(self, nodes: Integers) -> None:

@@ -150,12 +150,12 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
 
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
-        """See `gridsim.scheduling.contract.Scheduler`: the run times, unless what users ask for counts."""
+        """The parts of the future that it knows: run times, unless users' estimates count."""
         return ("run times",) if self.estimate == "run" else ()
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """See `gridsim.scheduling.nodes.declarations.Declarations`."""
+        """Return why a part of the model is outside the nodes, as (condition, reason)."""
         shuffles = "CYCLON shuffles all views at once, so that nodes know at once who is up"
         return [*super().environment_reasons(), ("overlay = 'cyclon'", shuffles)]
 
@@ -243,7 +243,7 @@ class DgsAcap(DgsAsap, frozen=True, kw_only=True):
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """See `gridsim.scheduling.nodes.declarations.Declarations`."""
+        """Return why a part of the model is outside the nodes, as (condition, reason)."""
         return [*super().environment_reasons(), ("", "nodes know from the beginning which ones are near")]
 
     def start(self, run: Run) -> Policy:

@@ -238,12 +238,12 @@ class IdealRepair(TreeEnvironment):
     # -- failures: what `Recovery` does to the tree ----------------------------------------------------------
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """See `Environment`."""
+        """Repair the tree after failures and recoveries of machines."""
         assert self.recovery is not None
         self.recovery.on_faults(failed, recovered)
 
     def task_lost(self, application: int, tasks: int, node: int) -> None:
-        """Have tasks submitted again whose request was lost on its way to `node`.
+        """Resubmit tasks whose request was lost on its way to `node`.
 
         If all machines are down (-1), the submitter sends its request all the same, and it is lost.
         """
@@ -314,7 +314,7 @@ class IdealRepair(TreeEnvironment):
     # -- the end --------------------------------------------------------------------------------------------
 
     def complete(self, outcome: Outcome) -> None:
-        """See `Environment`."""
+        """Replace the outcome by that of a fair tree."""
         resubmitted = None if self.recovery is None else self.recovery.resubmitted
         self.report(outcome, self.ledger_end(), resubmitted)
 

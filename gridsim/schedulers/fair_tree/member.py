@@ -136,13 +136,13 @@ class HostedView:
         self.member.send(self.view, self.node, to, kind, fields)
 
     def act(self, seconds: float = 0.0) -> None:
-        """See `View.act`."""
+        """Have `on_act` called for this node after `seconds`."""
         at = self.view.now_ns + nanoseconds(seconds)
         self.member.turns.add((self.node, at))
         self.view.act(seconds)
 
     def decide(self, action: str, application: int, **columns: Any) -> None:
-        """See `View.decide`."""
+        """Record a decision of this node."""
         self.member.speaking = self.node
         self.view.decide(action, application, **columns)
 
@@ -153,29 +153,29 @@ class HostedView:
 
     @property
     def tree(self) -> Tree:
-        """See `RepairView`."""
+        """The common knowledge of all nodes from the beginning."""
         tree: Tree = self.view.environment.tree
         return tree
 
     def submitter(self, application: int) -> int:
-        """See `RepairView`."""
+        """Return the leaf to which answers about `application` go."""
         leaf: int = self.view.environment.submitter(application)
         return leaf
 
     def holds(self, application: int) -> bool:
-        """See `RepairView`; all machines have the memory and disk of all tasks."""
+        """Return True, since all machines have the memory and disk of all tasks."""
         return True
 
     def leaves_below(self, child: int) -> int:
-        """See `RepairView`."""
+        """Return how many leaves are below a child of this router, 0 if the child has left the tree."""
         return self.member.children[self.node].leaves[child]
 
     def speed_below(self, child: int) -> float:
-        """See `RepairView`."""
+        """Return the speed of the leaves below a child, Mflop/s."""
         return self.member.children[self.node].speed[child]
 
     def has_left(self, node: int) -> bool:
-        """See `RepairView`; a router that is on this machine has not left the tree."""
+        """Return whether a child has left the tree; a router that is on this machine has not."""
         return node != self.node and self.member.children[self.node].absent[node]
 
 

@@ -327,7 +327,7 @@ class Leaf(TreeNode):
         view.act()
 
     def on_act(self, view: View) -> None:
-        """See `TreeNode`."""
+        """Report, and note the change of this leaf; a leaf that is also the root does nothing."""
         if view.node > 0:
             self.since = min(self.since, view.now_ns)
             super().on_act(view)
@@ -413,7 +413,7 @@ class Router(TreeNode):
         view.act()
 
     def on_act(self, view: View) -> None:
-        """See `TreeNode`."""
+        """Report, and spread the minimum stretch if it has changed and must be spread at once."""
         if self.parameters.spread == "change":
             self.spread(view)
         if view.node > 0:

@@ -221,15 +221,15 @@ class TreeByMessages(TreeEnvironment):
     # -- the record of decisions, and the end ---------------------------------------------------------------
 
     def deciding(self, node: int) -> int:
-        """See `TreeEnvironment`; the node is the machine on which the deciding leaf or router is."""
+        """Return the leaf or router that is deciding on the machine `node`."""
         return int(self.adapter.nodes[node].speaking)
 
     def machine_of(self, node: int, by: int) -> int:
-        """See `TreeEnvironment`."""
+        """Return the machine on which a leaf or router is, as far as machine `by` knows."""
         return int(self.adapter.nodes[by].host(node))
 
     def complete(self, outcome: Outcome) -> None:
-        """See `Environment`."""
+        """Replace the outcome by that of a fair tree kept by messages, with its repairs."""
         seats = outcome.tables["seats"]
         self.report(outcome, None, self.adapter.resubmitted)
         del outcome.tables["traffic"]  # nodes are machines, which have no level
@@ -274,19 +274,19 @@ class MachineView:
     # -- as one that acts for submitters --------------------------------------------------------------------
 
     def submit(self, application: int, tasks: int, now: int) -> None:
-        """See `TreeByMessages.submit_tasks`."""
+        """Record that a submitter has submitted `tasks` more at `now` (ns), or lost tasks again (0)."""
         self._environment.tell("submit_tasks", application, tasks, now)
 
     def report(self, application: int, machine: int, life: int, left: int, done: int, now: int) -> None:
-        """See `TreeByMessages.report_tasks`."""
+        """Record what a leaf has done in a life, and what it has left; if it lost tasks, look for them."""
         self._environment.tell("report_tasks", application, machine, life, left, done, now)
 
     def fail(self, application: int, machine: int, life: int, now: int) -> None:
-        """See `TreeByMessages.fail_tasks`."""
+        """Record that a leaf has lost the tasks that it had, and look for them."""
         self._environment.tell("fail_tasks", application, machine, life, now)
 
     def watch(self) -> None:
-        """See `TreeByMessages.watch_all`."""
+        """Submit missing tasks again, for the submitters for which this machine acts."""
         self._environment.tell("watch_all", self._machine)
 
 

@@ -350,7 +350,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """See `gridsim.scheduling.nodes.declarations.Declarations`."""
+        """Return why a part of the model is outside the nodes, as (condition, reason)."""
         return [
             ("maintenance = 'ideal'", IdealRepair.because),
             ("maintenance = 'messages'", TreeByMessages.because),
@@ -388,12 +388,12 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
 
     @property
     def moves_data(self) -> bool:
-        """See `gridsim.scheduling.contract.Scheduler`: not if aware leaves report on a later release."""
+        """Whether tasks may transfer data: not if aware leaves report on a later release."""
         return self.maintenance == "ideal" and (self.data == "ignored" or not self.release_cell)
 
     @property
     def constraints(self) -> bool:  # type: ignore[override]
-        """See `gridsim.scheduling.contract.Scheduler`."""
+        """Whether tasks may require memory and disk: only with the ideal repair."""
         return self.maintenance == "ideal"
 
     def summary_axes(self, run: Run) -> tuple[SummaryGrid, DataAxis | None, NeedsAxis | None]:

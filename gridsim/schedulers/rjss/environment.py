@@ -78,7 +78,7 @@ class RjssEnvironment(Environment):
         return int(self.latency + round(data / self.bandwidth * NS))
 
     def of_node(self, node: int) -> RjssView:
-        """See `Environment`."""
+        """Return the environment of a node."""
         return RjssView(self, node)
 
     def draw(self, job: int, number: int, count: int) -> int:

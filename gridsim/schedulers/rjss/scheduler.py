@@ -138,7 +138,7 @@ class _Prober(_Walker, frozen=True, kw_only=True):
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """See `gridsim.scheduling.nodes.declarations.Declarations`; owners are in addition to the rest."""
+        """Return why a part of the model is outside the nodes: also for owners that come and go."""
         return [*super().environment_reasons(), ("faults.reachable = true", VolunteerEnvironment.because)]
 
     def start(self, run: Run) -> Policy:
@@ -165,7 +165,7 @@ class _Prober(_Walker, frozen=True, kw_only=True):
 
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
-        """See `gridsim.scheduling.contract.Scheduler`: returns of owners, by exact predictions."""
+        """The parts of the future that it knows: returns of owners, with exact predictions."""
         return ("failures",) if self.predictor == "exact" else ()
 
 

@@ -177,7 +177,7 @@ class VolunteerNode(RjssNode):
     # -- the dispatcher -----------------------------------------------------------------------------------
 
     def on_release(self, view: View, application: Application, tasks: int) -> None:
-        """See `RjssNode`."""
+        """Start the record of a released job, and let the dispatcher look for a node for it."""
         self.jobs[application.number] = Job(view.node)
         super().on_release(view, application, tasks)
 
@@ -186,7 +186,7 @@ class VolunteerNode(RjssNode):
         super().search(view, job, self.jobs[job].drawn)
 
     def ask(self, view: View, job: int, node: int) -> None:
-        """See `RjssNode`."""
+        """Ask `node` about `job`."""
         about = {"way": self.way(view, job), "anyone": int(self.jobs[job].anyone)}
         view.send(node, "probe", application=job, home=view.node, **about)
 
@@ -244,7 +244,7 @@ class VolunteerNode(RjssNode):
         self.dispatch(view, job, False)
 
     def back(self, view: View, job: int) -> None:
-        """See `RjssNode`."""
+        """Record that the result of `job` is at its home, and end the run if it was the last one."""
         view.note("results", application=job, returned=view.now_ns)
         view.environment.end_if_over()
 

@@ -48,13 +48,13 @@ class VolunteerEnvironment(RjssEnvironment):
         self.peaks = np.zeros(len(run.speeds), np.int64)
 
     def attach(self, adapter: Any) -> None:
-        """See `Environment`."""
+        """Join the adapter of a run, and set the timer of the owners' first change."""
         super().attach(adapter)
         self.run.engine.on("change", self._change, priority=FAULT_PRIORITY - 1, phase=TIMER)
         self._take()
 
     def of_node(self, node: int) -> VolunteerView:
-        """See `Environment`."""
+        """Return the environment of a node."""
         return VolunteerView(self, node)
 
     def _take(self) -> None:
@@ -88,7 +88,7 @@ class VolunteerEnvironment(RjssEnvironment):
         return {"peaks": np.array([node.peak for node in self.adapter.nodes], np.int64)}
 
     def merge(self, counts: dict[str, Any]) -> None:
-        """See `Environment`."""
+        """Add the counts of the environment of another process."""
         np.maximum(self.peaks, counts["peaks"], out=self.peaks)
 
     def complete(self, outcome: Outcome) -> None:

@@ -74,7 +74,7 @@ class CompiledWorkQueue(Policy):
             self.queue.submit(i, sequence(self.rules.order, sizes, self.order_chance))
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`: the run ends with the last task, or if no machine is ever up again."""
+        """Run up to `limit` ns; the run ends with the last task, or if no machine is ever up again."""
         return self.queue.now if self._advance(limit) in ("done", "over") else NEVER
 
     def is_exhausted(self) -> bool:
@@ -82,7 +82,7 @@ class CompiledWorkQueue(Policy):
         return self._advance(self.run.engine.now + 1) in ("done", "over")
 
     def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
+        """Stop the engine, since the run has ended."""
         engine.stop()
 
     def _advance(self, until: int) -> str:

@@ -128,7 +128,7 @@ class WorkQueueEnvironment(Environment):
             self.adapter.core.stop()
 
     def is_over(self) -> bool:
-        """See `Environment`; the server may hear of the last completion later."""
+        """Return whether all tasks are completed; the server may hear of the last completion later."""
         names, rows = list(TABLES["copies"]), self.adapter.notes.rows["copies"]
         application, task, how = map(names.index, ("application", "task", "how"))
         new, self.row_count = rows[self.row_count :], len(rows)

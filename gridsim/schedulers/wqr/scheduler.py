@@ -144,7 +144,7 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """See `gridsim.scheduling.nodes.declarations.Declarations`."""
+        """Return why a part of the model is outside the nodes, as (condition, reason)."""
         exact = "machine choices that need up times know when machines fail, but for prediction_error"
         return [*super().environment_reasons(), ("predictor = 'exact'", exact)]
 
@@ -185,7 +185,7 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
 
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
-        """See `gridsim.scheduling.contract.Scheduler`: failures, if it asks for exact predictions."""
+        """The parts of the future that it knows: failures, if it uses exact predictions."""
         asks = self.predictor == "exact" and self.machine_choice not in ("none", "cpu")
         return ("failures",) if asks else ()
 

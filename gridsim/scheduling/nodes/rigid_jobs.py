@@ -194,7 +194,7 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """See `Declarations`: records of jobs are not sent."""
+        """Return why a part of the model is outside the nodes: records of jobs are not sent."""
         return [*super().environment_reasons(), ("", _RECORDS_BECAUSE)]
 
     def rejections_of(self, run: Run) -> tuple[str, ...]:
@@ -710,11 +710,11 @@ class RigidAdapter(Adapter):
     # -- checkpoints, and the end ---------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
-        """See `gridsim.support.state.Stateful`."""
+        """Return the state with the records of all jobs."""
         return {**super().getstate(), "records": self.records_state()}
 
     def setstate(self, state: dict[str, Any]) -> None:
-        """See `gridsim.support.state.Stateful`."""
+        """Continue from a state that `getstate` returned."""
         self.set_records(state.pop("records", []))
         super().setstate(state)
 
