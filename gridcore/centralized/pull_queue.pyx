@@ -60,7 +60,7 @@ if sizeof(Machine) != _MACHINE.itemsize:
     raise ImportError(f"_MACHINE must have the {sizeof(Machine)} bytes of the struct Machine, got {_MACHINE.itemsize}")
 
 
-# Ctrl-C is heard after so many starts of tasks.
+# Ctrl-C is checked after this many starts of tasks.
 cdef long long _MANY_STARTS = 1 << 22
 
 

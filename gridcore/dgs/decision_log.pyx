@@ -18,7 +18,7 @@ __all__ = ["DgsDecisionLog"]
 
 @cython.auto_pickle(False)
 cdef class DgsDecisionLog:
-    """Records what the nodes of a run decide.
+    """Records the decisions of the nodes of a run.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ cdef class DgsDecisionLog:
         return <double> (slots * self.slot) / 1e9
 
     cdef double _age(self, long long now, long long as_of) noexcept:
-        """Return the age of what was known as of an instant, s; before the time 0 nothing has changed."""
+        """Return the age of information from a given instant, s; before the time 0 nothing has changed."""
         return <double> (now - max(as_of, 0)) / 1e9
 
     cdef double _earliest(self, const int[::1] nodes, long long tasks, long long length, long long start) except -1:
@@ -60,13 +60,13 @@ cdef class DgsDecisionLog:
 
     def note(self, action: str, job: int, decider: int, *, machine: int = -1, tasks: int = 0, among: int = -1,
              saw: float = NAN, limit: float = NAN, true: float = NAN, age: float = NAN):
-        """Record what `decider` decides on `job` now; see `gridsim.results.decisions.Decisions.record`."""
+        """Record a decision of `decider` on `job` now; see `gridsim.results.decisions.Decisions.record`."""
         cdef DecisionRow* row = self.rows._add(action, self.grid.now, job, decider)
         row.machine, row.tasks, row.among = machine, tasks, among
         row.saw, row.limit, row.true_value, row.age = saw, limit, true, age
 
     def _of_home(self, str action, job, **columns):
-        """Record what the scheduling node of `job`, or the machine that acts for it, decides now."""
+        """Record a decision now of the scheduling node of `job`, or of the machine that acts for it."""
         self.note(action, job.number, self.grid.in_charge(job), **columns)
 
     # -- the scheduling node ------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ cdef class DgsDecisionLog:
         self._of_home("overdue", job, saw=job.missing, true=job.missing, age=0.0)
 
     def in_vain(self, action: str, job, limit: int):
-        """Record how many searches in a row were in vain, and the `limit` for that number."""
+        """Record how many searches in a row have failed, and the `limit` for that number."""
         self._of_home(action, job, saw=job.in_vain, limit=limit, true=job.in_vain, age=0.0)
 
     def too_large(self, job):
@@ -172,7 +172,7 @@ cdef class DgsDecisionLog:
         return job.searches == search and job.phase in (SEARCHING, COMMITTING)
 
     def looks(self, Py_ssize_t searcher, message, candidates, first: int, left: int):
-        """Remember what the answer of a searcher rests on, and record that it has opened neighbours.
+        """Remember the basis of the answer of a searcher, and record that it has opened neighbours.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ cdef class DgsDecisionLog:
     cdef int _look(self, long long now, Py_ssize_t searcher, Py_ssize_t home, Py_ssize_t job, long long tasks,
                    long long length, nodes, const long long[::1] as_of, Py_ssize_t n_own, long long n_opened,
                    long long first, long long left) except -1:
-        """Do what `looks` does, with the `nodes` (int32[k]) that were reached and as of when they are known."""
+        """Do the same as `looks`, with the `nodes` (int32[k]) that were reached and the instants of their data."""
         cdef const int[::1] node = nodes
         cdef long long oldest = now, oldest_own = now
         cdef Py_ssize_t k

@@ -1,4 +1,4 @@
-"""The negotiations of DGS_ASAP about jobs: what the scheduling nodes know, which no failure erases."""
+"""The negotiations of DGS_ASAP about jobs: the knowledge of the scheduling nodes, which survives failures."""
 
 from libc.stdlib cimport calloc, free
 
@@ -68,7 +68,7 @@ cdef class Negotiations(Handlers):
         return np.array([negotiation.nodes[k] for k in range(negotiation.n_nodes)], np.int64)
 
     def negotiation_of(self, Py_ssize_t job) -> dict[str, Any]:
-        """Return what the scheduling node of a job knows: start, missing, taken and answers.
+        """Return the knowledge of the scheduling node of a job: start, missing, taken and answers.
 
         Answers are in the order in which it tries them: (start, order of arrival, searcher, 0, nodes).
         """

@@ -214,7 +214,7 @@ cdef class DgsNodes(Negotiations):
         self._search(core, job)
 
     def on_job_lost(self, NodeActions core, Py_ssize_t node, Py_ssize_t job):
-        """Handle that a node of the job has failed, which is detected now: start it again on other nodes."""
+        """Handle the detected failure of a node of the job: start the job again on other nodes."""
         cdef _Guard access = self._guard(job)
         cdef Negotiation* negotiation = self.negotiation[job]
         if negotiation == NULL:
@@ -228,12 +228,12 @@ cdef class DgsNodes(Negotiations):
             self._abort(core, job)
 
     def on_job_displaced(self, NodeActions core, Py_ssize_t node, Py_ssize_t job, long long attempt):
-        """Search anew for a job that is displaced in this attempt to place it, unless it is over."""
+        """Search again for a job that is displaced in its present attempt, unless the job is over."""
         cdef _Guard access = self._guard(job)
         self._search_displaced(core, job, attempt)
 
     def on_job_cancelled(self, NodeActions core, Py_ssize_t node, Py_ssize_t job):
-        """Cancel a job, as its user wants: its nodes release what is left of its slots."""
+        """Cancel a job, as its user wants: its nodes release the rest of its slots."""
         cdef _Guard access = self._guard(job)
         cdef Negotiation* negotiation = self.negotiation[job]
         cdef int* nodes = NULL
@@ -251,7 +251,7 @@ cdef class DgsNodes(Negotiations):
         negotiation_drop(&self.negotiation[job])
 
     def on_job_outlives(self, NodeActions core, Py_ssize_t node, Py_ssize_t job, long long instant):
-        """Extend the slots of a job that continues at `node` until `instant` ns; notify whom this displaces."""
+        """Extend the slots of a job that continues at `node` until `instant` ns; notify the jobs that it displaces."""
         cdef _Guard access = self._guard(job)
         cdef Negotiation* negotiation = self.negotiation[job]
         cdef Node* schedule = &self.schedules.node[node]
@@ -518,7 +518,7 @@ cdef class DgsNodes(Negotiations):
         return 0
 
     cdef int _start_again(self, NodeActions core, Py_ssize_t job) except -1:
-        """Release the nodes of a job that was placed, and search anew."""
+        """Release the nodes of a job that was placed, and search again."""
         cdef Negotiation* negotiation = self.negotiation[job]
         self._cancel(core, job, negotiation.nodes, negotiation.n_nodes if negotiation.nodes != NULL else 0)
         return self._search(core, job)
@@ -568,7 +568,7 @@ cdef class DgsNodes(Negotiations):
     # -- a neighbour that searches: Figure 3 ------------------------------------------------------------------
 
     cdef int _handle_request(self, NodeActions core, Py_ssize_t node, const long long* row) except -1:
-        """Search, and answer once the search has taken its time."""
+        """Search, and answer after the time that the search takes."""
         cdef Py_ssize_t job = row[2]
         cdef SearchQuery query
         cdef long long[6] answer            # job, search, start, apart, and the number of the array of nodes
@@ -653,7 +653,7 @@ cdef class DgsNodes(Negotiations):
 
     cdef int _release(self, NodeActions core, Py_ssize_t node, Py_ssize_t job, long long attempt,
                       long long start) except -1:
-        """Release what is left of the slots of an attempt that starts in slot `start`."""
+        """Release the rest of the slots of an attempt that starts in slot `start`."""
         if self.schedules._release(&self.schedules.node[node], start, max(start, self._slot_at(core.now)),
                                    claim(job, attempt), False, core.now):
             self._publish(node)

@@ -334,7 +334,7 @@ cdef class SlotSchedules:
         return is_free_array
 
     cdef inline bint _knows_all(self, const Node* node, long long as_of) noexcept nogil:
-        """Return whether a reader as of `as_of` ns knows all reservations of the node."""
+        """Return whether a reader with data from `as_of` ns knows all reservations of the node."""
         return not self.stale or node.latest <= as_of
 
     cdef bint _is_free(self, const Node* node, long long as_of, long long start, long long slots) noexcept nogil:

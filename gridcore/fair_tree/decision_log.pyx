@@ -40,7 +40,7 @@ cdef short level_of(Py_ssize_t node) noexcept:
 
 @cython.auto_pickle(False)
 cdef class TreeDecisionLog:
-    """Completes and records what the nodes of a run decide.
+    """Completes and records the decisions of the nodes of a run.
 
     Parameters
     ----------

@@ -100,7 +100,7 @@ cdef class FairTreeNodes(Handlers):
     cdef Decision[::1] decision_rows
     cdef long long[::1] decision_times
     cdef Py_ssize_t n_decisions
-    cdef readonly long long accepted, completed  #: Tasks of which submitters were told.
+    cdef readonly long long accepted, completed  #: Tasks reported to submitters.
     cdef public TreeDecisionLog log     #: The record of decisions; None if they are not recorded.
     cdef object completions             # (machines, applications, tasks) since the last heartbeat
 
@@ -169,7 +169,7 @@ cdef class FairTreeNodes(Handlers):
         if name == "heartbeat":
             return self._beat(core, nodes.shape[0] > 0 and nodes[0] == 0)
         for k in range(nodes.shape[0]):
-            core._act_at(nodes[k], core.now)  # even if it may not report, since acts end a wave
+            core._act_at(nodes[k], core.now)  # even if the node may not report, since acts end a wave
         return 0
 
     cdef int _lose(self, NodeActions core, Py_ssize_t kind, const long long* row) except -1:
@@ -268,7 +268,7 @@ cdef class FairTreeNodes(Handlers):
             self.tree._prefetch_payloads(<Summary*> (links.data + upcoming[0] * links.stride))
 
     cdef int _note_update(self, long long now, long long since) except -1:
-        """Note that a summary has told the root of a change."""
+        """Record that a summary has informed the root of a change."""
         if self.n_updates == self.updates.shape[0]:
             wider = np.zeros((2 * self.n_updates, 2), np.int64)
             wider[:self.n_updates] = self.updates
@@ -278,7 +278,7 @@ cdef class FairTreeNodes(Handlers):
         return 0
 
     cdef int _touch(self, NodeActions core, Py_ssize_t m) except -1:
-        """Let node `m`, which has changed, act as soon as it may report."""
+        """Schedule an act of node `m`, which has changed, for as soon as it may report."""
         cdef Node* node = &self.tree.node[m]
         cdef bint is_leaf = m >= self.tree.first_leaf
         if self.spread_on_change and not is_leaf:
@@ -288,7 +288,7 @@ cdef class FairTreeNodes(Handlers):
         if is_leaf:
             node.oldest_change = min(node.oldest_change, core.now)
         if node.due_at != NEVER:
-            return 0                    # it acts then
+            return 0                    # the node acts then
         node.due_at = max(node.free_at, core.now if is_leaf else core.now + self.tree.hold_off)
         return core._act_at(m, node.due_at)
 
@@ -412,7 +412,7 @@ cdef class FairTreeNodes(Handlers):
 
     cdef int _send_down(self, NodeActions core, MessageKind kind, long long nbytes, const long long* row, double largest,
                         long long copy) except -1:
-        """Send a message of `nbytes` bytes, and those of its optional fields for a rule of acceptance."""
+        """Send a message of `nbytes` bytes plus the bytes of its optional fields for a rule of acceptance."""
         cdef long long* fields = put(core, kind.number, row[0], row[1])
         memcpy(fields, &row[2], kind.n * sizeof(long long))
         if kind.size is not None:
@@ -473,7 +473,7 @@ cdef class FairTreeNodes(Handlers):
 
     cdef int _record_route(self, NodeActions core, const Request* row, bint is_accepted, const Decision* decision,
                            const Request* out, Py_ssize_t n, double limit) except -1:
-        """Record how a router decides on a request, and what it gives to its children."""
+        """Record the decision of a router on a request, and the shares of its children."""
         cdef Py_ssize_t k, side, n_stretch = self.tree.g.n_stretch, sample
         cdef const long long* rooms = self.tree.rooms
         cdef double saw = INFINITY
@@ -518,7 +518,7 @@ cdef class FairTreeNodes(Handlers):
     # -- the minimum stretch on its way down ------------------------------------------------------------------
 
     cdef int _take_spread(self, NodeActions core, Spread row) except -1:
-        """Learn the minimum stretch of the rest of the tree, and pass it on."""
+        """Store the minimum stretch of the rest of the tree, and pass it on."""
         if not 0 <= row.node < self.tree.first_leaf:
             raise ValueError(f"links must have spreads to routers, got node {row.node}")
         self._check_copy(row.copy)
@@ -538,7 +538,7 @@ cdef class FairTreeNodes(Handlers):
     # -- heartbeats ---------------------------------------------------------------------------------------------
 
     def complete(self, machines: Integers, applications: Integers, tasks: Integers):
-        """Take tasks that have been completed, of which leaves inform submitters at the present heartbeat."""
+        """Take the completed tasks that leaves report to submitters at the present heartbeat."""
         cdef _Guard access = guard(&self.in_call)
         self.completions = machines, applications, tasks
 

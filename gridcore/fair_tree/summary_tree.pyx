@@ -301,7 +301,7 @@ cdef class SummaryTree:
         else:
             self.above_window += 1
             remainder = r.tasks - room[0] - room[1]
-            part = 0.5                  # stays so if neither child has a leaf below it
+            part = 0.5                  # the share if neither child has a leaf below it
             speed = self.node[2 * u + 1].total_speed + self.node[2 * u + 2].total_speed
             if speed > 0.0:
                 part = self.node[2 * u + 1].total_speed / speed

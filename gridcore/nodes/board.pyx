@@ -322,7 +322,7 @@ cdef class Board:
         return now - (now - phase) % self.age
 
     cdef int _add(self, const Publication* new, long long due, long long sequence) except -1:
-        """Show `new` from `due` on, which is as `_due` returns it."""
+        """Publish `new` from `due` on, an instant that `_due` has returned."""
         cdef int slot, room
         if self.n_unused == 0:
             room = 2 * self.room + 64
@@ -350,7 +350,7 @@ cdef class Board:
         return 0
 
     cdef int _apply(self, long long now) except -1:
-        """Show the publications that are due."""
+        """Make the publications visible that are due."""
         cdef long long due = self.n_refreshes if self.refresh == DECISIONS else now
         cdef const Event* first = pending_first(&self.pending)
         cdef const Publication* new
@@ -453,7 +453,7 @@ cdef class Board:
         nodes[0] = self._winner(c, 1, now, clock)
         if k == 1:
             return 1
-        # The next one is the winner of a subtree whose winner lost to one that was found: a sibling of its path.
+        # The next node won a subtree that is a sibling of the path of a node found before.
         pending_clear(&self.candidates)
         event.slot = 1
         for n in range(1, k):
@@ -519,7 +519,7 @@ cdef class Board:
             until = NEVER
         else:                           # rounding may change their order at any time
             until = clock
-        if second.node < first.node:    # which wins as soon as both have reached 0
+        if second.node < first.node:    # `second` wins as soon as both have reached 0
             until = min(until, _almost(second.since, second.value))
         return max(clock, until)
 
@@ -606,7 +606,7 @@ cdef class Board:
             self._add(&new, waiting[k, 5], waiting[k, 6])
         for k in range(self.n_columns):
             self.columns[k].read_at = -1
-            free(self.columns[k].tree)  # its results may be of a later time
+            free(self.columns[k].tree)  # its results may be from a later time
             self.columns[k].tree = NULL
         return 0
 

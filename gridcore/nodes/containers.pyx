@@ -85,7 +85,7 @@ cdef RowType row_type_of(dict columns, str owner, bint has_key):
     key = (tuple(columns.items()), has_key)
     try:
         return row_types[key]
-    except (KeyError, TypeError):       # TypeError: a kind that is not hashable
+    except (KeyError, TypeError):       # TypeError: the kind is not hashable
         pass
     for name, kind in columns.items():
         if kind is not int and kind is not float:
@@ -168,7 +168,7 @@ cdef class Container(MemoryObject):
         return 0
 
     cdef int _move_to(self, void* place) except -1:
-        """Make an empty head in a record that of this container, which is empty then."""
+        """Make an empty head in a record the head of this container, which is then empty."""
         (<Head*> place)[0] = self.head
         memset(&self.head, 0, sizeof(Head))
         return 0
@@ -242,7 +242,7 @@ cdef class ContainerIterator:
         Whether it yields the key and the value of each row, of a map.
     """
     cdef Container container
-    cdef Head head                      # of the container when the iteration began
+    cdef Head head                      # head of the container when the iteration began
     cdef long long at
     cdef bint has_pairs
 
@@ -442,15 +442,15 @@ cdef class IntSet(KeyedContainer):
         self.columns = row_type_of(columns, "IntSet", True)
 
     def add(self, key: int):
-        """Add a number, after the others, unless it is there already."""
+        """Add a number at the end, unless the set has it already."""
         map_put(&self.head, integer(key, "key"), 1)
 
     def discard(self, key: int):
-        """Remove a number if it is there."""
+        """Remove a number if the set has it."""
         map_discard(&self.head, integer(key, "key"), 1)
 
     def remove(self, key: int):
-        """Remove a number; raise KeyError if it is not there."""
+        """Remove a number; raise KeyError if the set does not have it."""
         map_remove(&self.head, integer(key, "key"), 1)
 
     def pop(self) -> int:
@@ -515,7 +515,7 @@ cdef class IntMap(KeyedContainer):
         return default if row == NULL else self.columns._values(row)
 
     def pop(self, key: int, default: Any = _NO_DEFAULT) -> Any:
-        """Remove a key and return its value; if it is not there, return `default`, or raise KeyError without one."""
+        """Remove a key and return its value; for a missing key, return `default`, or raise KeyError without one."""
         if default is not _NO_DEFAULT and key not in self:
             return default
         value = self[key]

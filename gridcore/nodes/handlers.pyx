@@ -65,7 +65,7 @@ cdef class Handlers:
         raise NotImplementedError
 
     cdef int _lose(self, NodeActions core, Py_ssize_t kind, const long long* row) except -1:
-        """Free what handlers keep for a message that does not arrive."""
+        """Free the data that handlers keep for a message that does not arrive."""
         return 0
 
     # -- for processes that share a run (`gridcore.nodes.shared_events`) --------------------------------------
@@ -79,11 +79,11 @@ cdef class Handlers:
         return 0
 
     cdef int _wrap(self, Py_ssize_t kind, const long long* row, char* to) except -1:
-        """Write to `to` what handlers keep for a message that goes to another process, and free it here."""
+        """Write the data that handlers keep for a message to another process to `to`, and free the data here."""
         return 0
 
     cdef int _unwrap(self, Py_ssize_t kind, long long* row, const char* source) except -1:
-        """Keep for a message from another process what its `_wrap` has written."""
+        """Keep the data that `_wrap` of another process has written for a message from there."""
         return 0
 
     cdef int _forget(self, Py_ssize_t node) except -1:

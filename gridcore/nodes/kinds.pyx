@@ -55,7 +55,7 @@ cdef class MessageKind:
         return with_fields(self.request_type(), ("number", "to", *self.fields[:-1]), (number, to, *values))
 
     def unsized_text(self, error: Exception) -> str:
-        """Return what a node does that sends a message for which the function of the size raises `error`."""
+        """Return the text of the action of a node whose message has a function of the size that raises `error`."""
         return f"sends {self.name!r}: the function of its size raises {type(error).__name__}: {error}"
 
 
@@ -79,7 +79,7 @@ class Fields:
     def __delattr__(self, name):
         self.__setattr__(name, None)
 
-    def __setstate__(self, state):      # of `copy.copy`
+    def __setstate__(self, state):      # called by `copy.copy`
         for name, value in state[1].items():
             PyObject_GenericSetAttr(self, name, value)
 

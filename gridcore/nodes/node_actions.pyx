@@ -181,7 +181,7 @@ cdef class NodeActions:
                 fields.update(zip(kind.fields, self._timer_values(kind, timers_fields(&self.timers, slot))))
             timers.append((timer.number, timer.time, kind.name, fields))
             slot = timer.next
-        return timers[::-1]             # the list of a node begins with the timer that was set last
+        return timers[::-1]             # the list of a node begins with the latest timer
 
     def acts_of(self, Py_ssize_t node) -> list[tuple[int, int]]:
         """Return when `on_act` of a node is due, in the order of the calls of `View.act`: (number, instant in ns)."""
@@ -322,7 +322,7 @@ cdef class NodeActions:
                       for k in range(first, first + self.queues.count[machine])])
 
     cdef int _check_reports(self, Py_ssize_t node) except -1:
-        """Raise an error unless `View.completed` gets the tasks that end."""
+        """Raise an error unless `View.completed` receives the tasks that end."""
         if not self.queues.log or self.has_on_done:
             raise self.error_type(f"t = {self.now / 1e9} s: node {node} calls view.completed, which requires "
                                   "reports = True in the class of the scheduler, and nodes without on_done")
@@ -490,7 +490,7 @@ cdef class NodeActions:
         return number
 
     cdef bint _end_request(self, Py_ssize_t node, long long number) except -1:
-        """End the wait of a node for an answer; return False if it does not wait for it any more."""
+        """End the wait of a node for an answer; return False if the node no longer waits."""
         cdef const long long* entry = map_find(&self.pending_requests, number, 2)
         if entry == NULL or self.timers.timer[entry[1]].node != node:
             return False

@@ -163,7 +163,7 @@ cdef class SharedEvents(NodeEvents):
         cdef long long acts = LAST if self.step == TIMERS else self.act_blocks
         cdef long long waves = LAST - 8 + self.part
         if self.step == NOTHING:
-            waves = 0                   # what was left over from an earlier call of the engine comes first
+            waves = 0                   # messages left over from an earlier call of the engine come first
         elif self.step == DELIVERIES:
             waves = self.waves + 1
         if max(self.timer_blocks, max(self.act_blocks, self.waves)) >= LAST - 8:

@@ -130,9 +130,9 @@ cdef class View:
 
     cdef NodeActions core
     cdef readonly int node              #: The number of this node.
-    cdef readonly object slots          #: The slot schedule of this machine, where the scheduler has one.
-    cdef readonly object jobs           #: What this node knows of rigid jobs and does with them.
-    cdef readonly object environment    #: What the environment of the model gives to this node.
+    cdef readonly object slots          #: The slot schedule of this machine, if the scheduler uses one.
+    cdef readonly object jobs           #: The knowledge and the actions of this node on rigid jobs.
+    cdef readonly object environment    #: The part of the environment of the model for this node.
     cdef object _neighbours
     cdef dict timer_of                  # name -> kind, of the timers that this node may set
     cdef BoardView _board

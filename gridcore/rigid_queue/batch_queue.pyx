@@ -82,7 +82,7 @@ cdef struct EstimatedEnd:                  # of a running job: its estimated end
     int job, nodes
 
 
-cdef struct Turn:                          # of a job in a dynamic order: those of the highest keys come first
+cdef struct Turn:                          # a job in a dynamic order: the highest keys come first
     double key
     int job
 
@@ -621,7 +621,7 @@ cdef class JobQueue:
     # -- the queue ------------------------------------------------------------------------------------------
 
     cdef Py_ssize_t _submit(self, int job) noexcept nogil:
-        """Let a job join the queue for the first time; return its place in the static order."""
+        """Add a job to the queue for the first time; return its place in the static order."""
         cdef const long long* last
         if self.predicted:
             last = &self.last_runs[self.user[job], 0]
@@ -802,7 +802,7 @@ cdef class JobQueue:
         return 0
 
     cdef bint _fill_profile(self) noexcept nogil:
-        """Let the profile have the free machines, and those of the running jobs from their estimated ends on."""
+        """Fill the profile with the free machines, and those of the running jobs from their estimated ends on."""
         cdef Py_ssize_t k
         if not profile_clear(&self.profile, self.now, self.occupancy.n_idle):
             return False
@@ -845,7 +845,7 @@ cdef class JobQueue:
         return n
 
     cdef int _take_outside(self, int n) noexcept nogil:
-        """Take the lowest n free machines that are not kept, of which there must be n; return their first span."""
+        """Take the lowest n free machines that are not kept, which must exist; return their first span."""
         cdef int first = -1, last = -1, s
         cdef Py_ssize_t k = 0
         cdef unsigned long long mask
@@ -988,7 +988,7 @@ cdef class JobQueue:
                 + self.w_share * share + self.base[job])
 
     cdef void _decay(self, Py_ssize_t user) noexcept nogil:
-        """Bring what a user has used to the present: use decays, and machines in use add to it."""
+        """Update the usage of a user to the present: earlier usage decays, and machines in use add to it."""
         cdef double rate, factor
         if self.order != WEIGHTED:
             return

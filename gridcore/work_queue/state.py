@@ -152,7 +152,7 @@ STATE: dict[str, Entry] = {
 def read_state(
     state: Any, tasks: Rows, machines: Rows, bags: Rows, n_up_times: int, max_copies: int, min_speed: float
 ) -> dict[str, Any]:
-    """Return the entries of a state of a queue, and what follows from them.
+    """Return the entries of a state of a queue, and the values that follow from them.
 
     Constant columns of the tables are those of the queue, and links between rows are cleared.  A copy that
     cannot run is dropped: its machine is down or slow, or its task is completed or not released.  The members

@@ -1,4 +1,4 @@
-"""The instrument: starts the processes of an emulation, releases applications, and keeps what happens.
+"""The coordinator: starts the processes of an emulation, releases applications and records events.
 
 It takes no part in the protocol of a scheduler.  It is the one place that knows which tasks have been
 released, held, moved, completed and lost, from which the tables of the result are made.
@@ -31,9 +31,9 @@ from gridsim.emulation.worker import run_worker
 from gridsim.errors import GridSimError, ScenarioError, SchedulerError
 from gridsim.support.clock import NEVER, NS
 
-#: Seconds ahead that processes are told of releases, and that they have before the time begins.
+#: Seconds by which processes are told of releases in advance, and between their start and time 0.
 _AHEAD, _BEFORE = 0.03, 0.1
-#: Seconds that processes have to begin, and to end.
+#: Time limits, s, for processes to begin, and to end.
 _PATIENCE = 60.0
 #: The process number of moves that the coordinator makes.
 _OWN = 1023
@@ -77,9 +77,9 @@ class Coordinator(Part):
         self.lives = [0] * setup.processes
         super().__init__(setup, COORDINATOR)
         policy: Any = self.policy
-        #: What keeps rigid jobs; None if there are none, or the only process keeps them.
+        #: The keeper of rigid jobs; None if there are none, or if the only process keeps them.
         self.jobs = JobKeeper(self, policy) if policy.keeps_jobs and not self.is_alone else None
-        self.adapter = policy  # which keeps rigid jobs
+        self.adapter = policy  # it keeps rigid jobs
         self.ledger = policy.queues
         self.limit = time_limit
         self.failure: BaseException | None = None
@@ -89,19 +89,19 @@ class Coordinator(Part):
         self.changed = asyncio.Event()
         self.server: asyncio.Server | None = None
         self.sent = 0
-        #: Tasks that nobody has, by application: those not released yet, and those that are lost.
+        #: Tasks that no node has, by application: tasks not released yet, and lost tasks.
         self.free = [TaskSet([(0, tasks)]) for tasks in self.core.tasks]
         #: Process, application -> 1 for each task in the hands of its nodes.  Reports of several processes
         #: may come in any order: until all are there, a number may also be -1 or 2.
         self.hand: dict[tuple[int, int], NDArray[np.int8]] = {}
         self.moving: dict[int, tuple[int, Parts, int, int]] = {}  # number -> application, tasks, from, to
         self.early: set[int] = set()  # numbers of moves that have arrived before they were reported
-        self.waiting: dict[int, set[int]] = {}  # killed process -> processes that may have something of it
-        self.out: dict[int, tuple[int, int]] = {}  # killed process -> machine because of which, since when
+        self.waiting: dict[int, set[int]] = {}  # killed process -> processes that may have data of it
+        self.out: dict[int, tuple[int, int]] = {}  # killed process -> machine that failed, and when
         self.burials: set[int] = set()  # killed processes whose connection has ended
         self.outages: Any = self.outages
         self.down: list[tuple[int, int, int]] = []  # machine, from, until ns, of killed processes
-        self.noted: dict[str, list[tuple[int, int]]] = {}  # table -> when each row was written, and by whom
+        self.noted: dict[str, list[tuple[int, int]]] = {}  # table -> time and node of each row
         self.kills, self.seconds = 0, 0.0
         self.counted: list[tuple[bytes, dict[str, Any]]] = []
         self.records = {
@@ -123,7 +123,7 @@ class Coordinator(Part):
     # -- processes ------------------------------------------------------------------------------------------
 
     def execute(self) -> None:
-        """Run to the end; leaves no process behind, whatever happens."""
+        """Run the emulation to its end; no process outlives it, even after an error."""
         loop = asyncio.new_event_loop()
         try:
             loop.run_until_complete(self._main())
@@ -141,7 +141,7 @@ class Coordinator(Part):
             for task in asyncio.all_tasks(loop):
                 task.cancel()
             loop.run_until_complete(asyncio.sleep(0))
-            loop.run_until_complete(asyncio.sleep(0))  # closed connections are told of it
+            loop.run_until_complete(asyncio.sleep(0))  # the protocols of closed connections are called
             loop.close()
 
     def _kill(self, peer: Peer) -> None:
@@ -152,7 +152,7 @@ class Coordinator(Part):
             self.gone.append(peer.pid)
 
     def _reap(self) -> None:
-        """Let go of processes that have ended; one that ends before it has begun ends the run."""
+        """Forget processes that have ended; a process that ends before it has begun ends the run."""
         self.gone = [pid for pid in self.gone if not _ended(pid)]
         for number, peer in self.peers.items():
             if peer.talk is None and not peer.dead and _ended(peer.pid):
@@ -167,7 +167,7 @@ class Coordinator(Part):
         sys.stdout.flush()
         sys.stderr.flush()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of other threads, which the copy lacks
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads that the copy lacks
             pid = os.fork()
         if not pid:
             try:
@@ -178,7 +178,7 @@ class Coordinator(Part):
             os._exit(0)
         peer = self.peers[number] = Peer(pid, self.lives[number])
         if peer.life:
-            # the copy is of now: what happens until it is connected follows
+            # the copy has the present state; later events are sent once it is connected
             up, lives = self.policy.run.up.tolist(), self.network.counters.lives()
             peer.waiting.append(["start", self.engine.zero, up, lives])
             if self.quiet:
@@ -218,7 +218,7 @@ class Coordinator(Part):
         self._all("end")
         there = [peer for peer in self.peers.values() if not peer.dead]
         await self._until(lambda: all(peer.final for peer in there), _PATIENCE, "end")
-        if self.setup.kill:  # copies run until their processes hear of the end; failures are those reported
+        if self.setup.kill:  # copies run until their processes learn of the end
             self.engine.now = self.engine.clock()
         self.counted += [peer.counts for peer in there]
         self.final = [peer.final for peer in there if peer.final]
@@ -287,7 +287,7 @@ class Coordinator(Part):
             self._send(greeting.process, "peers", [*others, [greeting.process, greeting.port, greeting.life]])
 
     def _talking(self) -> list[tuple[int, Peer]]:
-        """Return the processes that run, also those that are not connected to all others yet."""
+        """Return the running processes, including those that are not connected to all others yet."""
         return [(q, peer) for q, peer in self.peers.items() if peer.talk is not None and not peer.dead]
 
     def _send(self, to: int, name: str, *values: Any) -> None:
@@ -300,7 +300,7 @@ class Coordinator(Part):
             self._send(q, name, *values)
 
     def _inform(self, processes: Iterable[int], name: str, *values: Any) -> None:
-        """Send a command to processes; those that are being started again get it once they are connected."""
+        """Send a command to processes; a process that is being restarted gets it once it is connected."""
         for q in processes:
             peer = self.peers[q]
             if peer.talk is None and not peer.dead:
@@ -309,7 +309,7 @@ class Coordinator(Part):
                 self._send(q, name, *values)
 
     def _closed(self, talk: Conversation) -> None:
-        """A process has ended: all that it reported is here."""
+        """Handle the end of a process, all of whose reports have arrived."""
         self.changed.set()
         if self.closing or self.failure is not None:
             return
@@ -323,7 +323,7 @@ class Coordinator(Part):
     def _reported(self, talk: Conversation, records: list[list[Any]]) -> None:
         try:
             if self.engine.started and not self.closing:
-                self.engine.run_due()  # what is due now, before what follows from the reports
+                self.engine.run_due()  # events due now come before those that follow from the reports
             for name, *values in records:
                 self.records[name](talk.process, *values)
         except Exception as error:  # raised where the run waits
@@ -333,7 +333,7 @@ class Coordinator(Part):
     # -- releases and failures ------------------------------------------------------------------------------
 
     def _schedule(self) -> None:
-        """Release applications, and let processes be killed."""
+        """Release applications, and have processes killed."""
         ahead = int(_AHEAD * NS * self.setup.speedup)
         for index, at in enumerate(self.core.release):
             self.engine.call_at(max(0, at - ahead), self._release, index, at)
@@ -352,7 +352,7 @@ class Coordinator(Part):
         self.core.submit(index, self.core.tasks[index], "on_release")
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
-        """Give tasks to a node: some of those that nobody has."""
+        """Give a node some of the tasks that no node has."""
         given = self.free[application].take(tasks)
         due, self._due = max(self.engine.now, self._due), 0
         to, move = self.core.process_of[node], 0
@@ -378,14 +378,14 @@ class Coordinator(Part):
         if number not in self.out and number not in self.servers:
             self._kill(self.peers[number])
             self.kills += 1
-            since = self.engine.clock()  # until when it may have done something
+            since = self.engine.clock()  # the process may have acted until then
             self.out[number] = machine, since
             self.waiting[number] = {q for q, _ in self._talking()}
             self.engine.call_at(since, self._lose, number)
         self._next_change()
 
     def _lose(self, number: int) -> None:
-        """Let the machines of a process fail that was killed just now."""
+        """Make the machines of a process that was just killed fail."""
         self._change(self.machines_of[number], [])
         for other in [*self.out]:
             self._join(other)
@@ -399,7 +399,7 @@ class Coordinator(Part):
         self._next_change()
 
     def _change(self, failed: list[int], back: list[int]) -> None:
-        """Let machines fail or be up, in all processes."""
+        """Make machines fail or recover, in all processes."""
         self.outages.up[failed], self.outages.up[back] = False, True
         self.network.fail(np.array(failed, np.int64), down=True)
         self.network.restore(np.array(back, np.int64))
@@ -407,7 +407,7 @@ class Coordinator(Part):
         self._inform(self.peers, "faults", failed, back, self.engine.now)
 
     def _bury(self, number: int) -> None:
-        """All that a killed process has reported is here: its machines lose what they had."""
+        """Lose what the machines of a killed process had, once all its reports are here."""
         _, since = self.out[number]
         self.burials.remove(number)
         for application, tasks in sorted(self.ledger.drop(self.machines_of[number], since).items()):
@@ -426,11 +426,11 @@ class Coordinator(Part):
         for q in self.waiting[number]:
             self._send(q, "forget", number, self.peers[number].life)
         for killed, others in list(self.waiting.items()):
-            others.discard(number)  # it has nothing any more
+            others.discard(number)  # the process has nothing left
             self._forgotten(killed)
 
     def _forgotten(self, number: int) -> None:
-        """Once nobody has anything of a killed process any more, what it was to get or had sent is lost."""
+        """Lose what a killed process had sent or was to receive, once no process has any of it left."""
         if self.waiting.get(number) or self.peers[number].talk is not None:
             return
         self.waiting.pop(number, None)
@@ -441,7 +441,7 @@ class Coordinator(Part):
         self._restart(number)
 
     def _settle(self) -> None:
-        """Bury killed processes, and let others join, after the end of the run: the engine does not do it."""
+        """Handle killed and joining processes after the end of the run, as the engine does not do it."""
         for number in sorted(self.burials):
             self._bury(number)
         for number in [*self.out]:
@@ -460,8 +460,8 @@ class Coordinator(Part):
     # -- what processes report ------------------------------------------------------------------------------
 
     def _hand(self, process: int, application: int, tasks: Parts, change: int) -> None:
-        """Note that nodes of a process have tasks (1), or have them no more (-1)."""
-        if not self.setup.kill:  # nobody asks
+        """Note that nodes of a process have tasks (1) or no longer have them (-1)."""
+        if not self.setup.kill:  # only kills need the record
             return
         key = process, application
         if key not in self.hand:
@@ -470,12 +470,12 @@ class Coordinator(Part):
             self.hand[key][first:end] += change
 
     def on_reached(self, process: int, to: int, life: int) -> None:
-        """A process is connected to another one."""
+        """Note that a process is connected to another one."""
         self.peers[process].reached.add(to)
         self._join(process)
 
     def on_left(self, process: int, to: int, life: int) -> None:
-        """A process has lost its connection to another one, as to one that was killed."""
+        """Note that a process has lost its connection to another one, for example because that was killed."""
         peer = self.peers[to]
         if peer.life == life and not peer.dead and not self.closing:
             self.failure = GridSimError(
@@ -483,7 +483,7 @@ class Coordinator(Part):
             )
 
     def _join(self, process: int) -> None:
-        """Let the machines of a process be up that has begun anew, once it is connected to those up."""
+        """Mark the machines of a restarted process as up once it is connected to the running processes."""
         peer = self.peers[process]
         if process not in self.out or peer.dead or peer.talk is None:
             return
@@ -497,7 +497,7 @@ class Coordinator(Part):
             self._change([], self.machines_of[process])
 
     def on_came(self, process: int, machine: int, application: int, tasks: Parts, time: int) -> None:
-        """Tasks have come to a queue."""
+        """Note that tasks have come to a queue."""
         self.ledger.placed(machine, application, tasks, time)
         self._hand(process, application, tasks, -1)
         if self.core.placed_at < 0 and self.ledger.enqueued >= self.core.total:
@@ -507,40 +507,40 @@ class Coordinator(Part):
                 self._inform(self.peers, "quiet")
 
     def on_taken(self, process: int, machine: int, application: int, tasks: Parts, time: int) -> None:
-        """Tasks were taken out of a queue again."""
+        """Note that tasks were taken out of a queue again."""
         self.ledger.taken(machine, application, tasks, time)
         self._hand(process, application, tasks, 1)
 
     def on_began(self, process: int, machine: int, application: int, task: int, start: int) -> None:
-        """A task has begun."""
+        """Note that a task has begun."""
         self.ledger.began(machine, application, task, start)
 
     def on_ended(self, process: int, machine: int, application: int, task: int, end: int) -> None:
-        """A task is completed."""
+        """Note that a task is completed."""
         self.ledger.ended(machine, application, end)
 
     def on_cut(self, process: int, machine: int, application: int, task: int, now: int) -> None:
-        """A failure has cut off a task."""
+        """Note that a failure has cut off a task."""
         self.ledger.cut(machine, application, now)
         self._hand(process, application, [(task, task + 1)], 1)
 
     def on_undone(self, process: int, machine: int, application: int, task: int) -> None:
-        """A task has not begun after all."""
+        """Note that a task has not begun after all."""
         self.ledger.undone(machine, application)
         self._hand(process, application, [(task, task + 1)], 1)
 
     def on_failed(self, process: int, machine: int) -> None:
-        """What waited on a machine is lost."""
+        """Note that the tasks waiting on a machine are lost."""
         for application, tasks in self.ledger.failed(machine).items():
             self._hand(process, application, tasks, 1)
 
     def on_lost(self, process: int, application: int, tasks: Parts, node: int, now: int) -> None:
-        """Tasks are lost."""
+        """Handle lost tasks."""
         self._hand(process, application, tasks, -1)
         self.task_lost(application, tasks, node)
 
     def on_open(self, process: int, move: int, application: int, tasks: Parts, to: int) -> None:
-        """A message moves tasks to another process."""
+        """Note that a message moves tasks to another process."""
         if process != _OWN:
             self._hand(process, application, tasks, -1)
         if move in self.early:
@@ -550,7 +550,7 @@ class Coordinator(Part):
             self.moving[move] = application, tasks, process, to
 
     def on_shut(self, process: int, move: int) -> None:
-        """A message that moves tasks has come."""
+        """Note that a message that moves tasks has arrived."""
         if move in self.moving:
             application, tasks, _, _ = self.moving.pop(move)
             self._hand(process, application, tasks, 1)
@@ -558,17 +558,17 @@ class Coordinator(Part):
             self.early.add(move)
 
     def on_give(self, process: int, node: int, application: int, tasks: int, handler: str) -> None:
-        """A process gives tasks to a node of another one."""
+        """Note that a process gives tasks to a node of another one."""
         self._due = 0
         self.give(node, application, tasks, handler)
 
     def on_note(self, process: int, now: int, node: int, table: str, row: list[float]) -> None:
-        """A node writes a row of a table."""
+        """Record a row that a node writes to a table."""
         self.policy.note(node, table, dict(zip(self.policy.notes.columns[table], row, strict=True)))
         self.noted.setdefault(table, []).append((now, node))
 
     def on_share(self, process: int, name: str, values: list[float]) -> None:
-        """A process shares something with the others; all hear of such things in the same order."""
+        """Pass on a fact that a process shares; all processes learn such facts in the same order."""
         environment = self.policy.environment
         if environment is not None and name in environment.shared:
             getattr(environment, name)(*values)
@@ -577,20 +577,20 @@ class Coordinator(Part):
         self._inform([q for q in self.peers if q != process], "fact", name, values)
 
     def on_central(self, process: int, method: str, *values: float) -> None:
-        """A node changes what only the model knows."""
+        """Apply a node's change of what only the model knows."""
         environment = self.policy.environment
         if environment is None or method not in environment.central:
             raise msgspec.ValidationError(f"a method {method[:40]!r} of the environment")
         getattr(environment, method)(*values)
 
     def on_stored(self, process: int, node: int, storage: dict[str, Any]) -> None:
-        """The stable storage of a node has changed."""
+        """Note that the stable storage of a node has changed."""
         program = self.core.programs[node]
         for name in program.stable_storage:
             setattr(program, name, from_plain(storage[name]))
 
     def on_ask(self, process: int, question: str, *values: Any) -> None:
-        """A handler asks; it has its answer after reports that came before, maybe from other processes."""
+        """Answer a question of a handler after all earlier reports, which may be from other processes."""
         asyncio.get_running_loop().call_soon(self._answer, process, question, values)
 
     def _answer(self, process: int, question: str, values: Any) -> None:
@@ -603,12 +603,12 @@ class Coordinator(Part):
             self.changed.set()
 
     def on_record(self, process: int, number: int, changes: dict[str, Any], instant: int) -> None:
-        """A handler has changed the record of a rigid job."""
+        """Note that a handler has changed the record of a rigid job."""
         if self.jobs is not None:
             self.jobs.change(number, changes, instant)
 
     def on_job(self, process: int, method: str, *arguments: Any) -> None:
-        """A handler does something with a rigid job."""
+        """Carry out what a handler does with a rigid job."""
         if self.jobs is not None:
             self.jobs.do(method, *arguments)
 
@@ -619,38 +619,38 @@ class Coordinator(Part):
         self._send(process, "call", count, node, handler, job, arguments)
 
     def on_called(self, process: int, count: int, is_done: bool) -> None:
-        """A process has called a handler, or its node is down."""
+        """Note that a process has called a handler, or that its node is down."""
         if self.jobs is not None:
             self.jobs.confirm_call(process, count, is_done)
 
     def on_counts(self, process: int, packed: bytes, counts: dict[str, Any]) -> None:
-        """What a process has counted so far: messages, and what its environment counts."""
+        """Take the counts of a process so far: of messages, and of its environment."""
         self.peers[process].counts = packed, counts
 
     def on_sent(self, process: int, *values: int) -> None:
-        """A message was sent, in a process that may be killed."""
+        """Count a message that was sent in a process that may be killed."""
         self.network.counters.count(*values)
 
     def on_got(self, process: int, *values: int) -> None:
-        """A message was delivered there."""
+        """Count a message that was delivered in such a process."""
         self.network.counters.got(*values)
 
     def on_dropped(self, process: int, kind: int) -> None:
-        """A message was dropped there."""
+        """Count a message that was dropped in such a process."""
         self.network.counters.drop(kind)
 
     def on_forgot(self, process: int, killed: int, life: int) -> None:
-        """All that a killed process had sent to a process is there."""
+        """Note that everything a killed process had sent to a process has arrived."""
         if killed in self.waiting:
             self.waiting[killed].discard(process)
             self._forgotten(killed)
 
     def on_error(self, process: int, kind: str, said: str, ours: bool) -> None:
-        """A handler has raised an error."""
+        """Handle an error that a handler has raised."""
         self.failure = SchedulerError(said if ours else f"process {process}: {kind}: {said}")
 
     def on_final(self, process: int, *values: Any) -> None:
-        """A process has reported all."""
+        """Note that a process has reported everything."""
         self.peers[process].final = list(values)
 
     def tell(self, name: str, *values: Any) -> None:

@@ -27,9 +27,9 @@ from gridsim.emulation.mail import EmulatedMail
 from gridsim.emulation.tasks import Parts, TaskSet, count_of
 from gridsim.scheduling.nodes.python_core import PythonCore
 
-#: Of a restarted process nodes draw other random numbers than in its life before.
+#: The nodes of a restarted process draw other random numbers than before the restart.
 _GOLDEN = 0x9E3779B97F4A7C15
-#: The requests of a node are counted from a multiple of 2**_LIFE on, another one in each life of its process.
+#: The requests of a node are numbered from a multiple of 2**_LIFE on, a new one in each life of its process.
 _LIFE = 32
 
 
@@ -76,16 +76,16 @@ class Process(Protocol):
         """Return the number of a message that moves tasks to a process; 0 if that process is down."""
 
     def share(self, name: str, *values: float) -> None:
-        """Let the other processes know something."""
+        """Share a fact with the other processes."""
 
     def after_handler(self, node: int) -> None:
-        """Hear that a handler of a node has returned."""
+        """Note that a handler of a node has returned."""
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
-        """Give tasks to a node, by the coordinator: some of those that nobody has."""
+        """Have the coordinator give a node some of the tasks that no node has."""
 
     def stop(self) -> None:
-        """Hear that the run can end."""
+        """Note that the run can end."""
 
 
 class EmulatedCore(PythonCore):
@@ -124,7 +124,7 @@ class EmulatedCore(PythonCore):
         self.hands: dict[int, TaskSet] = queues.hands
         self.process_of = process.place(self.machines)
         self.is_local = [number == process.number for number in self.process_of]
-        #: What comes from outside: when (ns), its number, what to call, and the arguments; a heap.
+        #: Calls from outside: when (ns), their number, the function, and its arguments; a heap.
         self.incoming: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self.incoming_count = 0
         super().__init__(links, queues, **given)
@@ -143,7 +143,7 @@ class EmulatedCore(PythonCore):
     def make_mail(
         self, links: Links, kinds: list[MessageKind], observe: Callable[..., None] | None
     ) -> EmulatedMail:
-        """Make what carries messages, over sockets."""
+        """Make the carrier of messages, which uses sockets."""
         return EmulatedMail(self, kinds)
 
     # -- what comes from outside ----------------------------------------------------------------------------
@@ -154,18 +154,18 @@ class EmulatedCore(PythonCore):
         heappush(self.incoming, (max(due, self.engine.now), self.incoming_count, call, arguments))
 
     def next_release(self) -> int:
-        """Return the instant (ns) at which something comes from outside; `NEVER` if nothing does."""
+        """Return the instant (ns) of the next call from outside; `NEVER` if there is none."""
         return self.incoming[0][0] if self.incoming else NEVER
 
     def take_releases(self) -> None:
-        """Take what has come from outside."""
+        """Take the calls that have come from outside."""
         while self.next_release() <= self.now:
             *_, call, arguments = heappop(self.incoming)
             self.events += 1
             call(*arguments)
 
     def get(self, node: int, application: int, tasks: Parts, handler: str) -> None:
-        """Let a node of this process have tasks that it is given."""
+        """Give tasks to a node of this process."""
         self.hands.setdefault(application, TaskSet()).add(tasks)
         if self.up[node]:
             super().hand_over(node, application, count_of(tasks), handler)
@@ -173,16 +173,18 @@ class EmulatedCore(PythonCore):
             self.report_lost(application, count_of(tasks), node)
 
     def hear(self, name: str, values: Sequence[float]) -> None:
-        """Take a fact about the board from another process; raises ValidationError for what cannot be."""
+        """Take a fact about the board from another process; raises ValidationError if it is malformed."""
         call, limits = self.learn.get(name, (None, ()))
         if call is None or len(limits) != len(values):
-            raise msgspec.ValidationError(f"a fact {name[:40]!r} of {len(values)} values")
+            raise msgspec.ValidationError(
+                f"a fact {name[:40]!r} with {len(values)} values, which is not expected"
+            )
         if not all(map(_within, values, limits)):
-            raise msgspec.ValidationError(f"a fact {name!r} of other values")
+            raise msgspec.ValidationError(f"a fact {name!r} whose values are out of range")
         self.push(self.engine.clock(), call, *values)
 
     def hear_all(self) -> None:
-        """Take all facts that have come, in a process without nodes."""
+        """Take all facts that have arrived, in a process without nodes."""
         while self.incoming:
             *_, call, arguments = heappop(self.incoming)
             call(*arguments)
@@ -199,7 +201,7 @@ class EmulatedCore(PythonCore):
         self.process.share("board", row, column, value, int(falling))
 
     def add_number(self, row: int, column: int, delta: float, is_last: bool) -> None:
-        """Add to a shown number, in all processes."""
+        """Add to a published number, in all processes."""
         super().add_number(row, column, delta, is_last)
         self.process.share("addition", row, column, delta, int(is_last))
 
@@ -211,7 +213,7 @@ class EmulatedCore(PythonCore):
         self.process.after_handler(node)
 
     def call_of_killed(self, nodes: Iterable[int], handler: str, instant: int) -> None:
-        """Call a handler of nodes whose process was killed at `instant` ns, as far as they have it."""
+        """Call a handler, if they have it, of nodes whose process was killed at `instant` ns."""
         now, self.now = self.now, instant
         for node in nodes:
             if hasattr(self.programs[node], handler):
@@ -230,7 +232,7 @@ class EmulatedCore(PythonCore):
         return bool(self.queues.idle)
 
     def end_instant(self) -> None:
-        """Let machines begin their next tasks."""
+        """Start the next tasks of idle machines."""
         self.queues.begin_tasks()
 
     def tick(self, nodes: ArrayLike, name: str, now: int) -> None:

@@ -25,9 +25,9 @@ from gridsim.simulation.simulate import checked_limit
 from gridsim.support.arguments import integer, one_of, real
 from gridsim.support.clock import NEVER, NS
 
-#: Most processes of an emulation.
+#: Largest number of processes of an emulation.
 MOST_PROCESSES = 64
-#: Most simulated seconds in a second: beyond, the clock has no instants for a run of hours.
+#: Most simulated seconds per second: beyond it, the clock has no instants for a run of hours.
 MOST_SPEEDUP = 1e6
 
 
@@ -118,7 +118,7 @@ def emulate(
         asyncio.get_running_loop()
     except RuntimeError:
         run.execute()
-    else:  # as in a notebook
+    else:  # an event loop runs, as in a notebook
         with ThreadPoolExecutor(1) as pool:
             pool.submit(run.execute).result()
     return result_of(run)
@@ -132,7 +132,7 @@ def result_of(run: Coordinator) -> Result:
         if counts:
             run.policy.environment.merge({name: from_plain(value) for name, value in counts.items()})
     for table, written in run.noted.items():
-        if not run.is_alone:  # else the rows are as a simulation has them, and not as processes report
+        if not run.is_alone:  # otherwise the rows are in the order of a simulation
             rows = run.policy.notes.rows[table]
             rows[:] = [rows[k] for k in sorted(range(len(rows)), key=written.__getitem__)]
     if run.setup.kill:
@@ -145,9 +145,9 @@ def result_of(run: Coordinator) -> Result:
 
 
 def _what_failed(run: Coordinator) -> None:
-    """Let the scenario of the result have the failures that killed processes were."""
+    """Set the faults in the scenario of the result to the kills of processes."""
     machine, down, up = [], [], []
-    origin = run.scenario.workload.origin  # from which the clock of the run counts
+    origin = run.scenario.workload.origin  # time 0 of the run's clock
     for u, since, until in run.down:
         machine.append(u)
         down.append(since / NS + origin)

@@ -16,11 +16,11 @@ _TURN = 1_000_000
 
 
 class Nodes(Protocol):
-    """What has the events of the nodes, see `gridsim.emulation.core.EmulatedCore`."""
+    """The part of the run that has the events of nodes, see `gridsim.emulation.core.EmulatedCore`."""
 
     @property
     def awaits_end(self) -> bool:
-        """Whether `end_instant` has something to do."""
+        """Whether `end_instant` has work to do."""
 
     def next_instant(self) -> int:
         """Return the instant (ns) of the next event; `NEVER` if there is none."""
@@ -67,11 +67,11 @@ class RealTimeEngine(Engine):
     # -- the clock --------------------------------------------------------------------------------------
 
     def start(self, zero: int) -> None:
-        """Let the time begin at `zero`, ns of `time.monotonic_ns`."""
+        """Start the time at `zero`, ns of `time.monotonic_ns`."""
         self.zero, self.started = zero, True
 
     def skip(self) -> None:
-        """Begin now, in the middle of a run: periodic events are next due at a multiple of their period."""
+        """Start now, in the middle of a run: periodic events are next due at a multiple of their period."""
         now, names = self.clock(), {rank: name for name, rank in self._rank.items()}
         for rank, (period, _) in [*self._periods.items()]:
             self.every(period, names[rank], first=(now // period + 1) * period)
@@ -88,7 +88,7 @@ class RealTimeEngine(Engine):
         return int((time.monotonic_ns() - self.zero) * self.speedup)
 
     def moment(self) -> int:
-        """Return the time now, the same one as long as one instant is handled."""
+        """Return the present time, which stays the same while an instant is handled."""
         if self._moment < 0:
             self._moment = self.clock()
         return self._moment
@@ -126,14 +126,14 @@ class RealTimeEngine(Engine):
         return min(self._next_own_instant(), self.nodes.next_instant())
 
     def delay(self) -> float | None:
-        """Return for how many s of the computer's clock nothing is due; None if nothing is."""
+        """Return the time until something is due, s of the computer's clock; None if nothing is."""
         due = self.next_instant() if self.started and not self.ended else NEVER
         if due == NEVER:
             return None
         return max(0.0, (due / self.speedup + self.zero - time.monotonic_ns()) / NS)
 
     def run_due(self) -> None:
-        """Handle what is due by now, for about `_TURN` at most: what was sent then leaves."""
+        """Handle what is due by now, for about `_TURN` at most; then messages leave."""
         now, turn_ends = self._wall_time(), time.monotonic_ns() + _TURN
         while not self.ended and (due := self.next_instant()) <= now:
             self._note_lateness(due)
@@ -161,7 +161,7 @@ class RealTimeEngine(Engine):
             self._start(instant)
 
     def _note_lateness(self, due: int) -> None:
-        """Note how late an instant is handled, unless only messages arrive then."""
+        """Record how late an instant is handled, unless only messages arrive then."""
         if min(self._next_own_instant(), self.nodes.next_own_instant()) > due:
             return
         late, by = self.late, (time.monotonic_ns() - self.zero) - due / self.speedup

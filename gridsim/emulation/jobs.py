@@ -21,7 +21,7 @@ from gridsim.support.clock import NS
 
 #: Phases of jobs that are over: nothing changes them any more.
 _FINAL_PHASES = JobPhase.DONE, JobPhase.FAILED, JobPhase.CANCELLED
-#: Time after which a handler is called that could not be, ns.
+#: Delay before a call of a handler that was not possible is tried again, ns.
 _RETRY = NS // 10
 
 
@@ -65,17 +65,17 @@ class RemoteJobs:
                 self._known[number] = now
 
     def forget(self) -> None:
-        """Report what a handler has changed, which has returned: the next one asks again."""
+        """Report the changes of records by a handler that has returned: the next one asks again."""
         self.report()
         self._known.clear()
 
     def claim(self, *arguments: int) -> None:
-        """See `RigidAdapter`."""
+        """Claim a machine for a job here, and report the claim."""
         self._adapter.claim(*arguments)
         self._tell("claim", *arguments)
 
     def release(self, *arguments: int) -> None:
-        """See `RigidAdapter`."""
+        """Release the claim of a machine here, and report that."""
         self._adapter.release(*arguments)
         self._tell("release", *arguments)
 
@@ -94,7 +94,7 @@ def _encode(attributes: dict[str, Any]) -> dict[str, bytes]:
 
 
 class JobKeeper:
-    """What the coordinator does with jobs: what nodes want, and having their handlers called.
+    """Keeps the jobs at the coordinator: carries out what nodes want, and has their handlers called.
 
     It is the `RigidAdapter.caller` of the coordinator's adapter.
 
@@ -123,7 +123,7 @@ class JobKeeper:
         return _attributes(self.adapter.records[number])
 
     def change(self, number: int, changes: dict[str, Any], instant: int) -> None:
-        """Change a record as a handler has at `instant` ns, unless the job is over meanwhile."""
+        """Change a record as a handler did at `instant` ns, unless the job is over by now."""
         adapter = self.adapter
         record = adapter.records[number]
         if record.phase in _FINAL_PHASES:
@@ -132,7 +132,7 @@ class JobKeeper:
             record.has_lost_node, self.attempted_at[number] = False, adapter.now
         vars(record).update((name, from_plain(value)) for name, value in changes.items())
         for name, due in record.timers.items():
-            # a timer may have fired meanwhile that did not count in the phase before
+            # a timer may have fired since then that was ignored in the earlier phase
             called_at = self.called_at.get((number, handler_name(name)), -1)
             if instant <= due <= adapter.now and called_at < due:
                 adapter.wake(adapter.now, name, record)
@@ -173,18 +173,18 @@ class JobKeeper:
         self.coordinator.call(process, self.count, node, handler, number, arguments)
 
     def confirm_call(self, process: int, count: int, is_done: bool) -> None:
-        """Hear that a handler was called, or that its node is down."""
+        """Note that a handler was called, or that its node is down."""
         call = self.pending[process].pop(count)
         if not is_done:
             self._call_again(*call)
 
     def lose(self, process: int) -> None:
-        """Have the handlers called again of which a killed process has not reported."""
+        """Have handlers called again if a killed process has not reported their calls."""
         for call in self.pending.pop(process, {}).values():
             self._call_again(*call)
 
     def _call_again(self, node: int, handler: str, number: int, arguments: tuple[int, ...]) -> None:
-        """Call a handler of the node that is in charge of a job now; what a machine has to do is lost."""
+        """Call a handler of the node now in charge of a job; calls about one machine are lost."""
         record = self.adapter.records[number]
         if handler in ("on_job_end", "on_job_outlives") or record.phase in _FINAL_PHASES:
             return

@@ -17,10 +17,10 @@ from gridsim.scheduling.nodes.python_mail import Letter, Mail
 from gridsim.support.clock import NS
 
 _GOLDEN = 0x9E3779B97F4A7C15
-#: The life of the receiver of a message that is lost.
+#: Stands for the life of the receiver of a lost message.
 _LOST = -1
-#: A message on its way to a node: when it is due (ns), its number here, the node, in which life of its
-#: machine it is to arrive, whether it comes from another machine, and itself.
+#: A message on its way to a node: the time it is due (ns), its number here, the node, the life of the node's
+#: machine in which it must arrive, whether it comes from another machine, and the message itself.
 _Arrival = tuple[int, int, int, int, bool, Any]
 
 
@@ -63,7 +63,7 @@ class EmulatedMail(Mail):
         self.through_links = [kind for kind in self.through_links if kind not in self.deferred]
         self._number = self._sent = 0  # number of messages so far, and of those that the network carries
         self._arrivals: dict[str, list[_Arrival]] = {kind.name: [] for kind in kinds}  # heaps
-        #: Those heaps of kinds that the network carries, and also of direct messages; not of deferred kinds.
+        #: The heaps of kinds that the network carries, including direct messages but not deferred kinds.
         self._carried = [self._arrivals[kind.name] for kind in self.through_links]
         self._handled = [*self._carried, *(self._arrivals[kind.name] for kind in self.direct)]
         #: Of heads on their way to an interface: when they arrive (ns), their number, their kind, the machine
@@ -116,7 +116,7 @@ class EmulatedMail(Mail):
         return self._number
 
     def _departure(self, machine: int, nbytes: int) -> tuple[int, int]:
-        """Return when a message leaves that a machine sends now, and when its head arrives, ns."""
+        """Return when a message that a machine sends now leaves, and when its head arrives, ns."""
         now, latency, links = self.engine.clock(), self.latency, self.counters
         if not self.process.modelled:
             return now, now
@@ -139,7 +139,7 @@ class EmulatedMail(Mail):
     # -- what comes from other processes ----------------------------------------------------------------
 
     def come(self, packed: Message_) -> None:
-        """Take a message that has come over a socket; raises ValidationError for what cannot be."""
+        """Take a message that arrived over a socket; raises ValidationError if it is malformed."""
         core, node, tasks = self.core, packed.node, packed._tasks
         kind = core.by_name[packed.kind]
         name = kind.name
@@ -178,10 +178,10 @@ class EmulatedMail(Mail):
     def _add(self, kind: MessageKind, arrival: _Arrival) -> None:
         heappush(self._arrivals[kind.name], arrival)
         if kind in self.deferred and not self.process.is_alone:
-            self.core.push(arrival[0], _no_call)  # the core drains after whatever comes from outside
+            self.core.push(arrival[0], _no_call)  # calls from outside make the core drain
 
     def advance(self, limit: int) -> int:
-        """Let heads up to `limit` ns through the interfaces; return when the next message arrives, ns.
+        """Pass heads up to `limit` ns through the interfaces; return when the next message arrives, ns.
 
         That may be the arrival of a head, which is not a message yet.
         """
@@ -195,7 +195,7 @@ class EmulatedMail(Mail):
                 or due >= links.end_of_life(machine, life)
                 or start > links.end_of_life(source, source_life)
             ):
-                life = _LOST  # which is reported when the head would have arrived
+                life = _LOST  # the loss is reported when the head would have arrived
             else:
                 transmission = links.transmission_time(self.core.size_of(node, kind, message))
                 due = links.down_free[machine] = max(due, links.down_free[machine]) + transmission
@@ -266,7 +266,7 @@ class EmulatedMail(Mail):
         ]
 
     def _place_in_drain(self, arrival: _Arrival) -> tuple[int, int, bool]:
-        """Return what orders deferred messages; of equals, those that have passed an interface are last."""
+        """Return the sort key of deferred messages; of equals, those that passed an interface are last."""
         due, _, node, _, is_outside, _ = arrival
         return self.core.machines[node], due, is_outside and self.has_interfaces
 

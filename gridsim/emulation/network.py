@@ -1,4 +1,4 @@
-"""The accounting of messages in an emulation, in the place of the kernel that carries simulated messages."""
+"""The accounting of messages in an emulation, which replaces the kernel that carries simulated messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gridsim.engine.transport import Transport
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS
 
-#: Most levels of nodes.
+#: Largest number of levels of nodes.
 _LEVELS = 64
 
 
@@ -41,7 +41,7 @@ class Counters:
         self.sent, self.delivered, self.dropped, self.traffic = np.zeros((4, kinds), np.int64)
         self.bytes_out, self.bytes_in = np.zeros((2, machines), np.int64)
         self.by_level = np.zeros((2, kinds, _LEVELS), np.int64)
-        #: When the interfaces of each machine are free to send, and to receive, ns.
+        #: Times at which the interfaces of each machine are free to send, and to receive, ns.
         self.up_free, self.down_free = [0] * machines, [0] * machines
         #: When the lives of each machine have ended, ns, and whether it is down.
         self.ends: list[list[int]] = [[] for _ in range(machines)]
@@ -95,12 +95,12 @@ class Counters:
         ]  # fmt: skip
 
     def move(self, nodes: Any, machines: Any) -> None:
-        """Let `nodes` sit on other machines from now on."""
+        """Move `nodes` to other machines from now on."""
         for node, machine in zip(np.asarray(nodes).tolist(), np.asarray(machines).tolist(), strict=True):
             self.machine_of[node] = machine
 
     def fail(self, machines: Any, now: int, *, down: bool = False) -> None:
-        """End the lives of machines, which lose their messages; with `down` until `restore`."""
+        """End the lives of machines and lose their messages; with `down`, they are down until `restore`."""
         for machine in np.asarray(machines).tolist():
             ends = self.ends[machine]
             ends.append(ends[-1] if self.down[machine] else now)
@@ -109,7 +109,7 @@ class Counters:
                 free[machine] = min(free[machine], now)
 
     def restore(self, machines: Any, now: int) -> None:
-        """Let machines be up again."""
+        """Mark machines as up again."""
         self.fail(machines, now)
 
     def lives(self) -> list[tuple[bool, list[int]]]:
@@ -117,7 +117,7 @@ class Counters:
         return [(down, [*ends]) for down, ends in zip(self.down, self.ends, strict=True)]
 
     def set_lives(self, lives: list[tuple[bool, list[int]]]) -> None:
-        """Take over what `lives` has returned in another process."""
+        """Adopt what `lives` has returned in another process."""
         self.down, self.ends = map(list, zip(*lives, strict=True))
 
     def life(self, machine: int) -> int:
@@ -135,29 +135,29 @@ class Counters:
         """Do nothing: messages to nodes that are down are dropped."""
 
     def advance(self, limit: int) -> int:
-        """Do nothing, as all that follows: nodes handle messages when they come."""
+        """Do nothing, as in the methods below: nodes handle messages when they arrive."""
         return limit
 
     def drain(self, until: int) -> list[Any]:
-        """See `advance`."""
+        """Return nothing: messages to nodes that are down are dropped on arrival."""
         return []
 
 
 class ToldCounters(Counters):
-    """Counters of a process that may be killed: it reports each message, and counts none."""
+    """Counters of a process that may be killed: it reports each message instead of counting it."""
 
     tell: Callable[..., None]
 
     def count(self, *values: int) -> None:
-        """See `Counters`."""
+        """Report a sent message."""
         self.tell("sent", *values)
 
     def got(self, *values: int) -> None:
-        """See `Counters`."""
+        """Report a delivered message."""
         self.tell("got", *values)
 
     def drop(self, kind: int) -> None:
-        """See `Counters`."""
+        """Report a dropped message."""
         self.tell("dropped", kind)
 
 

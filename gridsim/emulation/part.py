@@ -1,4 +1,4 @@
-"""The part of an emulated run that one process has: the run as each process sets it up, in real time."""
+"""The part of an emulated run in one process: the run as each process sets it up, in real time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COORDINATOR = -1
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What all processes of an emulation are given.
+    """The data that all processes of an emulation are given.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Setup:
 
 
 class Part(Simulation):
-    """The run in one process: all nodes, of which those of this process are called.
+    """The run in one process, which has all nodes but calls only its own.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Part(Simulation):
 
     engine: RealTimeEngine
     network: EmulatedTransport
-    policy: Any  # an adapter of node programs, which has more than every policy
+    policy: Any  # an adapter of node programs, which has more attributes than other policies
 
     def __init__(self, setup: Setup, number: int, life: int = 0) -> None:
         self.setup, self.number, self.life, self.modelled = setup, number, life, setup.modelled
@@ -82,7 +82,7 @@ class Part(Simulation):
         return core
 
     def make_engine(self) -> tuple[Engine, Transport]:
-        """See `Simulation`."""
+        """Make the engine, which runs in real time, and the network of the run."""
         engine, scenario = RealTimeEngine(self.setup.speedup), self.setup.scenario
         nodes = scenario.platform.nodes
         network = EmulatedTransport(engine, scenario.network, nodes, seed=scenario.seed)
@@ -91,14 +91,14 @@ class Part(Simulation):
         return engine, network
 
     def kernel_factories(self) -> dict[str, Any]:
-        """See `Simulation`."""
+        """Return the message core and the task queues of an emulation, as arguments of `Run`."""
         queues: Any = Ledger
         if self.number != COORDINATOR:
             queues = partial(MachineQueues, engine=self.engine, tell=self.tell)
         return {"core": partial(EmulatedCore, process=self), "queues": queues}
 
     def begin_faults(self) -> None:
-        """See `Simulation`; where processes are killed, the coordinator says when."""
+        """Start the failures of machines, unless processes are killed: then the coordinator does it."""
         if not self.setup.kill:
             super().begin_faults()
 
@@ -106,40 +106,40 @@ class Part(Simulation):
         """Do nothing: the coordinator releases applications."""
 
     def place(self, machine_of: Sequence[int]) -> list[int]:
-        """Return the process of each node: neighbouring machines share one, servers are in the last."""
+        """Return the process of each node: neighbouring machines share one, and servers are in the last."""
         machines, processes = self.scenario.platform.nodes, self.setup.processes
         of = np.minimum(np.asarray(machine_of) * processes // machines, processes - 1)
         found: list[int] = of.tolist()
         return found
 
     def stop(self) -> None:
-        """Do nothing: the coordinator sees itself when all is done."""
+        """Do nothing: the coordinator notices itself when all is done."""
 
     def tell(self, name: str, *values: Any) -> None:
         """Report to the coordinator, see `gridsim.emulation.core.Process`."""
         raise NotImplementedError
 
     def note(self, node: int, table: str, values: Mapping[str, Any]) -> None:
-        """See `gridsim.emulation.core.Process`."""
+        """Report a row that a node writes."""
         raise NotImplementedError
 
     def post(self, kind: MessageKind, message: Any, to: int) -> None:
-        """See `gridsim.emulation.core.Process`."""
+        """Send a message to a process."""
         raise NotImplementedError
 
     def open(self, application: int, tasks: Parts, to: int) -> int:
-        """See `gridsim.emulation.core.Process`."""
+        """Return the number of a message that moves tasks to a process; 0 if that process is down."""
         raise NotImplementedError
 
     def share(self, name: str, *values: float) -> None:
-        """See `gridsim.emulation.core.Process`."""
+        """Share a fact with the other processes."""
         raise NotImplementedError
 
     def after_handler(self, node: int) -> None:
         """Do nothing, see `gridsim.emulation.core.Process`."""
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
-        """See `gridsim.emulation.core.Process`."""
+        """Have the coordinator give a node some of the tasks that no node has."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""The task queues of machines in an emulation: those that run here, and what is known of all of them.
+"""The task queues of machines in an emulation: those of this process, and a record of all of them.
 
 They have what policies use of `gridcore.queues.task_queues.TaskQueues`.  A task that runs is over when its
 time is; then the machine hears of it, which may be late, and only then begins the next one.  Its time is that
@@ -46,7 +46,7 @@ class _Columns:
     def add_applications(
         self, release: Any, size: Any, task_size: Any, sizes: Any = None, tasks: Any = None, **_: Any
     ) -> None:
-        """See `TaskQueues`."""
+        """Append applications: release (s), size (Mflop), task size (Mflop), and true sizes of tasks."""
         self.release += np.asarray(release, float).tolist()
         self.size += np.asarray(size, float).tolist()
         self.task_size += np.asarray(task_size, float).tolist()
@@ -58,13 +58,13 @@ class _Columns:
         """Do nothing: what is due is handled when it is."""
 
     def lasts(self, machine: int, application: int, task: int) -> int:
-        """Return how long a task runs, ns."""
+        """Return the run time of a task, ns."""
         if self.sizes is None:
             return self.planned(machine, application)
         return _nanoseconds(self.sizes[self.offset[application] + task] / self.speed[machine])
 
     def planned(self, machine: int, application: int) -> int:
-        """Return how long a task of an application runs by its stated size, ns."""
+        """Return the run time of a task of an application by its stated size, ns."""
         return _nanoseconds(self.task_size[application] / self.speed[machine])
 
 
@@ -82,7 +82,7 @@ class Share:
 
 
 class Machine:
-    """One machine: what waits, in order, and the task that runs.
+    """One machine: its waiting tasks, in order, and the task that runs.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Machine:
 
 
 class MachineQueues(_Columns):
-    """The queues of the machines of one process, with what cores use of `TaskQueues`.
+    """The queues of the machines of one process, with the methods of `TaskQueues` that cores use.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class MachineQueues(_Columns):
         return [self.of[machine].running >= 0 or bool(self.of[machine].queue) for machine in machines]
 
     def work(self, machine: int, now: int) -> float:
-        """Return how long the machine needs for all that it has, s."""
+        """Return the time that the machine needs for all its tasks, s."""
         of = self.of[machine]
         size = sum(self.task_size[share.application] * len(share.tasks) for share in of.queue)
         left = max(0, of.planned - now) / NS if of.running >= 0 else 0.0
@@ -172,7 +172,7 @@ class MachineQueues(_Columns):
         }
 
     def minimum_stretch(self, machines: Any, now: int) -> list[float]:
-        """Return the minimum stretch of what waits or runs on each machine; inf if nothing does."""
+        """Return the minimum stretch of the tasks that wait or run on each machine; inf without any."""
         return [self._minimum_stretch(machine, now) for machine in machines]
 
     def _minimum_stretch(self, machine: int, now: int) -> float:
@@ -215,7 +215,7 @@ class MachineQueues(_Columns):
         return next((share for share in queue if share.application == application), None)
 
     def enqueue(self, machines: Any, applications: Any, tasks: Any, now: int) -> None:
-        """Queue tasks that the nodes of this process have; `begin_tasks` starts them."""
+        """Queue tasks of the nodes of this process; `begin_tasks` starts them."""
         for machine, application, count in zip(machines, applications, tasks, strict=True):
             share = self._share_of(machine, application)
             if share is None:
@@ -228,7 +228,7 @@ class MachineQueues(_Columns):
             self.tell("came", machine, application, placed, self.engine.moment())
 
     def withdraw(self, machine: int, application: int, tasks: int, now: int) -> int:
-        """Take up to `tasks` waiting tasks out of the queue, those that came last; return their number."""
+        """Take up to `tasks` waiting tasks out of the queue, the latest first; return their number."""
         share = self._share_of(machine, application)
         if share is None or tasks <= 0:
             return 0
@@ -251,13 +251,13 @@ class MachineQueues(_Columns):
             queue = self.of[machine].queue
             if len(queue) > 1:
                 least = self._minimum_stretch(machine, now)
-                # an order of floats, ties by place
+                # ordered by deadline as a float, ties by place
                 queue.sort(
                     key=lambda share: self.release[share.application] + least * self.size[share.application]
                 )
 
     def begin_tasks(self) -> None:
-        """Start the first task of each idle machine: all that could go before it at this instant is here."""
+        """Start the first task of each idle machine: all tasks that could precede it now are here."""
         for machine in sorted(self.idle):
             of = self.of[machine]
             if of.running >= 0 or not of.queue:
@@ -302,7 +302,7 @@ class MachineQueues(_Columns):
         return np.array(sorted(machines), np.int64)
 
     def finish(self) -> None:
-        """Run all tasks to their ends, of which no node hears."""
+        """Run all tasks to their ends, without telling any node."""
         self.begin_tasks()
         while (instant := self.next_change()) < NEVER:
             self.engine.move_to(instant)
@@ -316,7 +316,7 @@ class MachineQueues(_Columns):
         return _columns(rows, 4)
 
     def fail(self, machines: Any, now: int) -> tuple[Rows, ...]:
-        """Lose all that machines have; return (machine, application, tasks), see `TaskQueues`."""
+        """Lose all tasks of machines; return (machine, application, tasks), see `TaskQueues`."""
         lost = []
         for machine in np.asarray(machines).tolist():
             of = self.of[machine]
@@ -327,7 +327,7 @@ class MachineQueues(_Columns):
             if of.running >= 0:
                 if of.start < now:
                     self.tell("cut", machine, of.running, of.task, now)
-                else:  # it has begun after the machine failed, of which it had not heard
+                else:  # the task began after the machine had failed, which was not known here yet
                     self.tell("undone", machine, of.running, of.task)
                 left[of.running] = left.get(of.running, 0) + 1
                 self._hold(of.running, [(of.task, of.task + 1)])
@@ -344,12 +344,12 @@ def _columns(rows: list[Any], columns: int) -> tuple[Any, ...]:
 
 
 def _counted(queue: list[Share]) -> list[list[int]]:
-    """Return what waits as [application, tasks]."""
+    """Return the waiting tasks as [application, tasks]."""
     return [[share.application, len(share.tasks)] for share in queue]
 
 
 class Ledger(_Columns):
-    """What all machines have done, as their processes report it: the only place where that is kept."""
+    """The record of what all machines have done, made from the reports of processes: the only one."""
 
     def __init__(self, speed: Any, **options: Any) -> None:
         super().__init__(speed)
@@ -415,7 +415,7 @@ class Ledger(_Columns):
         return _columns([], 3)
 
     def drop(self, machines: list[int], now: int) -> dict[int, TaskSet]:
-        """Lose all that machines have that nobody can report; return application -> tasks."""
+        """Lose the tasks of machines that no process can report; return application -> tasks."""
         lost = dict[int, TaskSet]()
         for machine in machines:
             for application, tasks in self.failed(machine).items():
@@ -424,7 +424,7 @@ class Ledger(_Columns):
                 continue
             application, task, start = self.running[machine]
             end = start + self.lasts(machine, application, task)
-            if end <= now:  # its time was over
+            if end <= now:  # the task had ended by then
                 self.ended(machine, application, end)
                 continue
             if start < now:
@@ -435,7 +435,7 @@ class Ledger(_Columns):
         return lost
 
     def failed(self, machine: int) -> dict[int, Parts]:
-        """Note that what waited on a machine is lost, as its process has reported; return that."""
+        """Note that the tasks waiting on a machine are lost, as its process reported; return them."""
         keys = [key for key in self.waits if key[0] == machine]
         lost: dict[int, Parts] = {key[1]: tasks.take_all() for key in keys if (tasks := self.waits.pop(key))}
         self.waiting[machine] = 0
@@ -444,16 +444,16 @@ class Ledger(_Columns):
     # -- the end, see `TaskQueues` --------------------------------------------------------------------------
 
     def advance(self, until: int = NEVER, machines: Any = None) -> tuple[Rows, ...]:
-        """Return nothing: all is done, and nodes ask for what their own machines have completed."""
+        """Return nothing: all tasks are done, and nodes ask only for completions of their own machines."""
         return _columns([], 4)
 
     def schedule(self) -> dict[str, Rows]:
-        """Return what ran, by machine and start."""
+        """Return the columns of the tasks that ran, by machine and start."""
         rows = np.array(sorted(self.ran, key=lambda row: (row[0], row[3])), np.int64).reshape(-1, 6).T.copy()
         return dict(zip(SCHEDULE, rows, strict=True))
 
     def arrivals(self) -> dict[str, Rows]:
-        """Return what came, in order."""
+        """Return the columns of the arrivals of tasks, in order of time."""
         rows = np.array(sorted(self.came, key=lambda row: row[3]), np.int64).reshape(-1, 4).T.copy()
         return dict(zip(ARRIVALS, rows, strict=True))
 

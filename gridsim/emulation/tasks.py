@@ -1,4 +1,4 @@
-"""Which tasks of an application are somewhere, by their numbers.
+"""Sets of tasks of an application, by their numbers.
 
 Node programs only count tasks.  Each task has a true size of its own, though, which may be another one than
 the estimate that nodes see.  So what a node holds, a message moves or a queue has are certain tasks: their
@@ -41,7 +41,7 @@ class TaskSet:
             self.count += end - first
 
     def take(self, tasks: int) -> list[tuple[int, int]]:
-        """Take out the first `tasks`, of which there must be as many, and return them."""
+        """Take out the first `tasks` tasks, which must exist, and return them."""
         if self.parts and 0 < tasks < self.parts[0][1] - self.parts[0][0]:
             first, end = self.parts[0]
             self.parts[0], self.count = (first + tasks, end), self.count - tasks
@@ -51,7 +51,7 @@ class TaskSet:
         return taken
 
     def take_last(self, tasks: int) -> list[tuple[int, int]]:
-        """Take out the last `tasks`, of which there must be as many, and return them."""
+        """Take out the last `tasks` tasks, which must exist, and return them."""
         left, taken = _split(self.parts, self.count - tasks)
         self.parts, self.count = left, self.count - tasks
         return taken

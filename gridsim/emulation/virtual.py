@@ -70,7 +70,7 @@ class VirtualWorker(Worker):
         while not engine.ended and (due := engine.next_instant()) < NEVER:
             self.coordinator.check_limit(due)
             engine.handle(due)
-        end = core.now  # that of the last event; a head of a message is none
+        end = core.now  # the instant of the last event; the head of a message is no event
         core.drain(end)
         core.mail.counting = False
         core.queues.finish()
@@ -78,7 +78,7 @@ class VirtualWorker(Worker):
 
 
 class VirtualCoordinator(Coordinator):
-    """A coordinator that only records: the process releases applications, and what was lost, itself.
+    """A coordinator that only records: the process releases applications, and lost tasks again, itself.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class VirtualCoordinator(Coordinator):
         self.worker.stop()
 
     def task_lost(self, application: int, tasks: Parts, node: int = -1) -> None:
-        """Have tasks that are lost, until the process releases them again."""
+        """Keep lost tasks until the process releases them again."""
         self.free[application].add(tasks)
 
     def execute(self) -> None:
@@ -115,6 +115,6 @@ class VirtualCoordinator(Coordinator):
         self.counted = [(worker.network.counters.packed(), {})]
         seconds, late, behind = time.process_time() - busy, [0.0] * 4, [0] * 3
         self.final = [[late, behind, worker.engine.events, seconds]]
-        # its nodes and environment are those of the run, and here is what they have reported
+        # the worker has the nodes and the environment of the run, and this object has their reports
         worker.policy.queues, worker.policy.notes = self.policy.queues, self.policy.notes
         self.policy = worker.policy

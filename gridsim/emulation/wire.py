@@ -1,4 +1,4 @@
-"""What goes over the sockets of an emulation: frames of msgpack, on connections that begin with a token.
+"""The format of the sockets of an emulation: frames of msgpack, on connections that begin with a token.
 
 A frame is its length (4 bytes, big endian) and a msgpack array.  A connection whose first frame is not a
 greeting with the token of the run, or that sends a longer frame than allowed, or what cannot be decoded, is
@@ -31,9 +31,9 @@ from gridsim.support.state import pack, unpack
 
 #: The only address on which an emulation listens, and to which it connects.
 LOOPBACK = "127.0.0.1"
-#: Most bytes of a frame, and of one before the greeting.
+#: Largest number of bytes of a frame, and of a frame before the greeting.
 LONGEST, LONGEST_GREETING = 1 << 24, 256
-#: Seconds that a connection may take for its greeting, and how many may be without one at a time.
+#: Time limit of the greeting of a connection, s, and most connections without a greeting at a time.
 PATIENCE, STRANGERS = 2.0, 64
 #: Messages between nodes are kept well below `LONGEST`.
 LONGEST_MESSAGE = 1 << 20
@@ -59,7 +59,7 @@ def frame(what: Any) -> bytes:
 
 
 def to_plain(value: Any) -> list[Any]:
-    """Return a plain value (`gridsim.support.state.pack`) as one that a frame can have."""
+    """Convert a plain value (`gridsim.support.state.pack`) to one that a frame can hold."""
     arrays: list[list[Any]] = []
 
     def save(array: NDArray[Any]) -> int:
@@ -126,7 +126,7 @@ class Conversation(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """See `asyncio.Protocol`."""
+        """Wait for the greeting of a new connection."""
         self.transport = transport
         if self.known:
             return
@@ -134,7 +134,7 @@ class Conversation(asyncio.Protocol):
         self.strangers[self] = None
         self._timer = loop.call_later(PATIENCE, self.refuse, "no greeting in time")
         if len(self.strangers) > STRANGERS:
-            loop.call_soon(loop.call_soon, self._make_room)  # once greetings that are there have been read
+            loop.call_soon(loop.call_soon, self._make_room)  # after greetings that have arrived are read
 
     def _make_room(self) -> None:
         while len(self.strangers) > STRANGERS:
@@ -143,7 +143,7 @@ class Conversation(asyncio.Protocol):
             oldest.refuse("too many connections without a greeting")
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+        """Read the frames that have arrived, the first of which must be a greeting."""
         came = self.came
         came += data
         at = 0
@@ -172,7 +172,7 @@ class Conversation(asyncio.Protocol):
             raise msgspec.ValidationError("a wrong token")
         self._forget()
         assert self.greet is not None
-        self.greet(self, greeting)  # which raises for one that is not expected
+        self.greet(self, greeting)  # it raises for an unexpected greeting
         self.known, self.process, self.life = True, greeting.process, greeting.life
 
     def _forget(self) -> None:
@@ -188,7 +188,7 @@ class Conversation(asyncio.Protocol):
             self.transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """See `asyncio.Protocol`."""
+        """Forget the connection, which has ended."""
         self._forget()
         if self.known:
             self.closed(self)
@@ -219,7 +219,7 @@ class Control:
         self._loop.add_reader(self.socket, self._receive)
 
     def write(self, content: bytes) -> None:
-        """Send frames; the coordinator has them, or will have them whatever happens to this process."""
+        """Send frames; the coordinator will get them whatever happens to this process."""
         self.socket.sendall(content)
 
     def ask(self, question: bytes) -> Any:
@@ -235,7 +235,7 @@ class Control:
             self._read()
 
     def _receive(self) -> None:
-        with suppress(BlockingIOError):  # a handler that has asked meanwhile has read it
+        with suppress(BlockingIOError):  # a handler that asked a question may have read it
             self._read(socket.MSG_DONTWAIT)
         self._handle_waiting()
 
@@ -245,7 +245,7 @@ class Control:
             self.handle(commands)
 
     def _read(self, flags: int = 0) -> None:
-        """Read what has come, or wait for it; a process whose coordinator is gone ends."""
+        """Read frames that have arrived, or wait for some; a process whose coordinator is gone ends."""
         data = self.socket.recv(1 << 18, flags)
         if not data:
             os._exit(0)
@@ -256,14 +256,14 @@ class Control:
             del came[: 4 + length]
 
 
-#: What no field of a message is called.
+#: A name that no field of a message has.
 _TAG = "_tag"
-#: An int of a message; msgpack has larger ones.
+#: An int of a message; msgpack supports larger ones.
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Message_(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """What all messages have: the receiving and the sending node, and when it is due (ns).
+    """The fields that all messages have: the receiving and the sending node, and when it is due (ns).
 
     It leaves the machine of the sender at `_start` ns, unless the life `_life` of that machine ends before.
     One that moves tasks has a number, and those of the tasks (`gridsim.emulation.tasks.Parts`); any other has
@@ -342,14 +342,14 @@ class Kind:
         return packed
 
     def unpack(self, packed: Any) -> Any:
-        """Return a message that has come as nodes get it; raises ValidationError for what is none."""
+        """Return a received message as nodes get it; raises ValidationError if it is malformed."""
         values = {name: getattr(packed, name) for name in self.declared.fields}
         values |= {name: _array(of, values[name]) for name, of in self.arrays.items()}
         return self.declared.message(packed.sender, values.values())
 
 
 def _array(kind: ArrayField, packed: Packed) -> NDArray[Any]:
-    """Return the array of a message; raises ValidationError for what is none."""
+    """Return the array of a message; raises ValidationError if it is malformed."""
     shape, data = packed.shape, packed.data
     if len(shape) not in kind.dimensions or any(each < 0 for each in shape):
         raise msgspec.ValidationError(f"an array of the shape {shape}")

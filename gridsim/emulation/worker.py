@@ -46,7 +46,7 @@ _DIE_WITH_PARENT = 1
 
 
 def run_worker(setup: Setup, number: int, life: int, port: int, coordinator: Part) -> None:
-    """Be a process of an emulation, until the coordinator ends it or is gone.
+    """Run a process of an emulation until the coordinator ends it or is gone.
 
     It begins in a copy of the coordinator's process, of which it keeps no files, and in its second life what
     the coordinator knows.
@@ -56,7 +56,7 @@ def run_worker(setup: Setup, number: int, life: int, port: int, coordinator: Par
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
     os.closerange(3, os.sysconf("SC_OPEN_MAX") if os.sysconf("SC_OPEN_MAX") < 1 << 16 else 1 << 16)
-    # it waits to the microsecond, where others round up to a millisecond
+    # this selector waits to the microsecond; others round up to a millisecond
     loop = asyncio.SelectorEventLoop(selectors.SelectSelector())
     asyncio.set_event_loop(loop)
     worker = Worker(setup, number, life)
@@ -82,7 +82,7 @@ class Worker(Part):
                 self.policy.environment.process = self
         #: Whether the coordinator must know all that has happened before messages leave.
         self.reports_first = setup.kill or self.jobs is not None
-        self.has_facts = False  # among what is to be reported
+        self.has_facts = False  # whether the pending reports contain facts
         self.outbox: dict[int, bytearray] = {}
         self.peers: dict[int, Conversation] = {}
         self.forgotten: set[tuple[int, int]] = set()
@@ -98,7 +98,7 @@ class Worker(Part):
         }
 
     def take_over(self, coordinator: Part) -> None:
-        """Take what was on the disks of the machines, what nodes show, and the state of the environment."""
+        """Restore the disks of the machines, what nodes show, and the state of the environment."""
         there = coordinator.policy
         if there.environment is not None:
             copy_state(there.environment, self.policy.environment)
@@ -160,12 +160,12 @@ class Worker(Part):
         return move
 
     def share(self, name: str, *values: float) -> None:
-        """Let the other processes know something, by the coordinator."""
+        """Share a fact with the other processes, by the coordinator."""
         self.tell("share", name, values)
         self.has_facts = True
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
-        """Give tasks to a node, by the coordinator."""
+        """Have the coordinator give tasks to a node."""
         self.tell("give", node, application, tasks, handler)
 
     # -- the loop -------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class Worker(Part):
         if not 0 <= greeting.process < self.setup.processes or whose in self.incoming:
             raise msgspec.ValidationError(f"process {greeting.process}, which is not expected")
         if whose in self.forgotten:
-            talk.transport.abort()  # it is said to have sent nothing more
+            talk.transport.abort()  # all that it sent is known to have arrived
             return
         self.incoming[whose] = talk
 
@@ -205,13 +205,13 @@ class Worker(Part):
         self.wake()
 
     def _closed(self, talk: Conversation) -> None:
-        """All that a process has sent before its end has come."""
+        """Note that everything a process sent before its end has arrived."""
         if self.incoming.pop((talk.process, talk.life), None) and (talk.process, talk.life) in self.forgotten:
             self.tell("forgot", talk.process, talk.life)
             self.wake()
 
     def wake(self) -> None:
-        """Let what is due be handled soon."""
+        """Schedule the handling of due events for soon."""
         if not self.soon:
             self.soon = True
             if self.timer is not None:
@@ -220,7 +220,7 @@ class Worker(Part):
             asyncio.get_running_loop().call_soon(self.pump)
 
     def pump(self) -> None:
-        """Handle what is due, and let what was sent leave."""
+        """Handle what is due, then send reports and messages."""
         self.soon, self.timer = False, None
         try:
             if self.engine.started:
@@ -250,29 +250,29 @@ class Worker(Part):
         self.engine.started = False
 
     def flush(self) -> None:
-        """Let reports leave, and then messages."""
+        """Send reports, and then messages."""
         if self.reports_first or self.has_facts or not self.engine.started:
             self.report()
         elif self.log and self.reporting is None:
             self.reporting = asyncio.get_running_loop().call_later(_REPORTS_EVERY, self.report)
         for to, waiting in self.outbox.items():
             if waiting and to in self.peers:
-                if not self.peers[to].transport.is_closing():  # else it was killed
+                if not self.peers[to].transport.is_closing():  # otherwise it was killed
                     self.peers[to].transport.write(bytes(waiting))
                 waiting.clear()
 
     def report(self) -> None:
-        """Let reports leave."""
+        """Send reports."""
         if self.log:
             self.control.write(self._reports())
         self.reporting, self.has_facts = None, False
 
     def _reports(self) -> bytes:
-        """Return what is to be reported, as a frame."""
+        """Return the reports as a frame."""
         log, self.log = self.log, []
         try:
             return frame(log)
-        except Exception as error:  # what was to be reported cannot be sent
+        except Exception as error:  # the reports cannot be sent
             self._fail(error)
             log, self.log = self.log, []
             return frame(log)
@@ -290,7 +290,7 @@ class Worker(Part):
     def do_peers(self, peers: list[Any]) -> None:
         """Connect to processes."""
         for to, port, life in peers:
-            if to in self.outbox:  # two that begin at once hear of one another twice
+            if to in self.outbox:  # two processes that begin at once learn of each other twice
                 continue
             self.outbox[to] = bytearray()
             asyncio.get_running_loop().create_task(self._reach(to, port, life))
@@ -304,7 +304,7 @@ class Worker(Part):
         except OSError:  # it was killed meanwhile
             return
         talk.process, talk.life = to, life
-        if to not in self.outbox:  # forgotten meanwhile
+        if to not in self.outbox:  # it was forgotten in the meantime
             talk.transport.abort()
             return
         talk.transport.write(frame(Greeting(self.setup.token, self.number, self.life)))
@@ -313,13 +313,13 @@ class Worker(Part):
         self.wake()
 
     def _left(self, talk: Conversation) -> None:
-        """A process has closed its end; the coordinator knows whether it was killed."""
+        """Note that a process has closed its connection; the coordinator knows whether it was killed."""
         if self.peers.get(talk.process) is talk:
             self.tell("left", talk.process, talk.life)
             self.wake()
 
     def do_forget(self, process: int, life: int) -> None:
-        """Send nothing more to a process that was killed; report when all that it has sent is here."""
+        """Send nothing more to a process that was killed; report once everything that it sent is here."""
         self.outbox.pop(process, None)
         if (talk := self.peers.pop(process, None)) is not None:
             talk.transport.abort()
@@ -328,7 +328,7 @@ class Worker(Part):
             self.tell("forgot", process, life)
 
     def do_start(self, zero: int, up: list[bool], lives: list[Any]) -> None:
-        """Let the time begin; up: which machines are up; lives: see `Counters.lives`."""
+        """Start the time; up: which machines are up; lives: see `Counters.lives`."""
         policy: Any = self.policy
         self.engine.start(zero)
         self.outages.up[:] = up
@@ -349,7 +349,7 @@ class Worker(Part):
         self.core.push(due, self.core.get, node, application, tasks, handler)
 
     def do_fact(self, name: str, values: list[float]) -> None:
-        """Hear of something that another process shares."""
+        """Take a fact that another process shares."""
         environment: Any = self.policy.environment
         if environment is not None and name in environment.shared:
             getattr(environment, name)(*values)
@@ -368,7 +368,7 @@ class Worker(Part):
         self.tell("called", count, is_up)
 
     def do_faults(self, failed: list[int], back: list[int], due: int) -> None:
-        """Let machines fail or be up again."""
+        """Make machines fail or recover."""
         self.engine.call_at(due, self._faults, failed, back)
 
     def _faults(self, failed: list[int], back: list[int]) -> None:
@@ -378,11 +378,11 @@ class Worker(Part):
         self.policy.on_faults(np.array(failed, np.int64), np.array(back, np.int64))
 
     def do_quiet(self) -> None:
-        """Count no more messages."""
+        """Stop counting messages."""
         self.core.mail.counting = False
 
     def do_end(self) -> None:
-        """Report what is kept for the result, and end."""
+        """Report the data for the result, and end."""
         late, behind = [float(each) for each in self.engine.late], self.core.mail.behind
         self.end_nodes()
         self._tell_counts()
@@ -391,7 +391,7 @@ class Worker(Part):
         self.flush()
 
     def end_nodes(self) -> None:
-        """Let nodes end what they do, now."""
+        """End what the nodes do, now."""
         self.engine.move_to(self.engine.clock())
         if self.policy.environment is not None:
             self.policy.environment.end()

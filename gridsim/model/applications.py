@@ -29,7 +29,7 @@ Machines = Annotated[IntColumn, Limits(low=0)]
 
 
 class Column(NamedTuple):
-    """How a column that only some workloads have is made for a run, and where it shows.
+    """How a column that only some workloads have is made for a run, and where it appears.
 
     Parameters
     ----------

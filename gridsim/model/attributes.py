@@ -293,7 +293,7 @@ class Requirements(NamedTuple):
 
 
 class Constraints(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What drawn jobs, jobs of a log, or tasks of drawn bags require of their machines.
+    """The requirements of drawn jobs, jobs of a log, or tasks of drawn bags for their machines.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ _ARGUMENTS: dict[Any, str] = {
     RaggedColumn: "Iterable[Iterable[float]] | NDArray[Any]",
     Text: "str | os.PathLike[str]",
 }
-#: Name of a class -> what its constructors return.
+#: Name of a class -> the class that its constructors return.
 _NOUNS = {
     "Platform": "a platform",
     "Workload": "a workload",

@@ -1,1 +1,1 @@
-"""Algorithms for optimal or good values of what schedulers compute: bounds, throughput, mappings."""
+"""Algorithms for optimal or good schedules: bounds, throughput, mappings."""

@@ -88,7 +88,7 @@ class Bound:
     def verify(
         self, release: Any, size: Any, speeds: Any, *, task_size: Any = None, tasks: Any = None
     ) -> Fraction:
-        """Return the value of the certificate, s/Mflop, computed anew in exact fractions without the search.
+        """Return the value of the certificate, s/Mflop, recomputed in exact fractions without the search.
 
         The arguments are those from which the bound was computed.
 

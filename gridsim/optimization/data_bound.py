@@ -57,7 +57,7 @@ class DataBound(Bound):
     def verify(
         self, release: Any, size: Any, speeds: Any, *, task_size: Any = None, tasks: Any = None, **data: Any
     ) -> Fraction:
-        """Return the value of the certificate, s/Mflop, computed anew without the search.
+        """Return the value of the certificate, s/Mflop, recomputed without the search.
 
         Parameters
         ----------

@@ -38,7 +38,7 @@ class NeedBound(Bound):
     def verify(
         self, release: Any, size: Any, speeds: Any, *, task_size: Any = None, tasks: Any = None
     ) -> Fraction:
-        """Return the value of the certificate, s/Mflop, computed anew as by `Bound.verify`.
+        """Return the value of the certificate, s/Mflop, recomputed as by `Bound.verify`.
 
         Parameters
         ----------

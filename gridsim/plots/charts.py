@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: Largest number of points of a series.
 POINTS = 2000
-#: Quantity over time -> what a chart calls it, its title, and a sentence on it.
+#: Quantity over time -> its name in charts, the title of the chart, and a sentence on it.
 _QUANTITIES: Mapping[str, tuple[str, str, str]] = {
     "active": (
         "{} released and not finished",
@@ -234,5 +234,5 @@ def _by_name(results: Result | Mapping[str, Result]) -> Mapping[str, Result]:
 
 
 def item_name(results: Mapping[str, Result]) -> str:
-    """Return what results are about: jobs or applications."""
+    """Return the subject of the results: jobs or applications."""
     return "jobs" if all(result.rigid for result in results.values()) else "applications"

@@ -1,4 +1,4 @@
-"""The diary of a node: what its handlers got, did and changed, recorded on request."""
+"""The diary of a node: the arguments, actions and changes of its handler calls, recorded on request."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Diary:
         return f"<Diary of {self._subject}: {self._calls} handler calls>"
 
     def _repr_html_(self) -> str:
-        """Return an HTML table of the calls and what they did."""
+        """Return an HTML table of the calls and their effects."""
         calls = list(self._call_lines())
         columns = [
             ["call", *(lines[0] for lines in calls)],
@@ -90,7 +90,7 @@ class Diary:
         return self.rows.to_arrow()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the diary as plain values; NaN, as of a message that did not arrive, is None."""
+        """Return the diary as plain values; NaN, as for a message that did not arrive, becomes None."""
         rows = [
             {name: None if value != value else value for name, value in row.items()}
             for row in self.rows.rows()

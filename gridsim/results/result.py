@@ -453,7 +453,7 @@ class Result(Metrics):
         return self._table("observed")
 
     def diary(self, node: int, start: float = 0.0, end: float = math.inf) -> Diary:
-        """Return the handler calls of a node: what each got, sent, set, queued, and changed.
+        """Return the handler calls of a node, with the arguments, actions and changes of each.
 
         Parameters
         ----------

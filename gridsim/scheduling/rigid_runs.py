@@ -55,7 +55,7 @@ class Runs(Stateful):
         self.until, self.extension = np.full(jobs, NEVER), np.zeros(jobs, np.int64)
         self.first_start, self.end = np.full(jobs, -1, np.int64), np.full(jobs, -1, np.int64)
         self.done = np.zeros(jobs, np.int64)
-        # job of which a run was interrupted -> machines on which it has run
+        # interrupted job -> machines on which it has run
         self.used: dict[int, set[int]] = {}
         self.busy, self.tasks = np.zeros(machines, np.int64), np.zeros(machines, np.int64)
         self.interrupted = np.zeros(machines, np.int64)

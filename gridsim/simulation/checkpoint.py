@@ -130,7 +130,7 @@ class CheckpointWriter:
         self._due = time.monotonic() + self._interval
 
     def _save(self) -> str | None:
-        """Write the file and return None; if another run has replaced it, return a text that says so."""
+        """Write the file and return None; if another run has replaced it, return a text about that."""
         header, identity_now = self._make_header(), _identity(self.path)
         if identity_now != self._known and (other_run := _other_run(self.path, header)) is not None:
             return f"the file has {other_run}"

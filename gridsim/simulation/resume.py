@@ -96,7 +96,7 @@ def resume(
             raise damage_error(name, error) from error
         with name_files_in_errors([name]):
             simulation = Simulation(scenario, scheduler_object, options)
-        _check_files(name, simulation.files, header.files)  # they may have changed since the first check
+        _check_files(name, simulation.files, header.files)  # files may have changed since the first check
         checkpoint.restore(simulation)
     remove_leftovers(path)
     simulation.earlier_work, simulation.resumed = header.worked, header.resumed + 1

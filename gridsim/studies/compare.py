@@ -71,7 +71,7 @@ class Comparison(Study):
         return f"<Comparison of {', '.join(self.results)} by {measure}, baseline {self.baseline}>"
 
     def overview(self, *, full: bool = False) -> Overview:
-        """Return platform, workload and load; a row per scheduler; and which scheduler is best at what.
+        """Return platform, workload and load; a row per scheduler; and the best scheduler by each metric.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class Comparison(Study):
         )
 
     def verdict(self) -> str:
-        """Return a sentence on which scheduler is best at what; empty for a single scheduler."""
+        """Return a sentence on the best scheduler by each metric; empty for a single scheduler."""
         return verdict(self.results, self.table())
 
     def runs(self) -> Table:
@@ -120,7 +120,7 @@ class Comparison(Study):
         return rows_of(self.results, self.baseline, self.bound)
 
     def format(self, *, width: int = WIDTH, verbose: bool = False) -> str:
-        """Return as text: platform, workload and load; the table; a line on which scheduler is best at what.
+        """Return as text: platform, workload and load; the table; a line on the best scheduler by metric.
 
         Parameters
         ----------

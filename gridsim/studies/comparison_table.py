@@ -125,7 +125,7 @@ def comparison_table(
 
 
 def remarks(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKind) -> list[str]:
-    """Return lines with the facts that each scheduler reports, and one that says why there is no bound."""
+    """Return lines with the facts of each scheduler, and a line with the reason if there is no bound."""
     lines = []
     for row in rows:
         facts = (f"{key} {_short(value)}" for key, value in row["facts"].items() if scalar(value))
@@ -135,7 +135,7 @@ def remarks(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKind
 
 
 def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKind) -> list[str]:
-    """Return lines on what the table does not show.
+    """Return lines on values that the table does not show.
 
     These are schedules that were exchanged, where a fair tree decides, its decisions without room in samples,
     applications that failures cut off again and again, and a bound that is missing.
@@ -166,7 +166,7 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
 
 
 def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
-    """Return a sentence on which scheduler is best at what, and by how much; empty for one scheduler."""
+    """Return a sentence on the best scheduler by each metric, and its lead; empty for one scheduler."""
     exclusions = {}
     fewest = min((row.get("failed", 0) for row in rows), default=0)
     for row in rows:
@@ -238,7 +238,7 @@ _MEASURE_COLUMNS: dict[str, tuple[_Cells, ...]] = {
     "mean_completion": (("completion", "mean, s", _cell("mean_completion", 6)),),
     "max_stretch": (("stretch", "max", _cell("max_stretch_agg", 5)),),
 }
-#: Metric of comparison -> metric of a row -> what it is called, for what `verdict` says.
+#: Metric of comparison -> metric of a row -> its name in the sentences of `verdict`.
 _VERDICT_METRICS = {
     "mean_waiting": {"mean_waiting": "mean waiting time", "mean_slowdown": "mean slowdown"},
     "mean_turnaround": {"mean_turnaround": "mean turnaround", "max_stretch": "max stretch"},

@@ -136,7 +136,7 @@ class Ladder(Study):
         return rows
 
     def overview(self, *, full: bool = False) -> Overview:
-        """Return a table for each measure, and what each step adds."""
+        """Return a table for each measure, and the contribution of each step."""
         count = len(self.replicates.seeds)
         measures = [measure for measure in self.measures if self._is_shown(measure)]
         notes = dict.fromkeys(row["mean"].note for measure in measures for row in self.table(measure))
@@ -155,7 +155,7 @@ class Ladder(Study):
         return measure != "failed" or any(row["mean"].mean for row in self.table(measure))
 
     def _step_table(self, measure: str) -> TextTable:
-        """Return a row per step: the mean, and what the step changes; comparisons are notes."""
+        """Return a row per step: the mean, and the change by the step; comparisons are notes."""
         factor, name = _FACTORS.get(measure, 1.0), measure.replace("_", " ")
         heads = ("step", name, "difference", "ratio", "to the first")
         rows, notes = [], []

@@ -1,4 +1,4 @@
-"""What is shown of a study: facts, tables, a conclusion and remarks, as text and as HTML for notebooks.
+"""The presentation of a study: facts, tables, a conclusion and remarks, as text and as HTML for notebooks.
 
 Studies fill in an `Overview`.  Its parts are arranged here, and for pages in `gridsim.report.contents`: the
 conclusion is last in a text, where a terminal shows it, and first in HTML and on a page.

@@ -67,7 +67,7 @@ _STATISTICS: dict[str, Callable[..., Estimate]] = {
     "difference": lambda a, b: estimate(a - b),
     "ratio of means": lambda a, b: estimate(a, b, statistic=ratio_of_means),
 }
-#: Runs that failed for the same reason, of which each has a line.
+#: Number of runs that failed for the same reason up to which each gets a line.
 _MAX_FAILURE_LINES = 5
 
 
@@ -203,7 +203,7 @@ class Replicates(Study):
         return rows
 
     def overview(self, *, full: bool = False) -> Overview:
-        """Return what was run, a table per metric, who is best, and which runs failed.
+        """Return the runs, a table per metric, the best scheduler, and the failed runs.
 
         The columns of a table are schedulers, means, and, if there is a baseline, ratios to it.  Schedulers
         without the metric, whose values are NaN though no run failed, are left out if others have it.
@@ -232,7 +232,7 @@ class Replicates(Study):
         )
 
     def verdict(self, metric: str | None = None) -> str:
-        """Return who has the lowest mean of a metric, by how much, and what the replications leave undecided.
+        """Return the best scheduler by the mean of a metric, its lead, and comparisons that remain undecided.
 
         A difference is significant if the interval of the ratio, paired by replication, does not contain
         1.  Empty for fewer than two schedulers with values.
@@ -290,7 +290,7 @@ class Replicates(Study):
         ]
 
     def _failures(self) -> list[str]:
-        """Return lines that say which runs failed and why, and whether intervals are wider than asked for."""
+        """Return lines on the failed runs and their errors, and on intervals wider than requested."""
         alike: dict[str, list[tuple[str, int]]] = {}
         for run, error in self.errors.items():
             alike.setdefault(error, []).append(run)
@@ -321,7 +321,7 @@ class Replicates(Study):
         return [*tables, *file_tables(self.files.items())]
 
     def format(self, baseline: str | None = None) -> str:
-        """Return what was run, and a line per metric and scheduler: the mean, the ratio to the baseline.
+        """Return the runs, and a line per metric and scheduler: the mean, the ratio to the baseline.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What all studies have in common: a table of their runs, and how they are shown, drawn and exported."""
+"""The common part of all studies: a table of their runs, and how they are displayed, drawn and exported."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Study(ABC):
 
     @abstractmethod
     def runs(self) -> Table:
-        """Return a table with a row per run: what was run, and the value of each metric."""
+        """Return a table with a row per run: its settings, and the value of each metric."""
 
     @abstractmethod
     def overview(self, *, full: bool = False) -> Overview:
-        """Return what is shown of the study.
+        """Return the tables of the study.
 
         Parameters
         ----------

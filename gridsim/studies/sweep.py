@@ -201,7 +201,7 @@ class Sweep:
             for name in changes.pop("schedulers", names)
         }
         for name, table in scenario.schedulers.items():
-            named_scheduler(name, table)  # also checks the tables of schedulers that do not run
+            named_scheduler(name, table)  # this also checks the tables of schedulers that do not run
         for key, kind, expectation in (
             ("metrics", list, "a list of names"),
             ("hold", list, "a list of names"),
@@ -374,7 +374,7 @@ def sweep(
     time_limit: float | None = None,
     **options: Any,
 ) -> SweepResult:
-    """Run `schedulers` on replications of `scenario`, changed as `over` says; see `Sweep`.
+    """Run `schedulers` on replications of `scenario` with the changes of `over`; see `Sweep`.
 
     Parameters
     ----------

@@ -208,7 +208,7 @@ class SweepResult(Study):
         )
 
     def overview(self, *, full: bool = False) -> Overview:
-        """Return a row per point and scheduler, who is best at which points, and why runs failed.
+        """Return a row per point and scheduler, the best scheduler at each point, and the causes of failures.
 
         Parameters
         ----------

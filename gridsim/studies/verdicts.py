@@ -10,7 +10,7 @@ from gridsim.results.metrics.estimates import Estimate
 #: The most schedulers that a sentence on one run names after the best one, and the most entries of a short
 #: list.
 _MAX_RIVALS, _MAX_ENTRIES = 3, 6
-#: Relative difference of two values that are called equal: it is below what tables can show.
+#: Relative difference below which two values are called equal: tables cannot show it.
 _TOLERANCE = 1e-6
 
 
@@ -87,7 +87,7 @@ def points_text(labels: list[str], points: int) -> str:
 
 
 def short_list(texts: list[str], separator: str = ", ") -> str:
-    """Return a list as text; of a long one, what comes first, and the last, which is the worst."""
+    """Return a list as text; of a long list, the first items and the last, which is the worst."""
     shown = texts if len(texts) <= _MAX_ENTRIES else [*texts[: _MAX_ENTRIES - 2], "...", texts[-1]]
     return separator.join(shown)
 

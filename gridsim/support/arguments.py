@@ -128,7 +128,7 @@ def sequence(path: str, values: Any) -> list[Any]:
         raise ScenarioError(f"{path} must be a list of numbers, got an array of 0 dimensions")
     if isinstance(values, Iterable) and not isinstance(
         values, (str, bytes, Set, Mapping)
-    ):  # these have no order
+    ):  # these types have no order
         return list(values)
     raise ScenarioError(f"{path} must be a list of numbers, got {short_repr(values)}")
 

@@ -229,7 +229,7 @@ class Processes(Executor):
         """End the workers; kill them after an error, since their results are no longer needed."""
         if kind is not None:
             for worker in self._workers.workers:
-                if worker.pid is not None:  # it has been started
+                if worker.pid is not None:  # the worker has been started
                     worker.kill()
         self._pool.shutdown(cancel_futures=kind is not None)
 

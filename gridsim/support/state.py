@@ -210,7 +210,7 @@ _SEQUENCES: dict[str, Callable[[Any], Any]] = {
 #: Class of records that a checkpoint may contain -> its name in the checkpoint, and the names of its fields.
 _RECORD_CLASSES: dict[type, tuple[str, tuple[str, ...]]] = {}
 
-#: Class of objects of which a checkpoint has the attributes -> its name there, and the attributes left out.
+#: Class whose objects' attributes are saved in checkpoints -> its name there, and the attributes left out.
 _ATTRIBUTE_CLASSES: dict[type, tuple[str, tuple[str, ...]]] = {}
 
 #: Class of other objects that a checkpoint may contain -> its name there, and a function that returns JSON

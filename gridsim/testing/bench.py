@@ -238,7 +238,7 @@ class Bench:
         self._run_until(end)
 
     def restart(self) -> None:
-        """Make the machine of the node fail and recover at once: the node starts anew, without its tasks."""
+        """Make the machine of the node fail and recover at once: the node restarts, without its tasks."""
         self.start()
         with self._explaining():
             machine = np.array([self.view.machine])
@@ -250,7 +250,7 @@ class Bench:
     def _run_until(self, time: int) -> None:
         with self._explaining():
             events = -1
-            while events != self._core.events:  # what the last timers sent may arrive at this instant
+            while events != self._core.events:  # messages sent by the last timers may arrive at this instant
                 events = self._core.events
                 self._engine.run(time)
                 self._core.flush()
@@ -258,7 +258,7 @@ class Bench:
 
     @contextmanager
     def _explaining(self) -> Iterator[None]:
-        """Add the place to errors of the program, and record what it sends."""
+        """Add the place to errors of the program, and record the messages that it sends."""
         try:
             yield
         except Exception as error:

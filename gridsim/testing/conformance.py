@@ -585,7 +585,7 @@ class _ConformanceTrial:
                 f"Scheduler.promised_order must be one of {get_args(Order)}, got {scheduler.promised_order!r}"
             )
             raise ConformanceError("order", text, scenario, scheduler)
-        # with links, the tables do not tell when machines take tasks from their queues
+        # with links, the tables do not show when machines take tasks from their queues
         has_links = scenario.platform.bandwidth is not None
         # owners interrupt tasks, which continue later
         has_owners = scenario.faults is not None and scenario.faults.reachable
@@ -754,7 +754,7 @@ def forms_for(scenario: Scenario, scheduler: Scheduler) -> tuple[NodeForm, ...]:
 
 
 def _drop_unsupported_features(scenario: Scenario, scheduler: Scheduler) -> Scenario:
-    """Return the scenario without what these parameters of the scheduler do not support, though others do."""
+    """Return the scenario without the features that only these parameters of the scheduler do not support."""
     if not scheduler.moves_data:
         scenario = dataclasses.replace(scenario, platform=scenario.platform.unlinked())
     return scenario if scheduler.constraints else without_needs(scenario)

@@ -116,7 +116,7 @@ class OwnCode:
         return replacements
 
 
-#: Audit events of Python that tell of changes outside of the process, or of connections to other processes.
+#: Audit events of Python that report changes outside of the process, or connections to other processes.
 _SIDE_EFFECT_EVENTS = (
     "os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.putenv",
     "os.unsetenv", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.kill", "os.chdir",
@@ -333,7 +333,7 @@ def is_limit_error(error: BaseException) -> bool:
 
 
 def _polls_when_idle(scheduler: Scheduler, handlers_until: float) -> bool:
-    """Return whether idle machines have so many events that simulating hours would take long."""
+    """Return whether idle machines cause so many events that a simulation of hours would take long."""
     try:
         with limit_wall_time(WALL_TIME_LIMIT, handlers_until):
             scenario = _simple_scenario(scheduler, _IDLE_MACHINES, [0.0, PAUSE])

@@ -161,7 +161,7 @@ class _ObservingScheduler(Scheduler, frozen=True, kw_only=True):
     inner: Scheduler
     changed_stream: str | None
     align_at: int | None
-    # The result describes the fields of its scheduler, so what is recorded must not be a list here.
+    # The result describes the fields of its scheduler, so the record must not be a list here.
     recorder: _RunRecorder
 
     def start(self, run: Run) -> Policy:

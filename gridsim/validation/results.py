@@ -87,7 +87,7 @@ def _violations(result: Result) -> list[Violation]:
         violations += check_schedule(result, workload)
     if not violations:  # the next checks rely on the tables checked so far
         violations += check_reported(result)
-    if is_declared(result, "jobs") or "nodes_asked" in result.facts:  # those who write it report this fact
+    if is_declared(result, "jobs") or "nodes_asked" in result.facts:  # schedulers with it report this fact
         violations += check_jobs(result, workload)
     return violations
 

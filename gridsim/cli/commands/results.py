@@ -262,7 +262,7 @@ def why(file: str, application: int | None, job: int | None, task: int | None, a
 @click.option("--end", type=SECONDS, default=math.inf, help="End of the part to show.  [the end of the run]")
 @json_option
 def diary(file: str, node: int, start: float, end: float, as_json: bool) -> None:
-    """Show what the handlers of a node got, sent, set, queued and changed.
+    """Show the arguments, messages, timers, tasks and changes of the handler calls of a node.
 
     RESULT must contain the diary of the node (run --events).
     """

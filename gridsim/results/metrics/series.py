@@ -174,7 +174,7 @@ def recorded_schedule(result: Result, subject: str) -> dict[str, NDArray[np.gene
 
 
 def traffic_by_level(result: Result, unit: str) -> dict[str, Floats]:
-    """Return what the nodes of each level of the tree sent: kind of message -> float[levels].
+    """Return the messages sent by the nodes of each level of the tree: kind of message -> float[levels].
 
     Parameters
     ----------

@@ -296,7 +296,7 @@ class Replan(Pull):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         self.takes_releases = False
-        self.aggregate_speed = math.fsum(run.speeds)  # of the machines that are up
+        self.aggregate_speed = math.fsum(run.speeds)  # total of the machines that are up
         self.stretch = math.nan  # of the current order
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:

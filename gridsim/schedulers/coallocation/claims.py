@@ -24,12 +24,12 @@ MESSAGES = {
     "claim": Message(SMALL, application=int, attempt=int, start=int),
     "reply": Message(SMALL, application=int, attempt=int, taken=int),
 }
-#: Claims of a job may be late so many times before the time that they are given no longer doubles.
+#: Largest number of times that the time given to late claims of a job is doubled.
 _MOST_DOUBLINGS = 20
 
 
 class ClaimRecord(JobRecord):
-    """What is known of a job that claims machines.
+    """The record of a job that claims machines.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class ClaimRecord(JobRecord):
 
 
 class ClaimingNode(NodeProgram):
-    """A node that claims machines for jobs, and that other nodes may claim for theirs."""
+    """A node that claims machines for jobs, and whose machine other nodes may claim for their jobs."""
 
     # -- the claimant ---------------------------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ class ClaimingNode(NodeProgram):
         self.try_again(view, job)
 
     def try_again(self, view: View, job: Any) -> None:
-        """Go on after an attempt that failed; ``job.claimed_nodes`` are the machines that had agreed."""
+        """Go on after a failed attempt; ``job.claimed_nodes`` are the machines that had agreed."""
         self.claim(view, job, job.nodes)  # a message came too late, and the next ones get more time
 
     # -- the machine ----------------------------------------------------------------------------------------
@@ -109,5 +109,5 @@ class ClaimingNode(NodeProgram):
         view.send(message.sender, "reply", application=job, attempt=attempt, taken=int(taken))
 
     def on_cancel(self, view: View, message: Any) -> None:
-        """Stop a job that is cancelled."""
+        """Stop a job that has been cancelled."""
         view.jobs.release(message.application, message.attempt)

@@ -1,4 +1,4 @@
-"""A metascheduler over sites: it sends each job to the site that looks best by what sites have last reported.
+"""A metascheduler over sites: it sends each job to the site with the best prospects by its last report.
 
 After what KOALA (Mohamed and Epema) and GridWay (Huedo, Montero and Llorente) have in common, reduced to
 rigid jobs on equal machines.  docs/background/dgs_asap.md says what is from where.
@@ -25,7 +25,7 @@ from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.parameters import Limits
 
-#: The longest time, s: times are added up in int64 nanoseconds.
+#: The longest time, s, since times are added up in int64 nanoseconds.
 _LONGEST = 1e8
 
 _SENT = "sent {tasks} tasks to the front on machine {machine}, of {among}"
@@ -39,7 +39,7 @@ WORDS: DecisionTexts = {
 
 
 class SiteRecord(ClaimRecord):
-    """What is known of a job.
+    """The record of a job.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class MetaNode(ClaimingNode):
         self.gathered_nodes: list[int] = []
 
     def on_start(self, view: View) -> None:
-        """Begin to ask the sites for reports."""
+        """Start to ask the sites for reports."""
         self.sizes = [len(machines) for machines in machines_of_sites(view)]
         self.idle, self.load = list(self.sizes), [0.0] * len(self.sizes)
         view.timer(self.parameters.period, "poll")
@@ -115,7 +115,7 @@ class MetaNode(ClaimingNode):
             view.send(front, "poll")
 
     def on_report(self, view: View, message: Any) -> None:
-        """Keep what a site reports."""
+        """Store the report of a site."""
         site = view.role("front").index(message.sender)
         self.idle[site], self.load[site] = message.idle, message.load
         self.reports += 1
@@ -138,7 +138,7 @@ class MetaNode(ClaimingNode):
                 self.try_wide(view)
 
     def dispatch(self, view: View, job: Any, left: int) -> None:
-        """Send a job to the best site; left : the one that it has left, which gets it if no other can."""
+        """Send a job to the best site; left : the site that it has left, which gets it if no other can."""
         sizes, of = self.sizes, self.parameters
         fits = [k for k in range(len(sizes)) if sizes[k] >= job.tasks]
         candidates = [k for k in fits if k != left] or fits
@@ -159,7 +159,7 @@ class MetaNode(ClaimingNode):
         view.send(front, "dispatch", **job_fields)
 
     def on_return(self, view: View, message: Any) -> None:
-        """Send a job that has waited too long at a site to another one."""
+        """Send a job that has waited too long at a site to another site."""
         job = view.jobs[message.application]
         job.moved += 1
         self.dispatch(view, job, view.role("front").index(message.sender))
@@ -185,7 +185,7 @@ class MetaNode(ClaimingNode):
             view.send(view.role("front")[site], "gather", **fields)
 
     def on_gathered(self, view: View, message: Any) -> None:
-        """Claim the machines for a wide job once all sites have answered, or give them back."""
+        """Claim the machines for a wide job once all sites have answered, or release them."""
         job = view.jobs[message.application]
         self.open_requests -= 1
         self.gathered_nodes += message.nodes.tolist()
@@ -203,7 +203,7 @@ class MetaNode(ClaimingNode):
 
 
 class FrontNode(ClaimingNode):
-    """The front-end of a site, with its queue.
+    """The front-end of a site, which has its queue.
 
     Attributes
     ----------
@@ -252,14 +252,14 @@ class FrontNode(ClaimingNode):
                 return
 
     def on_over(self, view: View, message: Any) -> None:
-        """Note that a machine has ended a job; its machines here are free when the last one says so."""
+        """Note that a machine has ended a job; the job's machines are free after the last report."""
         entry = self.running[message.application]
         entry[2] -= 1
         if not entry[2]:
             self.give_back(view, message.application)
 
     def on_gather(self, view: View, message: Any) -> None:
-        """Set machines that are idle now aside for a wide job."""
+        """Set aside machines that are idle now for a wide job."""
         nodes, self.free = self.free[: message.tasks], self.free[message.tasks :]
         if nodes:
             self.running[message.application] = [view.now_ns + message.length, nodes, len(nodes)]
@@ -278,7 +278,7 @@ class FrontNode(ClaimingNode):
     # -- the queue ------------------------------------------------------------------------------------------
 
     def on_act(self, view: View) -> None:
-        """Start jobs from the queue: the first ones that fit and, with EASY, later ones that delay none."""
+        """Start jobs: those at the head of the queue that fit and, with EASY, later ones that delay none."""
         while self.queue and self.queue[0][1] <= len(self.free):
             self.begin(view, 0)
         if self.parameters.queue == "fcfs" or not self.queue or not self.free:
@@ -296,7 +296,7 @@ class FrontNode(ClaimingNode):
                 k += 1
 
     def reservation(self, now: int) -> tuple[int, int]:
-        """Return when the first job fits, as expected, and how many machines are then left over."""
+        """Return when the first job is expected to fit, and how many machines are left over at that time."""
         free, at = len(self.free), now
         for end, nodes, _ in sorted(self.running.values(), key=lambda entry: int(entry[0])):
             if (
@@ -395,5 +395,5 @@ class Metascheduler(RigidNodeScheduler, frozen=True, kw_only=True):
 
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
-        """See `gridsim.scheduling.contract.Scheduler`: the run times, unless what users ask for counts."""
+        """The parts of the future that it knows: run times, unless users' estimates count."""
         return ("run times",) if self.estimate == "run" else ()

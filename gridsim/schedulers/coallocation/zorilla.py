@@ -21,9 +21,9 @@ from gridsim.scheduling.nodes.rigid_jobs import JobTimer, RigidNodeScheduler
 from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 
-#: How many jobs a machine remembers, in order not to pass on an advertisement again.
+#: Number of jobs that a machine remembers, so that it does not pass on an advertisement twice.
 _MEMORY_SIZE = 64
-#: The longest time, s: pauses are added up in int64 nanoseconds.
+#: The longest time, s, since pauses are added up in int64 nanoseconds.
 _LONGEST = 1e8
 _Time = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")]
 
@@ -36,7 +36,7 @@ WORDS: DecisionTexts = {
 
 
 class FloodRecord(ClaimRecord):
-    """What the node in charge of a job knows of it.
+    """The record of a job at the node in charge of it.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class FloodRecord(ClaimRecord):
 
 
 class ZorillaNode(ClaimingNode):
-    """A machine that advertises the jobs that are submitted to it, passes on those of others, and runs jobs.
+    """A machine that advertises jobs submitted to it, passes on advertisements of others, and runs jobs.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class ZorillaNode(ClaimingNode):
         self.advertise(view, job)
 
     def advertise(self, view: View, job: Any) -> None:
-        """Flood the neighbourhood, one hop further than the last time, unless the job is too old."""
+        """Flood the neighbourhood, one hop further than before, unless the job is too old."""
         of = self.parameters
         if view.now_ns - job.submitted >= nanoseconds(of.lifetime):
             view.decide("gave-up", job.number, tasks=job.tasks, saw=job.rounds)
@@ -100,7 +100,7 @@ class ZorillaNode(ClaimingNode):
         self.claim_offers(view, job)
 
     def claim_offers(self, view: View, job: Any) -> None:
-        """Claim the machines that offered themselves first, if they are enough."""
+        """Claim the machines that offered themselves first, if there are enough."""
         if len(job.offers) >= job.tasks:
             nodes, job.offers = job.offers[: job.tasks], job.offers[job.tasks :]
             self.claim(view, job, nodes)
@@ -108,7 +108,7 @@ class ZorillaNode(ClaimingNode):
                 view.jobs.at(job, job.start + nanoseconds(self.parameters.patience), "overdue")
 
     def on_offer(self, view: View, message: Any) -> None:
-        """Note that a machine is free; an offer binds nobody, and one that is not needed is forgotten."""
+        """Note that a machine is free; an offer is not binding, and surplus offers are forgotten."""
         job = view.jobs[message.job]
         if message.flood == job.floods and job.phase in (WAITING, COMMITTING):
             job.offers.append(message.sender)
@@ -116,11 +116,11 @@ class ZorillaNode(ClaimingNode):
                 self.claim_offers(view, job)
 
     def on_retry(self, view: View, job: Any) -> None:
-        """Advertise a job again that still waits for machines."""
+        """Advertise a job again if it still waits for machines."""
         self.advertise(view, job)
 
     def try_again(self, view: View, job: Any) -> None:
-        """Claim the machines that had agreed and others that are left, or advertise the job again."""
+        """Claim the machines that had agreed and other offers that are left, or advertise the job again."""
         if view.now_ns < job.timers["retry"]:
             job.offers = job.claimed_nodes + job.offers
             self.claim_offers(view, job)
@@ -130,7 +130,7 @@ class ZorillaNode(ClaimingNode):
     # -- failures -------------------------------------------------------------------------------------------
 
     def on_job_lost(self, view: View, job: Any) -> None:
-        """Start a job again that has lost a machine, with the first radius."""
+        """Start a job that has lost a machine again, with the first radius."""
         job.rounds = 0
         if job.phase == BROKEN:
             view.jobs.withdraw(job)
@@ -142,7 +142,7 @@ class ZorillaNode(ClaimingNode):
         self.abort(view, job, list(job.nodes))
 
     def on_overdue(self, view: View, job: Any) -> None:
-        """Wait no longer for replies that failures have lost."""
+        """Stop waiting for replies that failures have lost."""
         job.conflicts += 1
         job.claimed_nodes = []
         self.abort(view, job, list(job.nodes))

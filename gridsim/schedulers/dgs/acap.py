@@ -1,4 +1,4 @@
-"""DGS_ACAP: what a node of DGS_ASAP does differently where jobs want machines that are close to one another.
+"""DGS_ACAP: the differences from DGS_ASAP of a node whose jobs want machines that are close together.
 
 It knows near nodes besides random ones, takes the closest of the candidates that are free, and prefers the
 answer whose machines are the closest.
@@ -17,7 +17,7 @@ from gridsim.schedulers.dgs.proximity import closest
 from gridsim.scheduling.nodes.program import View
 from gridsim.support.clock import nanoseconds
 
-#: Into so many steps the time is divided that a job may start later; a start is tried after each.
+#: Number of steps into which the time by which a job may start later is divided; each step is tried.
 _STARTS = 60
 
 
@@ -26,11 +26,11 @@ class AcapNode(DgsNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        #: Slots that a job may start later for machines that are closer to one another.
+        #: Number of slots by which a job may start later to get machines that are closer together.
         self.later = nanoseconds(parameters.tolerance) // self.slot
 
     def prefer(self, view: View, job: Any) -> None:
-        """Move the closest answer to the front, of those that start soon enough after the first one."""
+        """Move the closest of the answers that start soon enough after the first one to the front."""
         latest = job.answers[0][0] + self.later
         best = min((apart, start, order) for start, order, _, apart, _ in job.answers if start <= latest)
         place = next(k for k, answer in enumerate(job.answers) if answer[1] == best[2])

@@ -12,7 +12,7 @@ from gridsim.support.arrays import Bools
 
 
 class Candidates:
-    """The set C of a search: nodes in the order in which they were reached, with what is known of them.
+    """The set C of a search: nodes in the order in which they were reached, and their data.
 
     Parameters
     ----------
@@ -79,13 +79,13 @@ class Candidates:
             self.free += int(self.schedules.is_free(nodes, self.start, self.length, seen).sum())
 
     def free_at(self, start: int) -> list[int]:
-        """Return those that are free from slot `start` on."""
+        """Return the candidates that are free from slot `start` on."""
         seen = self.as_of if self.schedules.stale else None
         free = self.schedules.is_free(self.nodes, start, self.length, seen)
         return [node for node, is_free in zip(self.nodes, free.tolist(), strict=True) if is_free]
 
     def earliest(self, tasks: int) -> tuple[int, Any]:
-        """Return the first slot from which enough of them are free, and the first of these."""
+        """Return the first slot from which enough candidates are free, and the first of these candidates."""
         seen = self.as_of if self.schedules.stale else None
         found = self.schedules.earliest_start(self.nodes, tasks, self.length, self.start, seen)
         assert found is not None  # there are as many candidates as the job wants

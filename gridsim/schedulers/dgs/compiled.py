@@ -58,7 +58,7 @@ class CompiledRecord:
 
 
 class CompiledDgs(RigidAdapter):
-    """The adapter of the compiled nodes, which leave to it what is rare.
+    """The adapter of the compiled nodes, which hand rare cases over to it.
 
     These are jobs that wait, outlive their reservations, are cancelled or rejected, and failures.
     """
@@ -138,7 +138,7 @@ class CompiledDgs(RigidAdapter):
         self.environment.reach_counts = self.compiled.columns["reached"]
 
     def shared_arrays(self) -> dict[str, Any]:
-        """Return the arrays that the compiled nodes change, and those that say who is up."""
+        """Return the arrays that the compiled nodes change, and the arrays of who is up."""
         overlay, runs = self.environment.overlay, self.runs
         return {
             "jobs": {name: getattr(runs, name) for name in ("first_start", "end", "done")},
@@ -157,7 +157,7 @@ class CompiledDgs(RigidAdapter):
     # -- calls of the compiled nodes ------------------------------------------------------------------------
 
     def outlives(self, job: int) -> None:
-        """Handle that a job was placed that runs longer than its reservation."""
+        """Handle the placement of a job that runs longer than its reservation."""
         self._place(job)
         self._watch_reservation(self.records[job])
 
@@ -169,7 +169,7 @@ class CompiledDgs(RigidAdapter):
             self.runs.used[job].update(machines.tolist())
 
     def _place(self, job: int) -> None:
-        """Let the accounting of runs know the run of a placed job."""
+        """Pass the run of a placed job to the accounting of runs."""
         record, slot = self.records[job], self.environment.times.slot
         machines = np.array(record.nodes, np.int64)
         self.runs.place(job, machines, record.start * slot, (record.start + record.length) * slot)
@@ -181,7 +181,7 @@ class CompiledDgs(RigidAdapter):
         getattr(self.compiled, handler)(self.core, node, number, *arguments)
 
     def cancel_job(self, number: int) -> None:
-        """Give a job up, as its user wants."""
+        """Give up a job, as its user wants."""
         self._place_unless_known(self.records[number])
         super().cancel_job(number)
 
@@ -191,7 +191,7 @@ class CompiledDgs(RigidAdapter):
         return super()._lose(job, machine, attempt)
 
     def _place_unless_known(self, job: Any) -> None:
-        """Let the accounting of runs know the run of a placed job, unless it outlives its reservation."""
+        """Pass the run of a placed job to the accounting of runs, unless it outlives its reservation."""
         is_known = self.runs.durations[job.number] > job.length * self.environment.times.slot
         if job.phase == PLACED and not is_known:
             self._place(job.number)
@@ -212,7 +212,7 @@ class CompiledDgs(RigidAdapter):
         """Do nothing, since the compiled nodes have the records."""
 
     def setstate(self, state: dict[str, Any]) -> None:
-        """See `gridsim.support.state.Stateful`."""
+        """Continue from a state that `getstate` returned, and share its arrays again."""
         super().setstate(state)
         self._share()
 

@@ -23,7 +23,7 @@ from gridsim.scheduling.nodes.environment import Environment
 from gridsim.scheduling.nodes.slots import MachineSlots
 from gridsim.support.arrays import Integers
 
-#: The instant of which a cache has schedules before it has got any: it takes them to be empty.
+#: The instant of the schedules in a cache that has received none yet: they are taken to be empty.
 NOT_YET = -(2**62)
 #: The methods by which the node of a machine changes its slots.
 _SLOT_CHANGES = ("reserve", "extend", "release")
@@ -138,7 +138,7 @@ class DgsEnvironment(Environment):
         return {"reached": self.reach_counts, **self.overlay.counts_of_nodes()}
 
     def merge(self, counts: dict[str, Any]) -> None:
-        """See `Environment`."""
+        """Add the counts of the environment of another process."""
         np.maximum(self.reach_counts, counts.pop("reached"), out=self.reach_counts)
         self.overlay.merge(**counts)
 
@@ -164,12 +164,12 @@ class DgsEnvironment(Environment):
         self.absences.on_faults(failed, recovered)
 
     def resume(self) -> None:
-        """See `Environment`."""
+        """Set the timers of failures that have not been detected yet."""
         self.absences.resume()
 
 
 class DgsView:
-    """What one node sees of schedules and of the overlay (`View.environment`).
+    """The schedules and the overlay as one node sees them (`View.environment`).
 
     Parameters
     ----------
@@ -182,9 +182,9 @@ class DgsView:
     def __init__(self, environment: DgsEnvironment, node: int) -> None:
         self._environment, self._node = environment, node
         self._overlay = environment.overlay
-        #: What records decisions; it changes nothing.
+        #: The recorder of decisions; it changes nothing in the run.
         self.log = environment.log
-        #: How long things take.
+        #: The durations of steps of the protocol.
         self.times = environment.times
 
     # -- the overlay ----------------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ class DgsView:
         return [(other, now if other == self._node else as_of) for other in known]
 
     def _seen_at(self, node: int, now: int) -> int:
-        """Return the instant of which the cache of `node` has its neighbours' schedules (section III-C).
+        """Return the instant for which the cache of `node` has its neighbours' schedules (section III-C).
 
         Push: they send each change.  Pull: each search asks for them when it begins.  Poll: `node` asks for
         them periodically.
@@ -252,7 +252,7 @@ class DgsView:
         return first + (arrived - first) // period * period if first <= arrived else NOT_YET
 
     def search_time(self, opened: int) -> int:
-        """Return how long the messages of a search take that opens so many nodes, ns."""
+        """Return how long the messages of a search that opens so many nodes take, ns."""
         return self._overlay.at_least + opened * self._overlay.opening
 
     def count_search(self, job: int, candidates: Candidates) -> None:

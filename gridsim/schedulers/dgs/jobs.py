@@ -1,4 +1,4 @@
-"""What the forms of DGS_ASAP share: how long things take, the failures of machines, and the outcome of a run.
+"""The parts that all forms of DGS_ASAP share: durations, failures of machines, and the outcome of a run.
 
 What happens when machines fail is beyond the paper.  A machine that fails loses its schedule and the jobs
 that run on it.  Its neighbours, and the scheduling nodes of its jobs, detect the failure `detection` s later.
@@ -27,7 +27,7 @@ ANSWER_BYTES, SMALL = 1024, 128
 
 
 class Times:
-    """How long things take in a run, in whole nanoseconds or slots.
+    """The durations of a run, in whole nanoseconds or slots.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ def add_overlay(outcome: Outcome, overlay: Neighbourhood) -> None:
 
 
 class Absences(Stateful):
-    """When machines failed last, and what the overlay learns of that.
+    """The last failures of machines, and what the overlay learns of them.
 
     Attributes
     ----------
@@ -103,17 +103,17 @@ class Absences(Stateful):
             self.engine.at(now + self.detection, "absent", node)
 
     def resume(self) -> None:
-        """Set the timers of failures that are not detected yet; see `Environment.resume`."""
+        """Set the timers of failures that have not been detected yet; see `Environment.resume`."""
         for node in np.flatnonzero(self.last >= 0).tolist():
             if self.last[node] + self.detection > self.engine.now:
                 self.engine.at(int(self.last[node]) + self.detection, "absent", node)
 
     def since(self, now: int, nodes: Any) -> int:
-        """Return how many of `nodes` have failed since the failure that is detected now."""
+        """Return how many of `nodes` have failed since the failure that is being detected."""
         return int((self.last[nodes] >= now - self.detection).sum())
 
     def detect(self, nodes: list[int]) -> None:
-        """Mark machines as failed for their neighbours, now that this is detected.
+        """Mark machines as failed for their neighbours, now that the failure is detected.
 
         A machine that has recovered is not marked; nor is one that has failed again, which is detected later.
         """

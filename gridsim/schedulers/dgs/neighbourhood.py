@@ -1,4 +1,4 @@
-"""The overlay of DGS_ASAP: which nodes know which, and what a node has seen of its neighbours' schedules.
+"""The overlay of DGS_ASAP: which nodes know each other, and their views of their neighbours' schedules.
 
 Schedules are not sent one by one in the simulation.  What a node knows of another is the schedule of that
 node as it was at an instant, which follows from the policy.  The schedules that would be sent are counted.
@@ -18,7 +18,7 @@ from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, nanoseconds
 from gridsim.support.state import Stateful
 
-#: Cycles of CYCLON before the run, which turn random views into those that CYCLON also has later.
+#: Cycles of CYCLON before the run, until random views look like those that CYCLON has later.
 WARM_UP = 20
 #: Size of a schedule in the table ``exchanges``, bytes.
 SCHEDULE = 1024
@@ -70,7 +70,7 @@ class Neighbourhood(Stateful):
         self.seed = int(run.streams("dgs.forward").integers(2**63))
         for _ in range(WARM_UP):
             self.views.cycle()
-        #: How many neighbours a node has if no machine has failed.
+        #: Number of neighbours of a node while no machine has failed.
         self.width = min(parameters.degree, machines - 1)
         self.away, self.counts_failures = np.zeros(machines, np.bool_), True
         self.received = np.zeros(machines, np.int64)
@@ -101,7 +101,7 @@ class Neighbourhood(Stateful):
         return [other for other in self.views.views[node].tolist() if other >= 0 and not away[other]]
 
     def known(self) -> NDArray[Any]:
-        """Return whom each node knows, whether they are up or not: integers[machines, k]; -1 for none."""
+        """Return the neighbours of each node, up or not: integers[machines, k]; -1 for none."""
         return self.views.views
 
     def shuffle(self, _: list[int]) -> None:
@@ -144,7 +144,7 @@ class Neighbourhood(Stateful):
 
     @property
     def oldest(self) -> int:
-        """Instant in ns: no node sees a schedule as it was before it.
+        """Instant in ns: no node sees a schedule as it was before this instant.
 
         One latency would do, since a search sees schedules as they were that long before it, or at the poll
         before that; the other is a margin.
@@ -175,7 +175,7 @@ class Neighbourhood(Stateful):
         self.counts[1 if pull else 3] += got
 
     def push(self, nodes: Any) -> None:
-        """Handle changed schedules of `nodes`: with push they are sent to every node that knows these."""
+        """Handle changed schedules of `nodes`: with push, every node that knows these gets the schedules."""
         if self.policy == "push":
             np.add.at(self.changes, nodes, 1)
 
@@ -190,7 +190,7 @@ class Neighbourhood(Stateful):
         self.changes[:] = 0
 
     def counts_of_nodes(self) -> dict[str, NDArray[Any]]:
-        """Return what nodes have caused; polls and shuffles are the same in all processes of an emulation."""
+        """Return what nodes have caused; polls and shuffles are equal in all processes of an emulation."""
         counts = self.counts.copy()
         counts[[_KINDS.index("poll"), _KINDS.index("shuffle")]] = 0
         return {"received": self.received, "counts": counts, "changes": self.changes}

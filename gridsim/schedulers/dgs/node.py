@@ -52,7 +52,7 @@ def pause(parameters: Any, job: int, searches: int) -> int:
 
 
 class DgsRecord(JobRecord):
-    """What the scheduling node of a job knows of it; no failure erases that.
+    """The record of a job at its scheduling node; it survives failures.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class DgsRecord(JobRecord):
         self.tardy = -1
 
     def expect(self, phase: int, missing: int) -> None:
-        """Wait for so many answers or replies."""
+        """Wait for the given number of answers or replies."""
         self.phase, self.missing, self.taken, self.has_lost_node = int(phase), missing, [], False
 
 
@@ -194,7 +194,7 @@ class DgsNode(NodeProgram):
         view.jobs.reject(job, "too_late")
 
     def prefer(self, view: View, job: Any) -> None:
-        """Move the answer that is to be confirmed to the front: here it is the first already."""
+        """Move the answer to be confirmed to the front: here, it is already first."""
 
     def confirm(self, home: View, job: Any, nodes: list[int]) -> None:
         """Ask the nodes of an allocation to commit to the job."""
@@ -210,7 +210,7 @@ class DgsNode(NodeProgram):
         """Place the job if all nodes have committed to it; if one has refused, release the others."""
         job = view.jobs[message.application]
         if message.attempt != job.attempt or job.phase != COMMITTING:
-            if message.taken:  # to an attempt that was aborted
+            if message.taken:  # the attempt has been aborted
                 undone = {"attempt": message.attempt, "start": message.start}
                 view.send(message.sender, "cancel", application=job.number, **undone)
             return
@@ -235,7 +235,7 @@ class DgsNode(NodeProgram):
         self.choose(view, job)
 
     def holders(self, view: View, job: Any) -> list[int]:
-        """Return the nodes that may hold slots for an attempt: failures may have lost replies to come."""
+        """Return the nodes that may hold slots for an attempt: failures may have lost pending replies."""
         return sorted(job.nodes if job.missing and view.jobs.can_fail else job.taken)
 
     def release(self, view: View, job: Any, nodes: list[int]) -> None:
@@ -246,7 +246,7 @@ class DgsNode(NodeProgram):
                 home.send(node, "cancel", application=job.number, attempt=job.attempt, start=job.start)
 
     def wait(self, view: View, job: Any, why: str = "waited") -> None:
-        """Search again after a while, which differs between jobs that compete for nodes."""
+        """Search again after a delay that differs between jobs that compete for nodes."""
         job.phase = int(WAITING)
         until = view.now_ns + pause(self.parameters, job.number, job.searches)
         view.environment.log.waits(why, job, until)
@@ -257,11 +257,11 @@ class DgsNode(NodeProgram):
         self.search(view, job)
 
     def on_displaced(self, view: View, message: Any) -> None:
-        """Search anew for a job that a machine has displaced, as another one outlives its reservation."""
+        """Search again for a job that was displaced from a machine by one that outlives its reservation."""
         self.on_job_displaced(view, view.jobs[message.application], message.attempt)
 
     def on_job_displaced(self, view: View, job: Any, attempt: int) -> None:
-        """Search anew for a job that is displaced in this attempt to place it, unless it is over."""
+        """Search again for a job that is displaced in its present attempt, unless the job is over."""
         if attempt != job.attempt:
             return
         if job.phase == BROKEN:  # after a new search a message on the old placement finds another phase
@@ -272,7 +272,7 @@ class DgsNode(NodeProgram):
             self.abort(view, job)
 
     def start_again(self, view: View, job: Any) -> None:
-        """Release the nodes of a job that was placed, and search anew."""
+        """Release the nodes of a job that was placed, and search again."""
         view.jobs.withdraw(job)
         self.release(view, job, job.nodes)
         self.search(view, job)
@@ -283,7 +283,7 @@ class DgsNode(NodeProgram):
             view.jobs.at(job, view.now_ns + nanoseconds(self.parameters.patience), "overdue")
 
     def on_overdue(self, view: View, job: Any) -> None:
-        """Wait no longer for answers or replies that have not come in time."""
+        """Stop waiting for answers or replies that have not arrived in time."""
         view.environment.log.overdue(job)
         if job.phase == SEARCHING:
             job.hope = True
@@ -292,7 +292,7 @@ class DgsNode(NodeProgram):
             self.abort(view, job)
 
     def on_job_lost(self, view: View, job: Any) -> None:
-        """Handle that a node of the job has failed, which is detected now: start it again on other nodes."""
+        """Handle the detected failure of a node of the job: start the job again on other nodes."""
         if job.phase == BROKEN:
             job.resubmitted += len(job.nodes)
             view.environment.log.misses(job)
@@ -301,7 +301,7 @@ class DgsNode(NodeProgram):
             self.abort(view, job)
 
     def on_job_cancelled(self, view: View, job: Any) -> None:
-        """Cancel a job, as its user wants: its nodes release what is left of its slots."""
+        """Cancel a job, as its user wants: its nodes release the rest of its slots."""
         if job.phase == COMMITTING:
             holding = self.holders(view, job)
         else:
@@ -313,7 +313,7 @@ class DgsNode(NodeProgram):
     # -- a neighbour that searches: Figure 3 ----------------------------------------------------------------
 
     def on_request(self, view: View, message: Any) -> None:
-        """Search, and answer once the search has taken its time.
+        """Search, and answer after the time that the search takes.
 
         Four messages must fit before the start: answer, commit, reply, and a cancellation that may follow.
         Opening nodes takes time, too: if the start that is found is too near then, a later pass stands for a
@@ -362,11 +362,11 @@ class DgsNode(NodeProgram):
         return candidates.earliest(request.tasks)
 
     def apart(self, view: View, nodes: Any) -> float:
-        """Return how far apart the nodes of an answer are, where that counts."""
+        """Return the mean distance of the nodes of an answer, if distances count."""
         return 0.0
 
     def on_found(self, view: View, message: Any) -> None:
-        """Answer, now that the search has taken its time."""
+        """Answer, after the time that the search has taken."""
         found = {name: getattr(message, name) for name in ("search", "start", "nodes", "apart")}
         self.answer(view, message.client, message.application, **found)
 
@@ -394,18 +394,18 @@ class DgsNode(NodeProgram):
         self.release_slots(view, message.application, message.attempt, message.start)
 
     def on_job_end(self, view: View, application: Application) -> None:
-        """Release what is left of the slots of a job that has ended here."""
+        """Release the rest of the slots of a job that has ended here."""
         if self.parameters.early == "release":
             job = view.jobs[application.number]
             self.release_slots(view, job.number, job.attempt, job.start)
 
     def release_slots(self, view: View, job: int, attempt: int, start: int) -> None:
-        """Release what is left of the slots of a job that starts in slot `start`."""
+        """Release the rest of the slots of a job that starts in slot `start`."""
         if view.slots.release(job, attempt, start, max(start, self.slot_at(view.now_ns))):
             view.environment.publish()
 
     def on_job_outlives(self, view: View, application: Application, instant: int) -> None:
-        """Extend the slots of a job that goes on here until `instant`; tell whom this displaces."""
+        """Extend the slots of a job that goes on here until `instant`; notify the jobs that it displaces."""
         job, end = view.jobs[application.number], instant // self.slot
         displaced = view.slots.extend(job.number, job.attempt, job.start, end)
         if displaced is None:  # in an emulation the reservation may have been given up on the way here

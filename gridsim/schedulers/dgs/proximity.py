@@ -1,4 +1,4 @@
-"""The proximity overlay of DGS_ACAP: each node also knows nodes that are near it.
+"""The proximity overlay of DGS_ACAP: each node also knows nodes that are close to it.
 
 As in Vicinity (Voulgaris and van Steen, "Epidemic-style management of semantic overlays", 2005) and T-Man
 (Jelasity and Babaoglu, 2005), a node regularly asks one that it knows at random, and one that is near it,
@@ -55,11 +55,11 @@ class Proximity(Neighbourhood):
         return near + super().known_to(node)
 
     def known(self) -> NDArray[Any]:
-        """See `Neighbourhood`."""
+        """Return the neighbours of each node, near ones first: integers[machines, k]; -1 for none."""
         return np.concatenate((self.near, self.views.views), axis=1)
 
     def join(self, nodes: Integers) -> None:
-        """Handle the recovery of `nodes`, by which near ones may have come to the random view of a node."""
+        """Handle the recovery of `nodes`, which may bring near nodes into random views."""
         super().join(nodes)
         random = self.views.views
         self.near[(self.near[:, :, None] == random[:, None, :]).any(axis=2)] = -1
@@ -73,13 +73,13 @@ class Proximity(Neighbourhood):
         self.counts[4] += int(came.sum())
 
     def _cycle(self) -> None:
-        """Let each node ask a random and a near one whom they know, and keep the nearest."""
+        """Let each node ask a random neighbour and a near one for their neighbours, and keep the nearest."""
         random, near = self.views.views.astype(np.int64), self.near
         nodes = np.arange(len(random))
         there = [near]
         for known in (random, near):
             asked = _one_of_each(known, self.draws)
-            asked[~(self.run.up & self.run.up[asked])] = -1  # who is down neither asks nor answers
+            asked[~(self.run.up & self.run.up[asked])] = -1  # a node that is down neither asks nor answers
             came = np.concatenate((asked[:, None], random[asked], near[asked]), axis=1)
             came[asked < 0] = -1
             there.append(came)
@@ -100,7 +100,7 @@ class Proximity(Neighbourhood):
 
 
 def _one_of_each(views: Integers, draws: RandomStream) -> Integers:
-    """Draw an entry of each row, of those that are not -1; -1 for a row without any."""
+    """Draw one entry of each row that is not -1; -1 for a row without any."""
     known = views >= 0
     which = (draws.random(len(views)) * known.sum(axis=1)).astype(np.int64)
     place = (np.cumsum(known, axis=1) <= which[:, None]).sum(axis=1)
@@ -111,7 +111,7 @@ def _one_of_each(views: Integers, draws: RandomStream) -> Integers:
 
 
 def closest(places: Floats, count: int) -> Integers:
-    """Return which `count` of k places are close to one another, int64[count], ascending.
+    """Return which `count` of k places are close together, int64[count], ascending.
 
     Around each of the first places, the `count` nearest are taken; the group with the smallest sum of
     distances to its centre is returned (ties: the first centre, and of places at one distance the first).

@@ -45,7 +45,7 @@ from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.arrays import Integers
 from gridsim.support.parameters import Limits
 
-#: The longest time, s (three years): many slots and polls are added up in int64 nanoseconds.
+#: The longest time, s (three years), since many slots and polls are added up in int64 nanoseconds.
 _LONGEST = 1e8
 _Time = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")]
 
@@ -150,12 +150,12 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
 
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
-        """See `gridsim.scheduling.contract.Scheduler`: the run times, unless what users ask for counts."""
+        """The parts of the future that it knows: run times, unless users' estimates count."""
         return ("run times",) if self.estimate == "run" else ()
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """See `gridsim.scheduling.nodes.declarations.Declarations`."""
+        """Return why a part of the model is outside the nodes, as (condition, reason)."""
         shuffles = "CYCLON shuffles all views at once, so that nodes know at once who is up"
         return [*super().environment_reasons(), ("overlay = 'cyclon'", shuffles)]
 
@@ -196,17 +196,17 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
         return [DgsRecord(number, *row) for number, row in enumerate(rows)]
 
     def rejections_of(self, run: Run) -> tuple[str, ...]:
-        """Return the reasons for rejections; without deadlines no job is too late."""
+        """Return the reasons for rejections; without deadlines, no job can be too late."""
         return self.rejections if run.applications.deadline is not None else ("too_large",)
 
     def messages_of(self, run: Run) -> Mapping[str, Message]:
-        """Return the kinds of messages; jobs that do not outlive their reservations displace none."""
+        """Return the kinds of messages; if jobs do not outlive their reservations, none is displaced."""
         if Times(self, run).outlived:
             return self.messages
         return {name: kind for name, kind in self.messages.items() if name != "displaced"}
 
     def draw_neighbours(self, run: Run, nodes: int, among: range) -> Integers:
-        """Return no neighbours: the environment has the overlay, which changes."""
+        """Return no neighbours: they are kept in the overlay of the environment, which changes."""
         return np.zeros((nodes, 0), np.int64)
 
     def make_overlay(self, run: Run, latency: int) -> Neighbourhood:
@@ -243,7 +243,7 @@ class DgsAcap(DgsAsap, frozen=True, kw_only=True):
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """See `gridsim.scheduling.nodes.declarations.Declarations`."""
+        """Return why a part of the model is outside the nodes, as (condition, reason)."""
         return [*super().environment_reasons(), ("", "nodes know from the beginning which ones are near")]
 
     def start(self, run: Run) -> Policy:

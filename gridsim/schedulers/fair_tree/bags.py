@@ -1,4 +1,4 @@
-"""The bags of tasks that a fair tree places: applications, and lost tasks that are bags of their own."""
+"""The bags of tasks that a fair tree places: applications, and lost tasks as bags of their own."""
 
 from __future__ import annotations
 

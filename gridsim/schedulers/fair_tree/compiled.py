@@ -29,7 +29,7 @@ def compiled_messages(parameters: Any, cells: int) -> Mapping[str, Message]:
     down: dict[str, Any] = {"largest_minimum": float, "copy": int, "copy_time": int}
 
     def size_of(nbytes: int) -> Any:
-        # the compiled nodes add the bytes of what the rule of acceptance needs
+        # the compiled nodes add the bytes of the fields that the rule of acceptance needs
         return nbytes if parameters.accept == "minimum" else lambda **_: nbytes
 
     messages = {
@@ -93,7 +93,7 @@ class CompiledRepair(IdealRepair):
         self.nodes.add_applications(release, size, task_size, submitter)
 
     def tick(self, name: str, _: list[int]) -> None:
-        """Let leaves, and at a heartbeat the root, do what is due; end the run if nothing is left to tell."""
+        """Let leaves, and at a heartbeat the root, act if due; end the run if nothing is left to report."""
         core, queues, now = self.adapter.core, self.adapter.queues, self.run.engine.now
         nodes = np.flatnonzero(self.up)
         if name != "heartbeat":
@@ -110,7 +110,7 @@ class CompiledRepair(IdealRepair):
     # -- failures: what `Recovery` does to the tree ----------------------------------------------------------
 
     def silence(self, nodes: Integers) -> None:
-        """Let `nodes` do nothing until `reset`."""
+        """Make `nodes` inactive until `reset`."""
         super().silence(nodes)
         self.members.silence(nodes)
 
@@ -120,7 +120,7 @@ class CompiledRepair(IdealRepair):
         self.up[nodes] = True
 
     def leave(self, nodes: Integers) -> None:
-        """Let the parents of `nodes` know that these have left the tree."""
+        """Notify the parents of `nodes` that these have left the tree."""
         self.up[nodes] = False
         self.members.leave(nodes)
 
@@ -140,7 +140,7 @@ class CompiledRepair(IdealRepair):
         }
 
     def gather(self, findings: Found, totals: dict[str, Integers]) -> tuple[Found, dict[str, Integers]]:
-        """Add what the nodes and the queues of other processes know, and count their messages."""
+        """Add the results of the nodes and queues of other processes, and count their messages."""
         if self.run.share is not None:
             counts = self.run.network.counts()
             for more, other, others in self.run.share.gather():
@@ -165,7 +165,7 @@ class CompiledTree(Adapter):
             share.leave = self.core.leave
 
     def seed(self) -> int:
-        """Return 0, since the nodes draw nothing."""
+        """Return 0, since the nodes draw no random numbers."""
         return 0
 
     def make_environment(self, parameters: Any, run: Run) -> CompiledRepair:
@@ -179,7 +179,7 @@ class CompiledTree(Adapter):
     def _compile(self) -> FairTreeNodes:
         parameters, run, grid = self.parameters, self.run, self.environment.tree.grid
         applications, cell = run.applications, nanoseconds(parameters.release_cell)
-        #: What the nodes know.
+        #: The knowledge of the nodes.
         self.tree = SummaryTree(
             grid,
             run.speeds,
@@ -208,7 +208,7 @@ class CompiledTree(Adapter):
         )
 
     def partial_outcome(self) -> tuple[Found, dict[str, Any], list[Any]]:
-        """Return what this process knows: decisions and so on, totals, and counts of messages."""
+        """Return the results of this process: decisions and so on, totals, and counts of messages."""
         self.core.drain(self.now)
         findings = Found(
             **self.environment.node_findings({}), ledger_end=self.environment.ledger_end(), resubmitted=None

@@ -1,4 +1,4 @@
-"""The axis of bytes per Mflop of a summary: what a leaf can fetch and compute, and send back, by a deadline.
+"""The axis of bytes per Mflop of a summary: tasks whose data a leaf can transfer and compute by a deadline.
 
 A task of a Mflop that fetches and sends b bytes a Mflop takes p = a / s to be computed on a machine of speed
 s, and at most f = a b / c on each way of a link of bandwidth c.  n of them alone take at most f + p + f + (n
@@ -45,7 +45,7 @@ from gridsim.support.arrays import Floats
 if TYPE_CHECKING:
     from gridsim.scheduling.nodes.program import View
 
-#: Tasks are counted in parts while what they take is subtracted: a power of two, so that nothing is rounded.
+#: Tasks are counted in fractions while debts are subtracted: a power of two, so that nothing is rounded.
 _PARTS = 1024
 
 
@@ -102,7 +102,7 @@ class DataAxis:
         return cells
 
     def _grid(self, x: float) -> tuple[SummaryGrid, int]:
-        """Return the grid on which a leaf samples for a slice, and the parts to subtract; -1: no parts."""
+        """Return the grid on which a leaf samples for a slice, and the fractions to subtract; -1: none."""
         grid, stages = self.grid, 1.0 + self.ways * x
         if x == 0.0:
             return grid, -1
@@ -113,7 +113,7 @@ class DataAxis:
     def debited(
         self, cells: NDArray[np.uint32], leaves: int, bytes_per_mflop: tuple[float, ...], **dispatches: Any
     ) -> NDArray[np.uint32]:
-        """Return the summary of a child, less what has been dispatched to it since.
+        """Return the summary of a child minus the tasks dispatched to it since.
 
         Parameters
         ----------
@@ -137,12 +137,12 @@ def data_samples(applications: Applications, limit: int) -> tuple[float, ...]:
     """Return at most `limit` samples of bytes per Mflop: those of applications, or quantiles of them."""
     distinct = np.unique(applications.bytes_per_mflop)
     if len(distinct) > limit:
-        # each sample serves those up to it, so the largest of as many equal parts of the applications
+        # each sample serves the values up to it, so it is the largest of one of `limit` equal parts
         order = np.sort(applications.bytes_per_mflop)
         distinct = np.unique(order[[len(order) * (k + 1) // limit - 1 for k in range(limit)]])
     return tuple(distinct.tolist())
 
 
 def effective(speeds: Floats, bandwidth: Floats, data: float) -> Floats:
-    """Return what each machine gets done of tasks of `data` bytes/Mflop in the long run, Mflop/s."""
+    """Return the long-run throughput of each machine for tasks of `data` bytes/Mflop, Mflop/s."""
     return np.minimum(speeds, bandwidth / data) if data > 0.0 else speeds

@@ -1,4 +1,4 @@
-"""The environments of a fair tree's nodes: what the model does from outside, with its ideal repair."""
+"""The environments of a fair tree's nodes: the model's part in a run, with its ideal repair."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gridsim.support.clock import nanoseconds
 
 
 class TreeEnvironment(Environment):
-    """What the model does for the nodes of a fair tree, however that is kept.
+    """The services of the model to the nodes of a fair tree, whichever way the tree is kept.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class TreeEnvironment(Environment):
 
     #: The record of decisions; None if they are not recorded.
     log: TreeDecisionLog | None = None
-    #: Parameter with a period, in the order of one instant -> the timer of nodes that fires at its multiples.
+    #: Parameter with a period, in the order of one instant -> the timer that fires at multiples of it.
     timers: ClassVar[dict[str, str]] = {}
 
     def __init__(self, parameters: Any, run: Run) -> None:
@@ -105,7 +105,7 @@ class TreeEnvironment(Environment):
         return node
 
     def machine_of(self, node: int, by: int) -> int:
-        """Return the machine of a leaf or router, as the node `by` of the layout knows it."""
+        """Return the machine on which a leaf or router is, as far as node `by` of the layout knows."""
         return int(self.adapter.core.machine_of(node))
 
     def complete_decision(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
@@ -119,7 +119,7 @@ class TreeEnvironment(Environment):
     # -- the end --------------------------------------------------------------------------------------------
 
     def node_findings(self, tables: dict[str, dict[str, NDArray[Any]]]) -> dict[str, Any]:
-        """Return what nodes know for the result, as arguments of `Found`, from the tables that they wrote."""
+        """Return the results of the nodes, as arguments of `Found`, from the tables that they wrote."""
         requests, updates, reports = (tables[name] for name in ("routed", "updates", "told"))
         has_climbed = requests["hops"] >= 0
         decisions = np.zeros(int(has_climbed.sum()), DECISION)
@@ -137,7 +137,7 @@ class TreeEnvironment(Environment):
         }
 
     def gather(self, findings: Found, totals: dict[str, Integers]) -> tuple[Found, dict[str, Integers]]:
-        """Add what other processes know that share the run, and the totals of their queues."""
+        """Add the results of other processes that share the run, and the totals of their queues."""
         return findings, totals
 
     def report(self, outcome: Outcome, ledger_end: int | None, resubmitted: Integers | None) -> None:
@@ -155,7 +155,7 @@ class TreeEnvironment(Environment):
 
 
 class IdealRepair(TreeEnvironment):
-    """The ideal repair of the tree, and what it tells nodes.
+    """The ideal repair of the tree, and the information that it gives to nodes.
 
     `Recovery` decides which nodes leave the tree and return.
 
@@ -192,7 +192,7 @@ class IdealRepair(TreeEnvironment):
         self.absent = [False] * len(self.leaves)
 
     def attach(self, adapter: Any) -> None:
-        """Make what handles failures."""
+        """Make the handler of failures."""
         super().attach(adapter)
         self.up = adapter.up
         if self.run.faults:
@@ -208,7 +208,7 @@ class IdealRepair(TreeEnvironment):
             )
 
     def check_emulation(self) -> None:
-        """Raise ScenarioError with failures."""
+        """Raise ScenarioError if the scenario has failures."""
         super().check_emulation()
         if self.run.faults:
             raise ScenarioError(
@@ -217,14 +217,14 @@ class IdealRepair(TreeEnvironment):
             )
 
     def of_node(self, node: int) -> RepairView:
-        """Return what a leaf or a router reaches."""
+        """Return the environment of a leaf or a router."""
         return RepairView(self, node)
 
     def tick(self, name: str, _: list[int]) -> None:
-        """Let leaves, and at a heartbeat the root, do what is due; end the run if nothing is left to tell."""
+        """Let leaves, and at a heartbeat the root, act if due; end the run if nothing is left to report."""
         now, core, nodes = self.run.engine.now, self.adapter.core, np.flatnonzero(self.up)
         if name == "heartbeat":
-            # also machines that have gone down since: what they tell is lost, but counts as read here
+            # also machines that have failed since: their reports are lost, but count as read here
             done = core.with_completions(now)
             if not done and self.adapter.queues.tasks_done == self.to_place:
                 self.run.engine.stop()
@@ -233,17 +233,17 @@ class IdealRepair(TreeEnvironment):
         root = name == "heartbeat" and self.first_leaf > 0
         self.fire(name, nodes[(nodes >= self.first_leaf) | (root & (nodes == 0))])
         if name == "heartbeat":
-            core.drain(now)  # otherwise what submitters are told waits for the next release
+            core.drain(now)  # otherwise reports to submitters wait for the next release
 
     # -- failures: what `Recovery` does to the tree ----------------------------------------------------------
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """See `Environment`."""
+        """Repair the tree after failures and recoveries of machines."""
         assert self.recovery is not None
         self.recovery.on_faults(failed, recovered)
 
     def task_lost(self, application: int, tasks: int, node: int) -> None:
-        """Have tasks submitted again whose request was lost on its way to `node`.
+        """Resubmit tasks whose request was lost on its way to `node`.
 
         If all machines are down (-1), the submitter sends its request all the same, and it is lost.
         """
@@ -259,11 +259,11 @@ class IdealRepair(TreeEnvironment):
         core.wake(due)
 
     def touch(self, nodes: Integers) -> None:
-        """Let `nodes` report."""
+        """Make `nodes` report."""
         self.adapter.core.act(nodes, self.run.engine.now)
 
     def silence(self, nodes: Integers) -> None:
-        """Let `nodes` do nothing until `reset`."""
+        """Make `nodes` inactive until `reset`."""
         self.up[nodes] = False
 
     def reset(self, nodes: Integers) -> None:
@@ -285,7 +285,7 @@ class IdealRepair(TreeEnvironment):
         self.up[nodes] = True
 
     def leave(self, nodes: Integers) -> None:
-        """Let the parents of `nodes` know that these have left the tree."""
+        """Notify the parents of `nodes` that these have left the tree."""
         self.up[nodes] = False
         for node in nodes.tolist():
             self._move(node, absent=True)
@@ -293,7 +293,7 @@ class IdealRepair(TreeEnvironment):
                 self.call("on_child_leave", parent_of(node), side_of(node))
 
     def _move(self, node: int, *, absent: bool) -> None:
-        """Let `node` leave the tree, or return; all above it learn how many leaves are below them."""
+        """Take `node` out of the tree, or put it back; all above it learn how many leaves are below them."""
         self.absent[node] = absent
         if node >= self.first_leaf:
             self.leaves[node] = 0 if absent else 1
@@ -306,7 +306,7 @@ class IdealRepair(TreeEnvironment):
             node = parent_of(node) if node else -1
 
     def setstate(self, state: dict[str, Any]) -> None:
-        """Restore which nodes are up in the array of the core, too."""
+        """Restore which nodes are up, also in the array of the core."""
         super().setstate(state)
         self.adapter.up[:] = self.up
         self.up = self.adapter.up
@@ -314,7 +314,7 @@ class IdealRepair(TreeEnvironment):
     # -- the end --------------------------------------------------------------------------------------------
 
     def complete(self, outcome: Outcome) -> None:
-        """See `Environment`."""
+        """Replace the outcome by that of a fair tree."""
         resubmitted = None if self.recovery is None else self.recovery.resubmitted
         self.report(outcome, self.ledger_end(), resubmitted)
 
@@ -325,7 +325,7 @@ class IdealRepair(TreeEnvironment):
 
 
 class RepairView:
-    """What one node reaches as ``view.environment``: here, what the ideal repair tells it.
+    """The environment of one node (``view.environment``): here, the information of the ideal repair.
 
     Attributes
     ----------
@@ -350,7 +350,7 @@ class RepairView:
         return self._environment.leaves[child]
 
     def speed_below(self, child: int) -> float:
-        """Return the speed of these leaves, Mflop/s."""
+        """Return the speed of the leaves below a child, Mflop/s."""
         return self._environment.speed[child]
 
     def has_left(self, node: int) -> bool:

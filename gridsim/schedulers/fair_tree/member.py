@@ -1,4 +1,4 @@
-"""A machine of a fair tree that is kept by messages: it finds out who is there, and stands in for others.
+"""A machine of a fair tree that is kept by messages: it detects who is up, and replaces failed routers.
 
 A machine carries a leaf and, unless it is the last, its home router.  It may carry further routers, for which
 it stands in.  Leaves and routers do what they do in the ideal tree (`gridsim.schedulers.fair_tree.node`).
@@ -38,9 +38,9 @@ Claim = tuple[int, int]
 TAKEOVER, RESIGNATION, COMPLETION = 0, 1, 2
 SEATS: dict[str, dict[str, type]] = {"seats": {"router": int, "machine": int, "time": int, "what": int}}
 
-#: Bytes that each message in the tree has more: two nodes, and since when its sender is there.
+#: Additional bytes of each message in the tree: two nodes, and since when its sender is there.
 TAG_BYTES = 16
-#: Bytes that a summary has more: how many leaves are below its sender, and their speed.
+#: Additional bytes of a summary: how many leaves are below its sender, and their speed.
 BELOW_BYTES = 16
 #: Bytes of the claim on a router that has moved: the router, since when, and the machine.
 MOVED_BYTES = 16
@@ -101,7 +101,7 @@ def messages(parameters: Any) -> dict[str, Message]:
 @kept_in_checkpoints
 @dataclass
 class Children:
-    """What a router knows of its children, by their numbers.
+    """The state of the children of a router, by their numbers.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Children:
 
 
 class HostedView:
-    """The view of a leaf or router: that of its machine, but for its number, and whom it can send to.
+    """The view of a leaf or router: the view of its machine, with its own number and its own receivers.
 
     Nodes send to nodes.  The machine knows, or believes to know, where these are.  As its environment a node
     reaches what its machine knows (`gridsim.schedulers.fair_tree.environment.RepairView`).
@@ -136,46 +136,46 @@ class HostedView:
         self.member.send(self.view, self.node, to, kind, fields)
 
     def act(self, seconds: float = 0.0) -> None:
-        """See `View.act`."""
+        """Have `on_act` called for this node after `seconds`."""
         at = self.view.now_ns + nanoseconds(seconds)
         self.member.turns.add((self.node, at))
         self.view.act(seconds)
 
     def decide(self, action: str, application: int, **columns: Any) -> None:
-        """See `View.decide`."""
+        """Record a decision of this node."""
         self.member.speaking = self.node
         self.view.decide(action, application, **columns)
 
     @property
     def environment(self) -> HostedView:
-        """What this node knows of the tree."""
+        """The knowledge of this node about the tree."""
         return self
 
     @property
     def tree(self) -> Tree:
-        """See `RepairView`."""
+        """The common knowledge of all nodes from the beginning."""
         tree: Tree = self.view.environment.tree
         return tree
 
     def submitter(self, application: int) -> int:
-        """See `RepairView`."""
+        """Return the leaf to which answers about `application` go."""
         leaf: int = self.view.environment.submitter(application)
         return leaf
 
     def holds(self, application: int) -> bool:
-        """See `RepairView`; all machines have the memory and disk of all tasks."""
+        """Return True, since all machines have the memory and disk of all tasks."""
         return True
 
     def leaves_below(self, child: int) -> int:
-        """See `RepairView`."""
+        """Return how many leaves are below a child of this router, 0 if the child has left the tree."""
         return self.member.children[self.node].leaves[child]
 
     def speed_below(self, child: int) -> float:
-        """See `RepairView`."""
+        """Return the speed of the leaves below a child, Mflop/s."""
         return self.member.children[self.node].speed[child]
 
     def has_left(self, node: int) -> bool:
-        """See `RepairView`; a router that is here has not."""
+        """Return whether a child has left the tree; a router that is on this machine has not."""
         return node != self.node and self.member.children[self.node].absent[node]
 
 
@@ -214,7 +214,7 @@ class Member(NodeProgram):
         The node here that decided last, for the record of decisions.
     """
 
-    #: The disk has where others were, and whose tasks the leaf had.
+    #: The disk stores where other nodes were, and whose tasks the leaf had.
     stable_storage: ClassVar[tuple[str, ...]] = ("life", "claims", "left", "lost_applications")
 
     def __init__(self, parameters: Any) -> None:
@@ -244,7 +244,7 @@ class Member(NodeProgram):
         yield from self.routers.values()
 
     def begin(self, view: View) -> None:
-        """Begin a life with what is on the disk and the home router, unless it has begun.
+        """Begin a life with the state on the disk and the home router, unless it has begun.
 
         Messages and timers may come first at this instant, before `on_start` says so to others.
         """
@@ -258,7 +258,7 @@ class Member(NodeProgram):
         lost = {application for application, tasks in self.left.items() if tasks}
         self.lost_applications = sorted({*self.lost_applications, *lost})
         self.left = {}
-        self.leaf.number = self.life  # numbers grow with time: they are above those of a former life
+        self.leaf.number = self.life  # numbers grow with time: they are larger than those of an earlier life
         self.claims[self.leaf_number(view)] = self.life, machine
         if machine >= self.first_leaf:
             return
@@ -276,7 +276,7 @@ class Member(NodeProgram):
     # -- starting, and what is due ---------------------------------------------------------------------------
 
     def on_start(self, view: View) -> None:
-        """Say, unless all begin, that the home router is here, and whose tasks are lost; and report."""
+        """Announce the home router unless all machines begin now, and report lost tasks and availability."""
         self.begin(view)
         if self.life > 0 and view.machine in self.routers:
             self.announce(view, view.machine)
@@ -292,13 +292,13 @@ class Member(NodeProgram):
         self.leaf.on_release(self.view_of(view, self.leaf_number(view)), application, tasks)
 
     def on_lost(self, view: View, application: Application, tasks: int) -> None:
-        """Send a request for tasks that were presumed to be lost, and are."""
+        """Send a request for tasks that were presumed to be lost and are in fact lost."""
         self.begin(view)
         view.environment.submit(application.number, 0, view.now_ns)
         self.leaf.on_lost(self.view_of(view, self.leaf_number(view)), application, tasks)
 
     def on_act(self, view: View) -> None:
-        """Let the nodes act that want to act now."""
+        """Let the nodes act whose time to act has come."""
         due = {turn for turn in self.turns if turn[1] <= view.now_ns}
         self.turns -= due
         for node in sorted({node for node, _ in due}):
@@ -306,7 +306,7 @@ class Member(NodeProgram):
                 program.on_act(self.view_of(view, node))
 
     def on_heartbeat(self, view: View) -> None:
-        """Report as a leaf, spread the minimum stretch as the root, and seek tasks as a submitter."""
+        """Report as a leaf, spread the minimum stretch as the root, and look for tasks as a submitter."""
         self.begin(view)
         self.report_left(view)
         if (root := self.routers.get(0)) is not None:
@@ -314,14 +314,14 @@ class Member(NodeProgram):
         view.environment.watch()
 
     def on_refresh(self, view: View) -> None:
-        """Let the leaf report anew, since time has passed."""
+        """Let the leaf report again, since time has passed."""
         self.begin(view)
         self.leaf.on_refresh(self.view_of(view, self.leaf_number(view)))
 
     # -- the leaf, whose reports let submitters notice what is lost ------------------------------------------
 
     def on_end(self, view: View) -> None:
-        """Report tasks as soon as they end: what nobody knows of is run again after a failure."""
+        """Report tasks as soon as they end: unreported tasks are run again after a failure."""
         self.begin(view)
         self.report_completed(view)
         if self.parameters.update_on == "completion":
@@ -333,14 +333,14 @@ class Member(NodeProgram):
         self.leaf.on_idle(self.view_of(view, self.leaf_number(view)))
 
     def report_completed(self, view: View) -> None:
-        """Tell submitters of tasks that have ended."""
+        """Report ended tasks to their submitters."""
         for application, tasks in view.completed():
             self.left[application] = max(0, self.left.get(application, 0) - tasks)
             self.done[application] = self.done.get(application, 0) + tasks
             self.tell(view, "completion", application, tasks)
 
     def report_left(self, view: View) -> None:
-        """Show submitters that have not heard of the leaf since the last heartbeat that it is alive."""
+        """Send a sign of life to submitters that have not heard of the leaf since the last heartbeat."""
         self.report_completed(view)
         before = view.now_ns - nanoseconds(self.parameters.heartbeat)
         for number, tasks in self.left.items():
@@ -349,7 +349,7 @@ class Member(NodeProgram):
                 self.tell(view, "completion", bag, 0)
 
     def tell(self, view: View, kind: str, application: int, tasks: int) -> None:
-        """Tell whoever acts for a submitter of so many tasks, and how many are left here.
+        """Report tasks, and how many are left here, to the machine that acts for their submitter.
 
         Reports are on all tasks of an application, those in bags of lost tasks with them.
         """
@@ -372,12 +372,12 @@ class Member(NodeProgram):
         self.note_report(view, message)
 
     def note_report(self, view: View, message: Any) -> None:
-        """Note what a leaf has done, and what it has left; if it has lost tasks, look for them."""
+        """Record, as a submitter, what a leaf has done and has left; if it lost tasks, look for them."""
         report = message.sender, message.life, message.left, message.done
         view.environment.report(message.application, *report, view.now_ns)
 
     def on_failed(self, view: View, message: Any) -> None:
-        """Note that a leaf has lost the tasks that it had, and look for them."""
+        """Note, as a submitter, that a leaf has lost the tasks that it had, and look for them."""
         view.environment.fail(message.whose, message.sender, message.life, view.now_ns)
 
     # -- who is where ----------------------------------------------------------------------------------------
@@ -399,15 +399,15 @@ class Member(NodeProgram):
         return HostedView(self, view, node)
 
     def home(self, node: int) -> int:
-        """Return the machine on which a node is when all are up."""
+        """Return the machine of a node while all machines are up."""
         return node if node < self.first_leaf else node - self.first_leaf
 
     def claim(self, node: int) -> Claim:
-        """Return the latest claim on a node that is known; that of a leaf says when its life began."""
+        """Return the latest known claim on a node; the claim of a leaf tells when its life began."""
         return self.claims.get(node, (0, self.home(node)))
 
     def host(self, node: int) -> int:
-        """Return the machine on which a node is, as far as is known here."""
+        """Return the machine of a node, as far as it is known here."""
         return self.claim(node)[1]
 
     def neighbours(self, node: int) -> list[int]:
@@ -416,13 +416,13 @@ class Member(NodeProgram):
         return [*children] if node == 0 else [parent_of(node), *children]
 
     def silent(self, node: int, now: int) -> bool:
-        """Return whether a neighbour is silent: for too long, or since a life that is not the first began."""
+        """Return whether a neighbour is silent: longer than the timeout, or since its machine restarted."""
         if node in self.last_heard or self.life == 0:
             return bool(now - self.last_heard.get(node, self.born) > self.silence)
         return bool(now - self.born > self.beat)
 
     def learn(self, view: View, node: int, claim: Claim) -> None:
-        """Note where a node is, if that is news; a stand-in here yields to a later claim.
+        """Record where a node is, if that is new; a replacement here yields to a later claim.
 
         So does the home router: but this machine is up, and takes it back at once.
         """
@@ -447,7 +447,7 @@ class Member(NodeProgram):
             self.renew(view, node)
 
     def renew(self, view: View, parent: int) -> None:
-        """Let the nodes here report anew to a parent that begins without knowledge."""
+        """Let the nodes here report again to a parent that begins without knowledge."""
         for child in children_of(parent):
             if (program := self.program(view, child)) is not None:
                 program.report_requested = True
@@ -455,7 +455,7 @@ class Member(NodeProgram):
                 self.view_of(view, child).act()
 
     def take(self, view: View, router: int, since: int) -> None:
-        """Claim a router, which begins with an empty memory, and tell its neighbours."""
+        """Claim a router, which begins with an empty memory, and notify its neighbours."""
         self.hold(view, router, since)
         self.announce(view, router)
 
@@ -467,7 +467,7 @@ class Member(NodeProgram):
         self.children[router] = Children(
             dict.fromkeys(children, 0), dict.fromkeys(children, 0.0), dict.fromkeys(children, False)
         )
-        made.number, made.last_issued = since, [since, since]  # above those of whoever had it before
+        made.number, made.last_issued = since, [since, since]  # larger than the numbers of earlier claims
         self.takeovers.pop(router, None)
         self.last_heard[router] = view.now_ns
         for child in children:
@@ -478,27 +478,27 @@ class Member(NodeProgram):
             self.clear(view, parent, router)
 
     def announce(self, view: View, router: int) -> None:
-        """Tell the neighbours of a router that it is here, where it begins without knowledge."""
+        """Notify the neighbours of a router that it is here, where it begins without knowledge."""
         self.seat(view, router, TAKEOVER)
         for neighbour in self.neighbours(router):
             self.speak(view, router, neighbour)
         self.renew(view, router)
 
     def leave(self, view: View, router: int) -> None:
-        """Give up a router that another machine has."""
+        """Give up a router that is now on another machine."""
         del self.routers[router], self.children[router]
         self.turns = {turn for turn in self.turns if turn[0] != router}
         self.complete.discard(router)
         self.seat(view, router, RESIGNATION)
 
     def seat(self, view: View, router: int, what: int) -> None:
-        """Record what has happened to a router here."""
+        """Record a change of the place of a router here."""
         view.note("seats", router=router, machine=view.machine, time=view.now_ns, what=what)
 
     # -- signs of life ---------------------------------------------------------------------------------------
 
     def on_look_around(self, view: View) -> None:
-        """Look who is silent, and show neighbours that have heard nothing that the nodes here are alive."""
+        """Detect silent nodes, and send signs of life to neighbours that have not heard of the nodes here."""
         self.begin(view)
         now = view.now_ns
         for parent in sorted({parent_of(node) for node in self.nodes_here(view) if node > 0}):
@@ -517,7 +517,7 @@ class Member(NodeProgram):
                     self.speak(view, node, neighbour)
 
     def is_due(self, node: int, neighbour: int, now: int) -> bool:
-        """Return whether a neighbour must hear of a node here: it has not lately, or there is news.
+        """Return whether a node here must send to a neighbour: it has not lately, or there is news.
 
         A beat is left out only if something was sent in the last half of a period, so that nobody who is up
         is silent for two.
@@ -529,7 +529,7 @@ class Member(NodeProgram):
         )
 
     def needs_report(self, router: int, child: int) -> bool:
-        """Return whether a child must report anew."""
+        """Return whether a child must report again."""
         return self.routers[router].cells[side_of(child)] is None
 
     def moved(self, router: int) -> list[int]:
@@ -566,7 +566,7 @@ class Member(NodeProgram):
         self.look(view, router)
 
     def clear(self, view: View, router: int, child: int) -> None:
-        """Forget what a child has reported; if it is in the tree, nothing is known of it yet."""
+        """Forget the reports of a child; if it is in the tree, nothing is known of it yet."""
         children, program, of_router = self.children[router], self.routers[router], self.view_of(view, router)
         children.leaves[child], children.speed[child] = 0, 0.0
         program.on_child_leave(of_router, side_of(child))
@@ -586,7 +586,7 @@ class Member(NodeProgram):
     # -- succession ------------------------------------------------------------------------------------------
 
     def replace_parent(self, view: View, parent: int) -> None:
-        """Take a silent parent over, or ask the next machine in its line of succession to do so."""
+        """Take over a silent parent, or ask the next machine in its line of succession to do so."""
         line = self.line(view, parent)
         turn = self.takeovers.get(parent, 0)
         self.takeovers[parent] = turn + 1
@@ -597,7 +597,7 @@ class Member(NodeProgram):
             view.send(to, "take", router=parent, since=self.claim(parent)[0])
 
     def line(self, view: View, parent: int) -> list[int]:
-        """Return who is to take a silent parent over, in order.
+        """Return the machines that are to take over a silent parent, in order.
 
         A machine that has not heard that parent since it failed may not know where it is, and comes last.
         """
@@ -609,7 +609,7 @@ class Member(NodeProgram):
         return [*(each for each in places if each not in (view.machine, self.host(parent))), view.machine]
 
     def on_take(self, view: View, message: Any) -> None:
-        """Take a router over, unless it is here or was heard lately."""
+        """Take over a router, unless it is here or has sent a message lately."""
         self.begin(view)
         router = message.router
         lately = router in self.last_heard and not self.silent(router, view.now_ns)
@@ -624,14 +624,14 @@ class Member(NodeProgram):
         view.send(to, "where", router=node, since=since, machine=machine)
 
     def on_where(self, view: View, message: Any) -> None:
-        """Learn where a router is."""
+        """Note where a router is."""
         self.begin(view)
         self.learn(view, message.router, (message.since, message.machine))
 
     # -- messages of the tree --------------------------------------------------------------------------------
 
     def tag(self, node: int, to: int) -> dict[str, int]:
-        """Return what each message in the tree says: to and from which node, and since when that is here."""
+        """Return the fields of each message in the tree: receiver, sender, and the start of its claim."""
         return {"role": to, "by": node, "claimed": self.claim(node)[0]}
 
     def send(self, view: View, node: int, to: int, kind: str, fields: dict[str, Any]) -> None:
@@ -650,13 +650,13 @@ class Member(NodeProgram):
         view.send(self.host(to), kind, **fields, **self.tag(node, to))
 
     def on_message(self, view: View, message: Any) -> None:
-        """Hand a message of the tree over to the node for which it is."""
+        """Pass a message of the tree to its receiver."""
         self.begin(view)
         node, by, sender = message.role, message.by, message.sender
         claim, program = (message.claimed, sender), self.program(view, node)
         stale = claim < self.claim(by)
         if message.kind == "request" and message.passed:
-            pass  # who passes it on is not where its node is
+            pass  # a machine that passes it on is not where its sender is
         elif stale:
             if by < self.first_leaf:
                 self.say(view, by, sender)
@@ -693,7 +693,7 @@ class Member(NodeProgram):
             self.look(view, node)
 
     def handle_beat(self, view: View, message: Any, program: TreeNode) -> None:
-        """Learn from a sign of life which routers have moved, and report anew if the parent wants it."""
+        """Learn from a sign of life which routers have moved, and report again if the parent wants it."""
         for router, since, machine in message.moved.reshape(-1, 3).tolist():
             self.learn(view, router, (since, machine))
         if message.needs_report:
@@ -701,7 +701,7 @@ class Member(NodeProgram):
             self.view_of(view, message.role).act()
 
     def pass_on(self, view: View, message: Any) -> None:
-        """Pass a request on to where its node is.
+        """Pass a request on to the machine of its receiver.
 
         Whoever had a router knows of a later claim, or has failed since and sends it home: so it goes round
         in no circle.

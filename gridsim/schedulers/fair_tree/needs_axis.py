@@ -1,4 +1,4 @@
-"""The axis of memory and disk of a summary: what leaves can take that have at least so much of both.
+"""The axis of memory and disk of a summary: the availability of leaves with at least so much of both.
 
 A sample of the axis is a pair: memory and disk, bytes.  In its slice of a summary a leaf counts its tasks
 if it has at least both, else none.  An application is looked up at a sample with no less of either than its
@@ -79,7 +79,7 @@ class NeedsAxis:
                 )
 
     def slice_of(self, application: Application) -> int:
-        """Return the number of the sample that serves an application: of those, that of the most speed."""
+        """Return the sample that serves an application: of several, that with the highest total speed."""
         need = application.memory, application.disk
         if (found := self._slices.get(need)) is None:
             found = self._slice(need)
@@ -93,7 +93,7 @@ class NeedsAxis:
         return best if best is not None and self.leaves[best][0] else None
 
     def sample(self, machine: int, cells: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Return the slices that a leaf reports, which can take `cells` of what it suits."""
+        """Return the slices that a leaf reports: it can take `cells` of each application that suits it."""
         found = np.zeros((len(self.samples), *cells.shape), np.uint32)
         found[self.suits[:, machine]] = cells
         return found
@@ -104,7 +104,7 @@ class NeedsAxis:
         child: int,
         less: Callable[[NDArray[np.uint32], int], NDArray[np.uint32]],
     ) -> NDArray[np.uint32]:
-        """Return the summary of a child, of which each slice is debited by `less`, given its leaves."""
+        """Return the summary of a child with each slice reduced by the debts `less`, given its leaves."""
         leaves = [max(1, int(each[child])) for each in self.leaves]
         return np.stack([less(part, count) for part, count in zip(cells, leaves, strict=True)])
 

@@ -1,4 +1,4 @@
-"""The fair tree as a node program: what one leaf does, and what one router does.
+"""The fair tree as a node program: the behaviour of a leaf and of a router.
 
 Celaya & Marchal.  Every machine carries a leaf, which runs tasks, and all machines but the last carry a
 router as well.  Leaves and routers form a balanced binary tree, numbered as a heap: the children of node k
@@ -45,7 +45,7 @@ from gridsim.scheduling.nodes.program import Message, NodeProgram, View, array
 from gridsim.support.clock import NEVER, NS
 from gridsim.support.state import kept_in_checkpoints
 
-#: The number of a request that climbs: only requests that come down are numbered.
+#: The number of a request on its way up: only requests on their way down are numbered.
 CLIMBING = -1
 #: Values that are products of the ratio of neighbouring samples are compared with this tolerance.
 TOLERANCE = 1e-9
@@ -55,7 +55,7 @@ NO_CELLS = np.zeros(0, np.uint32)
 
 @kept_in_checkpoints
 class Availability(NamedTuple):
-    """What a node reports to its parent.
+    """The report of a node to its parent.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Availability(NamedTuple):
 
 @kept_in_checkpoints
 class RootCopy(NamedTuple):
-    """A copy of the root's summary, without what it has dispatched since: made at `made` ns.
+    """A copy of the root's summary, minus the tasks dispatched since: made at `made` ns.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def messages(parameters: Any) -> dict[str, Message]:
 
 
 def rule_bytes(*, largest: float = math.nan, cells: Any = (), **_: Any) -> int:
-    """Return the bytes of what a rule of acceptance adds to a message that comes down."""
+    """Return the bytes that a rule of acceptance adds to a message on its way down."""
     nbytes = 0 if math.isnan(largest) else LARGEST_BYTES
     return nbytes + (4 * len(cells) + MADE_BYTES if len(cells) else 0)
 
@@ -162,7 +162,7 @@ TABLES: dict[str, dict[str, type]] = {
 
 
 class TreeNode(NodeProgram, ABC):
-    """What leaves and routers have in common: they report their availability to their parents.
+    """The common part of leaves and routers: they report their availability to their parents.
 
     A node that has changed reports, but not more often than the update rate allows.  Meanwhile it keeps
     silent, and then reports only what is the newest.  A report without news is not sent, unless the node
@@ -176,19 +176,19 @@ class TreeNode(NodeProgram, ABC):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.last_report: Availability | None = None
-        self.report_requested = False  # since then, by a request or by a parent that knows nothing
+        self.report_requested = False  # since the last report, by a request or a new parent
         self.last_request = -1  # number of the last request from the parent
-        self.number = 0  # of the next report
+        self.number = 0  # number of the next report
         self.free_at, self.due = 0, NEVER  # ns, when the next report may be, and is to be, sent
         self.since = NEVER  # ns, the oldest change of a leaf that has not been reported
         self.oldest: list[int] = []  # ns, when the oldest sample in the summary of each child was taken
 
     @abstractmethod
     def availability(self, view: View) -> Availability | None:
-        """Return what there is to report; None if there is nothing at the moment."""
+        """Return the report; None if there is nothing to report at the moment."""
 
     def on_act(self, view: View) -> None:
-        """Report, now or when that is allowed."""
+        """Report, now or as soon as that is allowed."""
         now = view.now_ns
         if self.due == NEVER:
             hold_off = 0 if self.is_leaf else view.environment.tree.hold_off
@@ -227,13 +227,13 @@ class TreeNode(NodeProgram, ABC):
         self.free_at = view.now_ns + view.environment.tree.gap
 
     def receive(self, message: Any) -> None:
-        """Note the number of a request, which the next report echoes."""
+        """Record the number of a request, which the next report echoes."""
         self.last_request, self.report_requested = max(self.last_request, message.number), True
 
     # -- the ideal repair of the tree, which calls these handlers --------------------------------------------
 
     def on_return(self, view: View, number: int) -> None:
-        """Be in the tree again, with an empty memory; `number` is that of the last request from the parent.
+        """Join the tree again, with an empty memory; `number` is that of the last request from the parent.
 
         Requests up to it are lost with the machine, so the next report echoes it, which ends their debts.  If
         a router only moves home from a machine that is up, those under way still arrive and are handled.
@@ -243,7 +243,7 @@ class TreeNode(NodeProgram, ABC):
         self.last_request = number
 
     def on_parent_return(self, view: View) -> None:
-        """Report anew: the parent is in the tree again, with an empty memory."""
+        """Report again: the parent is in the tree again, with an empty memory."""
         self.report_requested = True
 
 
@@ -274,7 +274,7 @@ class Leaf(TreeNode):
         view.send(to, "request", number=CLIMBING, hops=0, **share, **no_news(self.parameters))
 
     def on_request(self, view: View, message: Any) -> None:
-        """Queue a share, and tell its submitter; pass on what needs memory or disk that is not here."""
+        """Queue a share, and tell its submitter; pass on tasks that need memory or disk that is not here."""
         self.receive(message)
         if not view.environment.holds(message.application):
             self.pass_on(view, message)
@@ -298,15 +298,15 @@ class Leaf(TreeNode):
         view.act()
 
     def tell(self, view: View, kind: str, application: int, tasks: int) -> None:
-        """Tell the submitter of `application` of so many tasks."""
+        """Report tasks to the submitter of `application`."""
         view.send(view.environment.submitter(application), kind, application=application, tasks=tasks)
 
     def on_accept(self, view: View, message: Any) -> None:
-        """Note, as a submitter, that a leaf has accepted tasks."""
+        """Record, as a submitter, that a leaf has accepted tasks."""
         view.note("told", accepted=message.tasks, completed=0)
 
     def on_completion(self, view: View, message: Any) -> None:
-        """Note, as a submitter, that a leaf has completed tasks."""
+        """Record, as a submitter, that a leaf has completed tasks."""
         view.note("told", accepted=0, completed=message.tasks)
 
     def on_end(self, view: View) -> None:
@@ -318,16 +318,16 @@ class Leaf(TreeNode):
         view.act()
 
     def on_heartbeat(self, view: View) -> None:
-        """Tell submitters of completed tasks."""
+        """Report completed tasks to their submitters."""
         for application, tasks in view.completed():
             self.tell(view, "completion", application, tasks)
 
     def on_refresh(self, view: View) -> None:
-        """Report anew, since time has passed, maybe to the next release cell."""
+        """Report again, since time has passed, perhaps for the next release cell."""
         view.act()
 
     def on_act(self, view: View) -> None:
-        """See `TreeNode`."""
+        """Report, and note the change of this leaf; a leaf that is also the root does nothing."""
         if view.node > 0:
             self.since = min(self.since, view.now_ns)
             super().on_act(view)
@@ -386,7 +386,7 @@ class Router(TreeNode):
         self.debts[side] = []
 
     def on_child_return(self, view: View, side: int) -> None:
-        """Count on a child that is in the tree again, and of which nothing is known yet."""
+        """Expect reports of a child that is in the tree again, and of which nothing is known yet."""
         self.minimum[side] = self.parameters.unknown_minimum
 
     def outer(self, view: View) -> float:
@@ -413,14 +413,14 @@ class Router(TreeNode):
         view.act()
 
     def on_act(self, view: View) -> None:
-        """See `TreeNode`."""
+        """Report, and spread the minimum stretch if it has changed and must be spread at once."""
         if self.parameters.spread == "change":
             self.spread(view)
         if view.node > 0:
             super().on_act(view)
 
     def availability(self, view: View) -> Availability | None:
-        """Add what the children can take; summaries for different release cells are not added."""
+        """Add the availability of the children; summaries for different release cells are not added."""
         tree = view.environment.tree
         known = [side for side in range(2) if self.cells[side] is not None]
         # inf, of an idle leaf, is reported as such: its cells are the same at any later instant, which spares
@@ -438,7 +438,7 @@ class Router(TreeNode):
         return self.release[side] if view.environment.tree.cell else min(self.release[side], view.now)
 
     def debited(self, view: View, side: int) -> Cells:
-        """Return the summary of a child, less what has been dispatched to it since."""
+        """Return the summary of a child minus the tasks dispatched to it since."""
         cells, debts = self.cells[side], self.debts[side]
         assert cells is not None
         if not debts:
@@ -466,7 +466,7 @@ class Router(TreeNode):
         application, tasks = view.application(message.application), message.tasks
         stretches = view.environment.tree.stretch
         rooms = np.stack([self.room(view, side, application) for side in range(2)], axis=1)
-        # the samples of the stretch that host all tasks; the first one is what Algorithm 4 searches for
+        # the stretch samples at which all tasks fit; Algorithm 4 searches for the first of them
         hosts = np.flatnonzero(rooms.sum(axis=1) >= tasks)
         share = {"application": message.application, "tasks": tasks}
         if climbing:
@@ -519,7 +519,7 @@ class Router(TreeNode):
         return stretches[hosts[0]] if len(hosts) else None
 
     def record(self, view: View, message: Any, stretch: float, fair: bool, limit: float | None) -> None:
-        """Record how this router decides on a request that has climbed to it; inf: no sample has room."""
+        """Record how this router decides on a request on its way up; inf: no sample has room."""
         root, full, known = view.node == 0, stretch == math.inf, limit is not None
         if root or fair:
             action = "accepted" if not root else "accepted-full" if full else "accepted-at-root"
@@ -600,7 +600,7 @@ class Router(TreeNode):
         view.send(children_of(view.node)[side], "request", hops=hops, **share, **self.tell(view, side))
 
     def tell(self, view: View, side: int, in_full: bool = False) -> dict[str, Any]:
-        """Return what a message to a child says of the rest of the tree.
+        """Return the fields of a message to a child that describe the rest of the tree.
 
         Parameters
         ----------
@@ -620,7 +620,7 @@ class Router(TreeNode):
         return fields
 
     def learn(self, view: View, message: Any) -> None:
-        """Note what a message from the parent says of the rest of the tree."""
+        """Record the fields of a message from the parent that describe the rest of the tree."""
         if not math.isnan(message.minimum):
             self.outer_minimum = message.minimum
         if self.parameters.by_largest and not math.isnan(message.largest):
@@ -660,7 +660,7 @@ class Router(TreeNode):
         self.spread(view, in_full=True)
 
     def on_spread(self, view: View, message: Any) -> None:
-        """Learn the minimum stretch of the rest of the tree, and pass it on."""
+        """Record the minimum stretch of the rest of the tree, and pass it on."""
         self.learn(view, message)
         if self.parameters.spread == "change":
             view.act()
@@ -668,7 +668,7 @@ class Router(TreeNode):
             self.spread(view, in_full=True)
 
     def spread(self, view: View, in_full: bool = False) -> None:
-        """Tell each child that is a router the minimum stretch of its rest of the tree, if that is new."""
+        """Send each child that is a router the minimum stretch of its rest of the tree, if it is new."""
         if view.environment.has_left(view.node):
             return
         for side, child in enumerate(children_of(view.node)):
@@ -677,7 +677,7 @@ class Router(TreeNode):
                 view.send(child, "spread", **fields)
 
     def has_news(self, view: View, side: int) -> bool:
-        """Return whether a child was last told another minimum stretch, or largest one, or an older copy."""
+        """Return whether a child's last minimum stretch, largest minimum stretch or copy is outdated."""
         if min(self.outer(view), self.minimum[1 - side]) != self.sent_minimum[side]:
             return True
         if self.copy is not None and self.copy.made > self.sent_copy[side]:
@@ -687,7 +687,7 @@ class Router(TreeNode):
 
 
 def no_news(parameters: Any) -> dict[str, Any]:
-    """Return the fields on the rest of the tree of a message that says nothing about it."""
+    """Return the fields on the rest of the tree of a message that has no information about it."""
     fields: dict[str, Any] = {"minimum": math.nan}
     if parameters.by_largest:
         fields["largest"] = math.nan

@@ -1,4 +1,4 @@
-"""The outcome of a fair tree: its tables and facts, from what its nodes have decided and reported."""
+"""The outcome of a fair tree: its tables and facts, from the decisions and reports of its nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gridsim.support.clock import NEVER, NS
 
 @dataclass
 class Found:
-    """What has to be known at the end of a run.
+    """The data that the outcome of a run needs.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Found:
     resubmitted: Integers | None
 
     def with_part(self, part: Found) -> Found:
-        """Return what is known with what another process knows of the nodes that it has."""
+        """Return this data merged with that of another process about its nodes."""
         return replace(
             self,
             decisions=np.concatenate((self.decisions, part.decisions)),
@@ -64,8 +64,8 @@ class Found:
 
 
 def ended(queues: TaskQueues) -> dict[str, Integers]:
-    """Let the leaves complete the tasks that they have, and return `TaskQueues.totals`."""
-    queues.log = False  # completions are not reported any more
+    """Let the leaves complete their tasks, and return `TaskQueues.totals`."""
+    queues.log = False  # completions are no longer reported
     queues.advance(NEVER)
     return queues.totals()
 
@@ -102,7 +102,7 @@ def outcome_of(
     applications = len(run.applications)
     requests = _requests(grid, bags, totals, records)
     level = np.full(applications, -1, np.int64)
-    # of several requests of an application the first counts
+    # the first of several requests of an application counts
     level[requests["application"][::-1]] = requests["level"][::-1]
     return Outcome(
         applications={
@@ -156,7 +156,7 @@ _FACTS_OF_ROOT = (
 def _at_root(
     run: Run, requests: Mapping[str, NDArray[Any]], level: Integers, ledger_end: int | None
 ) -> dict[str, float | None]:
-    """Return the facts on where requests are decided, and on how long applications wait for that.
+    """Return the facts on the levels at which requests are decided, and on the waits of applications for it.
 
     The rates are over the time from the first release to the end of the accounting; None if that is 0 s, as
     are all where no router decided anything.
@@ -178,7 +178,7 @@ def _at_root(
 def _requests(
     grid: SummaryGrid, bags: Bags, totals: dict[str, NDArray[Any]], records: Found
 ) -> dict[str, NDArray[Any]]:
-    """Return the table of requests: who accepted each when, after how many steps up, and its stretch.
+    """Return the table of requests: who accepted each, when, after how many steps up, and its stretch.
 
     The stretch is the one reached, next to the one promised (s/Mflop).  If some tasks of a request for
     lost tasks are lost again, its finish is that of its application.

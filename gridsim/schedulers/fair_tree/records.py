@@ -1,4 +1,4 @@
-"""The environment of a fair tree that is kept by messages: submitters' records, and what is really lost.
+"""The environment of a fair tree that is kept by messages: submitters' records, and the tasks really lost.
 
 A submitter learns of its tasks only by what leaves report.  Tasks of which it knows neither that they are
 done, nor on which leaf they are, are missing after a while, and it submits them again.
@@ -26,7 +26,7 @@ from gridsim.support.state import kept_in_checkpoints
 @kept_in_checkpoints
 @dataclass
 class Record:
-    """What the submitter of an application knows of its tasks.
+    """The record of a submitter about the tasks of an application.
 
     Parameters
     ----------
@@ -52,16 +52,16 @@ class Record:
         return max(0, self.total - sum(self.done.values()) - on_leaves)
 
     def report(self, machine: int, life: int, left: int, done: int, now: int) -> int:
-        """Note a report of a leaf; return how many tasks there were lost in a failure that it shows."""
+        """Record a report of a leaf; return how many tasks a failure that the report reveals has lost."""
         before = self.left.get(machine, (0, 0, 0))
-        if life < before[0]:  # sent before a failure of which is known
+        if life < before[0]:  # sent before a failure that is already known
             return 0
         self.done[machine, life] = max(done, self.done.get((machine, life), 0))
         self.left[machine] = life, left, now
         return before[1] if life > before[0] else 0
 
     def fail(self, machine: int, life: int, now: int) -> int:
-        """Note that a leaf began a life with no tasks, unless it has reported in that; see `report`."""
+        """Note that a leaf began a life with no tasks, unless it has already reported in it; see `report`."""
         known = self.left.get(machine, (0, 0, 0))[0]
         return self.report(machine, life, 0, 0, now) if life > known else 0
 
@@ -125,7 +125,7 @@ class TreeByMessages(TreeEnvironment):
         self.run.engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
 
     def of_node(self, node: int) -> MachineView:
-        """Return what a machine reaches."""
+        """Return the environment of a machine."""
         return MachineView(self, node)
 
     # -- submitters -----------------------------------------------------------------------------------------
@@ -141,33 +141,33 @@ class TreeByMessages(TreeEnvironment):
         return (machine + next(steps, 0)) % len(up)
 
     def submit_tasks(self, application: int, tasks: int, now: int) -> None:
-        """Note that a submitter has submitted so many further tasks `now` (ns), or lost ones again (0)."""
+        """Record that a submitter has submitted `tasks` more at `now` (ns), or lost tasks again (0)."""
         record = self.of(application)
         record.total, record.since = record.total + tasks, now
 
     def report_tasks(self, application: int, machine: int, life: int, left: int, done: int, now: int) -> None:
-        """Note what a leaf has done in a life, and what it has left; if it has lost tasks, look for them."""
+        """Record what a leaf has done in a life, and what it has left; if it lost tasks, look for them."""
         self.seek(application, self.of(application).report(machine, life, left, done, now))
 
     def fail_tasks(self, application: int, machine: int, life: int, now: int) -> None:
-        """Note that a leaf has lost the tasks that it had, and look for them."""
+        """Record that a leaf has lost the tasks that it had, and look for them."""
         self.seek(application, self.of(application).fail(machine, life, now))
 
     def watch_all(self, machine: int) -> None:
-        """Submit tasks again that are missing, of submitters for which a machine acts."""
+        """Submit missing tasks again, for submitters for which a machine acts."""
         for application in sorted(self.records):
             if self.acting(application) == machine:
                 self.watch(application)
 
     def watch(self, application: int) -> None:
-        """Seek tasks on leaves that are silent, and those of which nothing was heard for a heartbeat."""
+        """Look for tasks on silent leaves, and for tasks that were not reported for a heartbeat."""
         record, now = self.of(application), self.adapter.now
         silent = record.presume(now - self.parameters.missed * self.heartbeat)
         long_ago = now - record.since >= self.heartbeat
         self.seek(application, record.missing() if long_ago else silent)
 
     def seek(self, application: int, missing: int) -> None:
-        """Submit tasks again that seem to be lost, as far as they are."""
+        """Submit again those tasks that seem to be lost and really are."""
         whose, now = int(self.bags.whose[application]), self.adapter.now
         found = min(missing, self.lost[whose])
         self.lost[whose] -= found
@@ -180,7 +180,7 @@ class TreeByMessages(TreeEnvironment):
     # -- lost tasks -----------------------------------------------------------------------------------------
 
     def task_lost(self, application: int, tasks: int, node: int) -> None:
-        """Note tasks that are lost: in a queue, on their way, or as nobody is up to submit them."""
+        """Record lost tasks: in a queue, on their way, or with no machine up to submit them."""
         record = self.of(application)
         if record.total == 0:
             record.total, record.since = tasks, self.adapter.now
@@ -199,14 +199,14 @@ class TreeByMessages(TreeEnvironment):
         self.submit(applications, counts)
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Note which routers have lost their machine."""
+        """Record which routers have lost their machine."""
         now = self.run.engine.now
         for machine in failed.tolist():
             self.vacancies += [(router, now) for router in self.routers_on(machine)]
             self.has_failed[machine] = True
 
     def routers_on(self, machine: int) -> list[int]:
-        """Return the routers on a machine: by its memory, or in another process by what it has written."""
+        """Return the routers on a machine: from its memory, or in another process from its rows."""
         routers = {machine} if machine < self.tree.first_leaf else set()
         if self.adapter.is_local(machine):
             member = self.adapter.nodes[machine]
@@ -221,15 +221,15 @@ class TreeByMessages(TreeEnvironment):
     # -- the record of decisions, and the end ---------------------------------------------------------------
 
     def deciding(self, node: int) -> int:
-        """See `TreeEnvironment`; the node is the machine, on which one of its nodes decides."""
+        """Return the leaf or router that is deciding on the machine `node`."""
         return int(self.adapter.nodes[node].speaking)
 
     def machine_of(self, node: int, by: int) -> int:
-        """See `TreeEnvironment`."""
+        """Return the machine on which a leaf or router is, as far as machine `by` knows."""
         return int(self.adapter.nodes[by].host(node))
 
     def complete(self, outcome: Outcome) -> None:
-        """See `Environment`."""
+        """Replace the outcome by that of a fair tree kept by messages, with its repairs."""
         seats = outcome.tables["seats"]
         self.report(outcome, None, self.adapter.resubmitted)
         del outcome.tables["traffic"]  # nodes are machines, which have no level
@@ -238,7 +238,7 @@ class TreeByMessages(TreeEnvironment):
 
 
 class MachineView:
-    """What a machine of a tree that is kept by messages knows without a message (`View.environment`).
+    """The information that a machine of a tree kept by messages has without a message (`View.environment`).
 
     Attributes
     ----------
@@ -256,7 +256,7 @@ class MachineView:
 
     @property
     def has_failed(self) -> bool:
-        """Whether this machine has failed, maybe before it had anything on its disk."""
+        """Whether this machine has failed, perhaps before anything was on its disk."""
         return self._environment.has_failed[self._machine]
 
     def whole_of(self, application: int) -> int:
@@ -268,32 +268,32 @@ class MachineView:
         return int(self._environment.leaves[node])
 
     def speed_below(self, node: int) -> float:
-        """Return the speed of these leaves, Mflop/s."""
+        """Return the speed of the leaves below a node at the beginning, Mflop/s."""
         return self._environment.speed[node]
 
     # -- as one that acts for submitters --------------------------------------------------------------------
 
     def submit(self, application: int, tasks: int, now: int) -> None:
-        """See `TreeByMessages.submit_tasks`."""
+        """Record that a submitter has submitted `tasks` more at `now` (ns), or lost tasks again (0)."""
         self._environment.tell("submit_tasks", application, tasks, now)
 
     def report(self, application: int, machine: int, life: int, left: int, done: int, now: int) -> None:
-        """See `TreeByMessages.report_tasks`."""
+        """Record what a leaf has done in a life, and what it has left; if it lost tasks, look for them."""
         self._environment.tell("report_tasks", application, machine, life, left, done, now)
 
     def fail(self, application: int, machine: int, life: int, now: int) -> None:
-        """See `TreeByMessages.fail_tasks`."""
+        """Record that a leaf has lost the tasks that it had, and look for them."""
         self._environment.tell("fail_tasks", application, machine, life, now)
 
     def watch(self) -> None:
-        """See `TreeByMessages.watch_all`."""
+        """Submit missing tasks again, for the submitters for which this machine acts."""
         self._environment.tell("watch_all", self._machine)
 
 
 def repairs(
     seats: dict[str, NDArray[Any]], vacancies: list[tuple[int, int]], routers: int
 ) -> dict[str, NDArray[Any]]:
-    """Return how long repairs have taken: a row for each router whose machine failed, by time and router.
+    """Return the durations of repairs: a row for each router whose machine failed, by time and router.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ def repairs(
             places[router, time] = machine
 
     def first(router: int, kind: int, since: float) -> float:
-        """Return when that happened first at or after `since`, ns; nan if never."""
+        """Return when the event first happened at or after `since`, ns; nan if it never did."""
         return next((time for time, event in events[router] if event == kind and time >= since), np.nan)
 
     rows = []

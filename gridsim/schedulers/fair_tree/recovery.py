@@ -29,7 +29,7 @@ _GOLDEN = (5**0.5 - 1) / 2
 
 
 class Members(Protocol):
-    """The nodes of a tree, of which some leave and return; see `SummaryTree`."""
+    """The nodes of a tree in which some leave and return; see `SummaryTree`."""
 
     @property
     def first_leaf(self) -> int: ...
@@ -39,7 +39,7 @@ class Members(Protocol):
 
 
 class Recovery(Stateful):
-    """The part of a fair tree policy that only failures need.
+    """The part of a fair tree policy that only runs with failures need.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Recovery(Stateful):
         # tasks whose submission `_out_of_step` has moved
         self.losses: dict[int, dict[int, int]] = {}
         self.postponed: dict[int, dict[int, int]] = {}
-        # for each application, how many tasks were lost last time, and how often in a row that was repeated
+        # for each application: tasks lost the last time, and how often in a row this number was repeated
         self.last_lost = np.zeros(len(run.applications), np.int64)
         self.in_a_row = np.zeros(len(run.applications), np.int64)
         # for each machine, when its last failure is detected, and when its routers are in the tree again, ns
@@ -161,7 +161,7 @@ class Recovery(Stateful):
             self.submit(applications, counts)
 
     def _out_of_step(self, application: int, tasks: int) -> int:
-        """Return when to submit lost tasks again, ns: now, unless failures keep step with the submissions.
+        """Return when to submit lost tasks again, ns: now, unless failures coincide with the submissions.
 
         Failures may come soon after each heartbeat, as in a trace whose length divides the heartbeat.  Tasks
         that are submitted at heartbeats are then lost every time.  So if all that is left of an application
@@ -237,7 +237,7 @@ class Recovery(Stateful):
         self.touch(np.concatenate((2 * begin + 1, 2 * begin + 2)))
 
     def absent(self, _: list[int]) -> None:
-        """Remove from the tree the leaves and routers whose failure is detected now; their parents report."""
+        """Remove leaves and routers from the tree whose failures are detected now; their parents report."""
         now = self.run.engine.now
         known = self.noticed_at == now
         routers = np.flatnonzero((known & (self.repaired_at > now))[self.host])

@@ -56,7 +56,7 @@ _TimeOrZero = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s", or_zero
 _PartOrZero = Annotated[float, Limits(low=1e-9, high=_LONGEST_PART, unit="s", or_zero=True)]
 _Bytes = Annotated[int, Limits(low=0, high=2**31 - 1)]
 
-#: Parameters with which messages have all of their fields.
+#: Parameters that require messages with all of their fields.
 _ALL_FIELDS = SimpleNamespace(
     by_largest=True,
     by_root=True,
@@ -311,11 +311,11 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
 
     @property
     def unknown_minimum(self) -> float:
-        """As what a minimum stretch counts that a router does not know yet, s/Mflop."""
+        """The value, s/Mflop, that a router assumes for a minimum stretch that it does not know yet."""
         return 0.0 if self.minimum_of == "all" else math.inf
 
     def idle_minimum(self, speed: Any) -> Any:
-        """Return the minimum stretch that an idle leaf of that speed reports, s/Mflop; also of an array."""
+        """Return the minimum stretch, s/Mflop, that an idle leaf of this speed reports; also for an array."""
         return {"busy": math.inf, "all": 0.0, "inverse-speed": 1.0}[self.minimum_of] / speed
 
     # -- as a node program ----------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
 
     @property
     def watch(self) -> Literal["completion", "idle"]:  # type: ignore[override]
-        """Whether the end of each task counts: where the tree is kept by messages, it is reported at once."""
+        """Whether the end of each task matters: in a tree kept by messages, it is reported at once."""
         by_end = self.update_on == "completion" or self.maintenance == "messages"
         return "completion" if by_end else "idle"
 
@@ -350,7 +350,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """See `gridsim.scheduling.nodes.declarations.Declarations`."""
+        """Return why a part of the model is outside the nodes, as (condition, reason)."""
         return [
             ("maintenance = 'ideal'", IdealRepair.because),
             ("maintenance = 'messages'", TreeByMessages.because),
@@ -361,7 +361,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         return (TreeByMessages if self.maintenance == "messages" else IdealRepair)(self, run)
 
     def run_until(self, run: Run) -> Literal["done", "placed", ""]:
-        """Return when a run ends: the ideal tree with the last placement, since all tasks then end."""
+        """Return when a run ends: the ideal tree ends with the last placement, since all tasks then end."""
         if self.maintenance == "messages":
             return "done"
         return "" if run.faults or self.run_on else "placed"
@@ -388,12 +388,12 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
 
     @property
     def moves_data(self) -> bool:
-        """See `gridsim.scheduling.contract.Scheduler`: not where aware leaves report on a later release."""
+        """Whether tasks may transfer data: not if aware leaves report on a later release."""
         return self.maintenance == "ideal" and (self.data == "ignored" or not self.release_cell)
 
     @property
     def constraints(self) -> bool:  # type: ignore[override]
-        """See `gridsim.scheduling.contract.Scheduler`."""
+        """Whether tasks may require memory and disk: only with the ideal repair."""
         return self.maintenance == "ideal"
 
     def summary_axes(self, run: Run) -> tuple[SummaryGrid, DataAxis | None, NeedsAxis | None]:

@@ -121,14 +121,14 @@ def derive_grid(
         ranges = ((ranges[0][0], highest * math.exp(more)), *ranges[1:])
         samples = _shared_out(samples, stretches + more, *others)
     axes = [_axis(low, high, count) for (low, high), count in zip(ranges, samples, strict=True)]
-    if samples[1] == 1:  # a single size serves all applications if it is that of the smallest
+    if samples[1] == 1:  # a single size serves all applications if it is the smallest one
         alone_size = _MARGIN * float(applications.size.min())
         axes[1] = (alone_size, alone_size, 1)
     return SummaryGrid.geometric(*axes)
 
 
 def _shared_out(cells: int, stretches: float, sizes: float, task_sizes: float) -> tuple[int, int, int]:
-    """Return how many samples each axis gets in a summary of at most `cells` cells.
+    """Return the number of samples on each axis of a summary of at most `cells` cells.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def explicit_grid(grid: Sequence[Sequence[float]]) -> SummaryGrid:
 
 
 def samples_of(grid: SummaryGrid) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
-    """Return the samples of `grid`, of which `explicit_grid` makes the same grid."""
+    """Return the samples of `grid` from which `explicit_grid` makes the same grid."""
     return tuple(grid.stretch.tolist()), tuple(grid.size.tolist()), tuple(grid.task_size.tolist())
 
 

@@ -1,4 +1,4 @@
-"""The numbers of the nodes of a fair tree, and what all of them know from the beginning.
+"""The numbers of the nodes of a fair tree, and the common knowledge of all nodes from the beginning.
 
 Nodes are numbered as a heap: node 0 is the root, and the leaf of machine u is node N - 1 + u of N machines.
 """
@@ -28,7 +28,7 @@ Cells = NDArray[np.uint32]
 
 @dataclass(frozen=True)
 class Tree:
-    """What follows from the scenario and from the parameters, which all nodes know.
+    """The values that follow from the scenario and the parameters, which all nodes know.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Tree:
 
     @classmethod
     def of(cls, parameters: Any, run: Run, summary_bytes: Callable[[int], int]) -> Tree:
-        """Return what follows from a `FairTree` in a run.
+        """Return the values that follow from a `FairTree` in a run.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class Tree:
     def debited(
         self, cells: Cells, child: int, leaves: int, moved: tuple[float, ...], **dispatched: Any
     ) -> Cells:
-        """Return the summary of a child with so many leaves, less what has been dispatched to it since.
+        """Return the summary of a child with so many leaves, minus the tasks dispatched to it since.
 
         Parameters
         ----------
@@ -143,11 +143,11 @@ class Tree:
         return cells, leaves, speed
 
     def rates(self, application: Application) -> list[float] | None:
-        """Return what the leaves below each node get done of an application, Mflop/s; None: their speed."""
+        """Return the throughput of the leaves below each node for an application, Mflop/s."""
         if self.data is None and self.needs is None:
             return None
         known = None if self.data is None else self.data.slice_of(application)
-        moved = -1 if known is None else known  # beyond the last sample, that of the last one
+        moved = -1 if known is None else known  # beyond the last sample, the value of the last one
         if self.needs is not None:
             return self.needs.speeds[self.needs.slice_of(application)][moved]
         assert self.data is not None

@@ -232,7 +232,7 @@ class EagleCenter(SrptSchedulingNode, CenterNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.version = -1  # of the last bits that were sent
+        self.version = -1  # version of the last bits that were sent
 
     def reserve(self, view: View, application: Any, tasks: int) -> None:
         """Send the probes of a long job."""

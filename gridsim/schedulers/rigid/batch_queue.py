@@ -111,7 +111,7 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
 
     @property
     def is_baseline(self) -> bool:
-        """See `gridsim.scheduling.contract.Scheduler`: EASY is the queue that sites run."""
+        """Whether it serves as a baseline: only EASY, the queue that sites use."""
         return self.backfill == "easy"
 
     @property

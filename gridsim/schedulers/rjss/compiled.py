@@ -74,7 +74,7 @@ class CompiledWalks(Policy):
         raise AssertionError("the kernel reads releases itself")
 
     def advance(self, limit: int) -> int:
-        """Run the kernel up to `limit` ns; see `gridsim.engine.Source`.  No instant ever needs a handler."""
+        """Run the kernel up to `limit` ns; see `gridsim.engine.Source`. No instant requires a handler."""
         return self.walks.advance(limit)
 
     def is_exhausted(self) -> bool:

@@ -1,4 +1,4 @@
-"""Records the decisions of RJSS and its rivals, from a log of what nodes ask, hear and decide."""
+"""Records the decisions of RJSS and its rivals, from a log of the probes, answers and moves of nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORDS: DecisionTexts = {
     "fastest": ("sent it to machine {machine}, the fastest of {among}", "a speed of", "Mflop/s"),
     **STAY,
 }
-#: The same, where owners come and go.
+#: The same, for runs with owners that come and go.
 VOLUNTEER_WORDS: DecisionTexts = {
     "sent": (
         "sent it to machine {machine}, after {among} answers, where it takes {limit:.4g} s",
@@ -41,7 +41,7 @@ _CAUSES = {SLOW: "slow", OWN_JOBS: "own", OTHER_JOBS: "others"}
 
 
 class SearchLog(Stateful):
-    """The log of what nodes ask, hear and decide, as `gridcore.random_walk.walk.JobWalks.looks` has it.
+    """The log of the nodes' probes, answers and moves, as in `gridcore.random_walk.walk.JobWalks.looks`.
 
     Its true values, such as when a node is really free, are those that no other node can see.
 
@@ -68,7 +68,7 @@ class SearchLog(Stateful):
         self.pending: dict[int, int] = {}
 
     def add_question(self, adapter: Any, node: int, job: int, verdict: int) -> None:
-        """Log that `node` has been asked about `job`, with its verdict."""
+        """Log that `node` was asked about `job`, with its verdict."""
         program = adapter.nodes[node]
         count = {OWN_JOBS: program.released, OTHER_JOBS: program.scheduled}.get(verdict, 0)
         row = dict(node=node, asked=adapter.core.now, verdict=verdict, free=program.free, count=count)
@@ -76,7 +76,7 @@ class SearchLog(Stateful):
             self.pending[job] = len(self.rows) - 1
 
     def add_answer(self, adapter: Any, home: int, job: int) -> None:
-        """Log that the answer about `job` has come to its home."""
+        """Log that the answer about `job` has arrived at its home."""
         if (row := self.pending.pop(job, None)) is not None:
             answer = dict(zip(LOOKS, self.rows[row], strict=True))
             free, true_free = (adapter.nodes[node].free for node in (home, answer["node"]))
@@ -84,7 +84,7 @@ class SearchLog(Stateful):
             self.rows[row] = [answer[name] for name in LOOKS]
 
     def add_choice(self, adapter: Any, home: int, job: int, node: int, free: int) -> None:
-        """Log that `job` moves to `node`, which is free at `free` as far as is known; -1: it stays."""
+        """Log that `job` moves to `node`, which is free at `free` as far as its home knows; -1: it stays."""
         heard, home_free = adapter.core.now, adapter.nodes[home].free
         verdict, true_free = (STAYS, -1) if node < 0 else (MOVES, adapter.nodes[node].free)
         row = dict(heard=heard, home_free=home_free, verdict=verdict, true_free=true_free)
@@ -135,7 +135,7 @@ class LoggedSearches:
         return waits if self.is_printed else waits + self._lasts(self.home)
 
     def turnaround_away(self, free: Integers) -> Integers:
-        """Return the ns until the result would be back from the node asked, if that is free at `free` ns."""
+        """Return the ns until the result would be back from the probed node if that is free at `free` ns."""
         waits: Integers = np.maximum(0, free - (self.looks["heard"] + self.way))
         return waits + self.way if self.is_printed else waits + self._lasts(self.node) + 2 * self.way
 
@@ -186,7 +186,7 @@ def note_walks(decisions: Decisions, environment: Any, looks: dict[str, Integers
     }
     if fastest:
         _set_speeds(columns, action == "fastest", speeds[searches.node], speeds[searches.home])
-    # a node that was passed over gets a second row, right after the first, which says why
+    # a rejected node gets a second row, right after the first, with the reason
     repeats = np.repeat(np.arange(len(action)), 1 + np.isin(verdict, list(_CAUSES)))
     columns = {name: column[repeats] for name, column in columns.items()}
     second = np.append(False, repeats[1:] == repeats[:-1])
@@ -209,7 +209,7 @@ def note_walks(decisions: Decisions, environment: Any, looks: dict[str, Integers
 
 
 def _question_times(looks: dict[str, Integers], nodes: int) -> Integers:
-    """Return when each node was asked, ns; for a job that moves, when the node that it moves to was."""
+    """Return when each node was asked, ns; for a job that moves, when its new node was asked."""
     times = looks["asked"].copy()
     moves = looks["verdict"] == MOVES
     key = looks["job"] * nodes + looks["node"]
@@ -228,7 +228,7 @@ def _set_speeds(
 
 
 def _expected_jobs(environment: Any, searches: LoggedSearches, cause: int) -> tuple[Floats, float]:
-    """Return what ruled nodes out, as in `gridcore.random_walk.walk`, and the threshold it must be below."""
+    """Return the expected jobs that ruled nodes out, as in `gridcore.random_walk.walk`, and their limit."""
     parameters = environment.parameters
     seconds, elapsed, count = searches.way / 1e9, searches.looks["asked"] / 1e9, searches.looks["count"]
     # at time 0 a rate is infinite, and its product with a time of 0 is nan

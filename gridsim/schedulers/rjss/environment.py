@@ -26,7 +26,7 @@ LONGEST_SEARCH = 2e9
 
 
 class RjssEnvironment(Environment):
-    """What the model gives to the nodes of a run.
+    """The services of the model to the nodes of a run.
 
     Attributes
     ----------
@@ -74,11 +74,11 @@ class RjssEnvironment(Environment):
         self.log = SearchLog(0 if run.decisions is None else min(run.decisions.limit, LATEST))
 
     def _travel_time(self, data: int) -> int:
-        """Return how long a job of `data` bytes is on its way to another node, ns (L)."""
+        """Return the time for which a job of `data` bytes is on its way to another node, ns (L)."""
         return int(self.latency + round(data / self.bandwidth * NS))
 
     def of_node(self, node: int) -> RjssView:
-        """See `Environment`."""
+        """Return the environment of a node."""
         return RjssView(self, node)
 
     def draw(self, job: int, number: int, count: int) -> int:
@@ -94,7 +94,7 @@ class RjssEnvironment(Environment):
         return len(self.adapter.notes.rows[self.results]) == len(self.adapter.run.applications)
 
     def complete(self, outcome: Outcome) -> None:
-        """Add the table of jobs, and what waits on machines; all results are back."""
+        """Add the table of jobs, and the longest queues of machines; all results are back."""
         if self.run.decisions is not None:
             note_walks(self.run.decisions, self, self.log.columns(), self.log.left_out)
         queues = self.adapter.queues
@@ -145,7 +145,7 @@ def _check_sizes(parameters: Any, run: Run) -> None:
 
 
 def probe_time(parameters: Any, run: Run) -> int:
-    """Return the ns from a question to its answer.
+    """Return the time from a question to its answer, ns.
 
     Raises ScenarioError if a search would take more than `LONGEST_SEARCH`.
     """
@@ -164,7 +164,7 @@ def probe_time(parameters: Any, run: Run) -> int:
 #: Columns of jobs from which `RjssEnvironment.report` makes its table; times are ns.
 JOB_COLUMNS = ("machine", "arrived", "start", "returned", "probes", "predicted")
 _GOLDEN, _MASK = 0x9E3779B97F4A7C15, 2**64 - 1
-#: Results that are kept for other questions about the same jobs.
+#: Results kept for later questions about the same jobs.
 _CACHED = 2**14
 
 
@@ -176,7 +176,7 @@ def _splitmix(x: int) -> int:
 
 
 def most_waiting(jobs: dict[str, Integers], nodes: int) -> Integers:
-    """Return how many jobs waited on each node at most, as seen by those that had to wait when they came."""
+    """Return the most jobs that waited on each node at once, as counted by jobs that had to wait."""
     peak = np.zeros(nodes, np.int64)
     order = np.lexsort((jobs["start"], jobs["machine"]))
     machine = jobs["machine"][order]
@@ -188,7 +188,7 @@ def most_waiting(jobs: dict[str, Integers], nodes: int) -> Integers:
 
 
 class RjssView:
-    """What the model gives to one node (`View.environment`).
+    """The services of the model to one node (`View.environment`).
 
     Parameters
     ----------
@@ -224,13 +224,13 @@ class RjssView:
     # -- the record of decisions, which changes nothing -----------------------------------------------------
 
     def log_question(self, job: int, verdict: int) -> None:
-        """Record what this node says about `job`."""
+        """Record the verdict of this node on `job`."""
         self._environment.log.add_question(self._environment.adapter, self._node, job, verdict)
 
     def log_answer(self, job: int) -> None:
-        """Record that the answer about `job` is here."""
+        """Record that the answer about `job` has arrived."""
         self._environment.log.add_answer(self._environment.adapter, self._node, job)
 
     def log_choice(self, job: int, node: int, free: int) -> None:
-        """Record to which node `job` moves, and when that is free as far as this node knows; -1: it stays."""
+        """Record the node to which `job` moves, and when it is free as far as known here; -1: it stays."""
         self._environment.log.add_choice(self._environment.adapter, self._node, job, node, free)

@@ -1,4 +1,4 @@
-"""RJSS and its rivals as a node program: what one node of a volunteer grid knows and does.
+"""RJSS and its rivals as a node program: the state and the behaviour of a node of a volunteer grid.
 
 After the paper on the "reliable node job scheduling strategy" (RJSS).  A job is released at its home node.
 The dispatcher of the home asks other nodes about it, one after the other (section 6.1), and handles jobs that
@@ -25,7 +25,7 @@ from gridsim.model.applications import Application
 from gridsim.scheduling.nodes.program import Message, NodeProgram, View
 from gridsim.support.clock import NS
 
-#: Rows for the result, of each job that is back at its home; times are ns.
+#: Rows for the result, one for each job that is back at its home; times are ns.
 TABLES: dict[str, dict[str, type]] = {
     "jobs": {"application": int, "probes": int, "predicted": int, "returned": int}
 }
@@ -48,18 +48,18 @@ def messages(packet: int, probe_time: int) -> dict[str, Message]:
     """
     there, back = Fraction(probe_time // 2, NS), Fraction(probe_time - probe_time // 2, NS)
     return {
-        # a question about a job of node `home`, and the answer: packets that are not held up at interfaces.
-        # The paper's answer has T_remote; in its place travel `free` and `speed`, since T_remote depends on
+        # a question about a job of node `home`, and its answer: packets that are not held up at interfaces.
+        # The paper's answer has T_remote; here it has `free` and `speed` instead, since T_remote depends on
         # when the job would leave, which only the home knows (`remote`).
         "probe": Message(packet, delay=there, application=int, home=int),
         "load": Message(packet, delay=back, application=int, free=int, speed=float, fits=int),
-        # a job, and its result, which is as large; they queue at interfaces
+        # a job, and its result, which has the same size; both queue at interfaces
         "job": Message(_data, moves_tasks=True, application=int, tasks=int, data=int),
         "result": Message(_data, application=int, data=int),
-        # what the paper takes as known to a node without a message, and nobody counts: that a job has been
-        # scheduled there (the sum in Q_l is over jobs that were scheduled, not over those that have come)
+        # the paper assumes that a node knows without a message, which nobody counts, that a job has been
+        # scheduled there (the sum in Q_l is over scheduled jobs, not over jobs that have arrived)
         "scheduled": Message(0, delay=0.0, counted=False, application=int),
-        # on an overlay: that a walk is to go on from a node, and that it came to a node it knows
+        # on an overlay: a walk is to go on from a node; a walk came to a node that the sender knows
         "walk": Message(0, delay=0.0, counted=False, application=int, home=int, step=int),
         "passed": Message(0, delay=back, counted=False, application=int),
     }
@@ -88,11 +88,11 @@ class RjssNode(NodeProgram):
         self.dispatch(view, application.number, False)
 
     def on_done(self, view: View, application: Application) -> None:
-        """Let the dispatcher send the result of a job that has run here."""
+        """Let the dispatcher return the result of a job that has run here."""
         self.dispatch(view, application.number, True)
 
     def dispatch(self, view: View, job: int, ran: bool) -> None:
-        """Look for a node for `job`, or send its result, once the dispatcher is free."""
+        """Look for a node for `job`, or return its result, once the dispatcher is free."""
         if self.searches and self.parameters.dispatcher == "queue" and view.environment.probe_time > 0:
             self.line.append((job, ran))
         elif not ran:
@@ -103,10 +103,10 @@ class RjssNode(NodeProgram):
             view.send(home, "result", application=job, data=view.application(job).data)
 
     def search(self, view: View, job: int, drawn: int = 0) -> None:
-        """Begin to look for a node for `job`, for which `drawn` numbers have been drawn before."""
+        """Begin to look for a node for `job`, whose earlier searches have drawn `drawn` numbers."""
         others, steps = view.machines - 1, math.ceil(self.parameters.k * view.machines)
         if self.parameters.overlay is None or not others:
-            steps = min(steps, others)  # each is asked at most once
+            steps = min(steps, others)  # each node is asked at most once
         self.searches[job] = SimpleNamespace(
             at=view.node, left=steps, made=0, drawn=drawn, asked={view.node}, best=None
         )
@@ -134,18 +134,18 @@ class RjssNode(NodeProgram):
         view.send(node, "probe", application=job, home=view.node)
 
     def is_found(self, view: View, job: int) -> bool:
-        """Return whether a node has been found that is good enough for `job`."""
+        """Return whether a good enough node for `job` has been found."""
         return self.searches[job].best is not None
 
     def draw(self, view: View, job: int) -> int:
-        """Draw any other node."""
+        """Draw one of the other nodes."""
         search = self.searches[job]
         node: int = view.environment.draw(job, search.drawn, view.machines - 1)
         search.drawn += 1
         return node + (node >= view.node)
 
     def decide(self, view: View, job: int) -> None:
-        """Let `job` move to the best node asked if that is better than this one, else let it stay."""
+        """Move `job` to the best probed node if that is better than this one, else keep it here."""
         search = self.searches.pop(job)
         best, now = search.best, view.now_ns
         if best is not None and self.parameters.pick == "fastest":
@@ -183,7 +183,7 @@ class RjssNode(NodeProgram):
         view.send(to, "probe", application=job, home=message.home)
 
     def on_probe(self, view: View, message: Any) -> None:
-        """Answer when this node will be free, unless a walk comes here again."""
+        """Answer when this node will be free, unless the walk has been here before."""
         job, home = message.application, message.home
         if self.parameters.overlay is not None:
             if home == view.node or job in self.seen:
@@ -197,7 +197,7 @@ class RjssNode(NodeProgram):
         view.send(home, "load", application=job, free=self.free, speed=view.speed, fits=fits)
 
     def on_load(self, view: View, message: Any) -> None:
-        """Compare the node that answers with the best one so far."""
+        """Compare the answering node with the best one so far."""
         job, search = message.application, self.searches[message.application]
         search.at, seen = message.sender, (message.sender, message.free, message.speed)
         if view.environment.has_log:
@@ -207,7 +207,7 @@ class RjssNode(NodeProgram):
         self.go_on(view, job)
 
     def on_passed(self, view: View, message: Any) -> None:
-        """Let a walk go on from a node that was asked before."""
+        """Let a walk go on to a neighbour of a node that was asked before."""
         self.searches[message.application].at = message.sender
         self.go_on(view, message.application)
 
@@ -218,7 +218,7 @@ class RjssNode(NodeProgram):
     # -- the rule -------------------------------------------------------------------------------------------
 
     def judge(self, view: View, way: int) -> int:
-        """Return `FITS` if few enough jobs are expected here while one is on its way for `way`, or why not.
+        """Return `FITS` if few enough jobs are expected here while a job is on its way for `way`, or why not.
 
         The node that is asked applies the thresholds, which all nodes share, and answers with the result.
         """
@@ -244,7 +244,7 @@ class RjssNode(NodeProgram):
         return FITS if self.scheduled * seconds < threshold * elapsed else OTHER_JOBS  # Q_l L < threshold
 
     def is_better(self, view: View, job: int, seen: tuple[int, int, float], best: Any) -> bool:
-        """Return whether the node seen last beats this one (pick "first") or the best one before it."""
+        """Return whether the latest node beats this one (pick "first") or the best earlier one."""
         pick, now = self.parameters.pick, view.now_ns
         if pick == "first":
             return self.remote(view, job, seen, now) < self.local(view, job)
@@ -268,17 +268,17 @@ class RjssNode(NodeProgram):
         return waits + self.lasts(view, job, node[2]) + 2 * way
 
     def local(self, view: View, job: int) -> int:
-        """Return T_local of `job`, on this node."""
+        """Return T_local of `job` on this node."""
         waits = max(0, self.free - view.now_ns)
         return waits + (0 if self.parameters.turnaround == "printed" else self.lasts(view, job, view.speed))
 
     def way(self, view: View, job: int) -> int:
-        """Return L, how long `job` is on its way to another node."""
+        """Return L, the time for which `job` is on its way to another node."""
         way: int = view.environment.travel_time(view.application(job).data)
         return way
 
     def lasts(self, view: View, job: int, speed: float) -> int:
-        """Return how long `job` runs at `speed`."""
+        """Return the run time of `job` at `speed`."""
         length: int = round(min(view.application(job).size / speed * NS, LATEST))
         return length
 
@@ -289,7 +289,7 @@ class RjssNode(NodeProgram):
         self.queue(view, message.application, message.sender)
 
     def queue(self, view: View, job: int, home: int) -> None:
-        """Run `job` after all that is in the queue of this node."""
+        """Run `job` after all other jobs in the queue of this node."""
         self.homes[job] = home
         self.free = max(view.now_ns, self.free) + self.lasts(view, job, view.speed)
         view.enqueue(job, 1)

@@ -1,4 +1,4 @@
-"""RJSS and its rivals: a job that is released at a node may go to another one, found by random probes.
+"""RJSS and its rivals: a job released at a node may move to another one, found by random probes.
 
 After the paper on the "reliable node job scheduling strategy" (RJSS) for volunteer desktop grids, whose
 section 6.1 has the algorithm, and the two schedulers that RJSS is compared with there.  What a node does is
@@ -32,7 +32,7 @@ from gridsim.support.arguments import normalise, real
 from gridsim.support.arrays import Floats
 from gridsim.support.parameters import Limits
 
-#: s to ask a node and hear from it; "network": as long as the network takes for that.
+#: Time from a question to its answer, s; "network": the time that the network takes.
 ProbeLatency = float | Literal["network"]
 _Threshold = Annotated[float, Limits(low=0, finite=False)]
 
@@ -66,7 +66,7 @@ class _Walker(ProgramScheduler, frozen=True, kw_only=True):
 
     @property
     def least_speed(self) -> float:
-        """The speed below which nodes are passed over, Mflop/s."""
+        """The speed below which nodes are excluded, Mflop/s."""
         return 0.0
 
     def start(self, run: Run) -> Policy:
@@ -77,7 +77,7 @@ class _Walker(ProgramScheduler, frozen=True, kw_only=True):
         return Adapter(scheduler, run)
 
     def new_program(self, run: Run, node: int) -> NodeProgram:
-        """Make the program of a node, see `make_environment`."""
+        """Make the program of a node; see `make_environment`."""
         return (VolunteerNode if run.faults else RjssNode)(self)
 
     def messages_of(self, run: Run) -> Mapping[str, Message]:
@@ -85,7 +85,7 @@ class _Walker(ProgramScheduler, frozen=True, kw_only=True):
         return (volunteer_messages if run.faults else messages)(self.load_packet, probe_time(self, run))
 
     def make_environment(self, run: Run) -> RjssEnvironment:
-        """Make the environment; owners come and go where there are faults."""
+        """Make the environment; with faults, owners come and go."""
         return (VolunteerEnvironment if run.faults else RjssEnvironment)(self, run)
 
 
@@ -121,7 +121,7 @@ class _Prober(_Walker, frozen=True, kw_only=True):
 
     @property
     def migrates(self) -> bool:
-        """Whether jobs go elsewhere with what they have done when an owner returns."""
+        """Whether jobs take their completed work along to other nodes when an owner returns."""
         return self.on_return != "restart"
 
     def __post_init__(self) -> None:
@@ -138,7 +138,7 @@ class _Prober(_Walker, frozen=True, kw_only=True):
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """See `gridsim.scheduling.nodes.declarations.Declarations`; owners are in addition to the rest."""
+        """Return why a part of the model is outside the nodes: also for owners that come and go."""
         return [*super().environment_reasons(), ("faults.reachable = true", VolunteerEnvironment.because)]
 
     def start(self, run: Run) -> Policy:
@@ -160,12 +160,12 @@ class _Prober(_Walker, frozen=True, kw_only=True):
 
     @property
     def informed_by_messages(self) -> bool:
-        """Return whether probes take as long as messages, and nodes foresee nothing; see `Scheduler`."""
+        """Return whether probes take as long as messages, and nodes use no future; see `Scheduler`."""
         return self.probe_latency == "network" and self.predictor != "exact"
 
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
-        """See `gridsim.scheduling.contract.Scheduler`: returns of owners, by exact predictions."""
+        """The parts of the future that it knows: returns of owners, with exact predictions."""
         return ("failures",) if self.predictor == "exact" else ()
 
 
@@ -278,12 +278,12 @@ class ResourceExclusion(_Prober, frozen=True, kw_only=True):
 
     @property
     def pick(self) -> str:
-        """Which of the nodes asked is chosen."""
+        """The rule that chooses one of the probed nodes."""
         return "best" if self.reading == "completion" else "fastest"
 
     @property
     def least_speed(self) -> float:
-        """The speed below which nodes are passed over, Mflop/s."""
+        """The speed below which nodes are excluded, Mflop/s."""
         return 0.0 if self.reading == "fastest" or self.min_speed is None else self.min_speed
 
     def explicit(self, speeds: Floats, applications: Applications) -> ResourceExclusion:

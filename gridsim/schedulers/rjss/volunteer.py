@@ -29,17 +29,17 @@ from gridsim.scheduling.nodes.program import Message, View
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.state import kept_in_checkpoints
 
-#: Rows for the result: of each time that a job ran on a node (`completed` is 0 if the owner came back), and
-#: of each job whose result is back.  Times are ns.
+#: Rows for the result: one for each run of a job on a node (`completed` is 0 if the owner came back), and
+#: one for each job whose result is back.  Times are ns.
 TABLES: dict[str, dict[str, type]] = {
     "runs": {
         **dict.fromkeys(("machine", "application", "start", "end", "completed"), int),
-        "begin": float,  # Mflop that were done before
+        "begin": float,  # Mflop that were done in earlier runs
         **dict.fromkeys(("arrived", "probes", "predicted"), int),
     },
     "results": {"application": int, "returned": int},
 }
-#: A node that was asked: its number, when it is free, its speed, until when its owner is likely away, and
+#: A probed node: its number, when it is free, its speed, until when its owner is likely to be away, and
 #: when its answer came.
 Offer = tuple[int, int, float, int, int]
 
@@ -59,9 +59,9 @@ def volunteer_messages(packet: int, probe_time: int) -> dict[str, Message]:
         # since an earlier search has found none
         "probe": Message(packet, delay=there, application=int, home=int, way=int, anyone=int),
         "load": Message(packet, delay=back, application=int, free=int, speed=float, fits=int, until=int),
-        # a job that moves, with what it has done
+        # a job that moves, with its completed work
         "job": Message(data, predicted=int, **job),
-        # a job that an owner has sent home; or only the news that it must begin anew
+        # a job that an owner has sent home; or only the news that it must begin again
         "evicted": Message(data, **job),
     }
 
@@ -101,23 +101,23 @@ class VolunteerNode(RjssNode):
         super().__init__(parameters)
         self.owner = False  # whether the owner is there
         self.gone = 0  # when the owner left
-        self.absences: list[int] = []  # how long the owner was away, the last times
+        self.absences: list[int] = []  # durations of the owner's last absences
         self.absence_count = 0
         self.jobs: dict[int, Job] = {}
         self.waiting: list[int] = []  # jobs in the queue
         self.running = -1  # job; -1: none
-        self.began = self.ends = 0  # when that began, and when it will be done
-        self.parked: dict[int, int] = {}  # jobs that have no place, and when to look again
+        self.began = self.ends = 0  # when its run began, and when it will be done
+        self.parked: dict[int, int] = {}  # jobs without a place, and when to look again
         self.peak = 0
 
     # -- the owner ----------------------------------------------------------------------------------------
 
     def on_start(self, view: View) -> None:
-        """See whether the owner is there when the run begins."""
+        """Check whether the owner is there when the run begins."""
         self.owner = view.environment.has_owner
 
     def on_owner_back(self, view: View) -> None:
-        """Let all jobs leave; the one that runs keeps what it has done unless it must begin anew."""
+        """Make all jobs leave; the running one keeps its completed work unless it must begin again."""
         if self.owner:
             return
         self.owner = True
@@ -141,7 +141,7 @@ class VolunteerNode(RjssNode):
             self.look_again(view, job)
 
     def interrupt(self, view: View) -> None:
-        """Stop the job that runs."""
+        """Stop the running job."""
         job = self.jobs[self.running]
         self.note_run(view, completed=0)
         work = view.application(self.running).size
@@ -150,7 +150,7 @@ class VolunteerNode(RjssNode):
         job.done = min(done, math.nextafter(work, 0.0)) if kept else 0.0
 
     def evict(self, view: View, number: int) -> None:
-        """Look for another node for a job, or have its home do so."""
+        """Look for another node for a job, or have its home node do so."""
         job = self.jobs[number]
         self.homes.pop(number, None)
         view.decide("evicted", number, node=view.node)
@@ -162,12 +162,12 @@ class VolunteerNode(RjssNode):
         self.send_job(view, job.home, "evicted", number, data)
 
     def on_evicted(self, view: View, message: Any) -> None:
-        """Look for a node for a job of this node again."""
+        """Look again for a node for a job of this node."""
         self.take(message)
         self.dispatch(view, message.application, False)
 
     def until(self, view: View) -> int:
-        """Return until when the owner is likely to be away."""
+        """Return the time until which the owner is likely to be away."""
         if self.parameters.predictor == "none":
             return NEVER
         if self.parameters.predictor == "exact":
@@ -177,21 +177,21 @@ class VolunteerNode(RjssNode):
     # -- the dispatcher -----------------------------------------------------------------------------------
 
     def on_release(self, view: View, application: Application, tasks: int) -> None:
-        """See `RjssNode`."""
+        """Start the record of a released job, and let the dispatcher look for a node for it."""
         self.jobs[application.number] = Job(view.node)
         super().on_release(view, application, tasks)
 
     def search(self, view: View, job: int, drawn: int = 0) -> None:
-        """Begin to look for a node for `job`; each search draws anew, and may ask the same nodes."""
+        """Begin to look for a node for `job`; each search draws new nodes, which may include earlier ones."""
         super().search(view, job, self.jobs[job].drawn)
 
     def ask(self, view: View, job: int, node: int) -> None:
-        """See `RjssNode`."""
+        """Ask `node` about `job`."""
         about = {"way": self.way(view, job), "anyone": int(self.jobs[job].anyone)}
         view.send(node, "probe", application=job, home=view.node, **about)
 
     def is_found(self, view: View, job: int) -> bool:
-        """Return whether a search for the first node that is good enough for `job` may end.
+        """Return whether a search for the first good enough node for `job` may end.
 
         With ``prefer="completion"`` the first node that is better than this one ends it.  With ``"stay"`` the
         job must also end there before the owner is predicted to return.
@@ -200,7 +200,7 @@ class VolunteerNode(RjssNode):
         return best is not None and self.rank(view, job, best, view.now_ns)[0] == 0
 
     def decide(self, view: View, number: int) -> None:
-        """Let a job move to the best node asked if that is better than this one, else let it stay."""
+        """Move a job to the best probed node if that is better than this one, else keep it here."""
         search, job, now = self.searches.pop(number), self.jobs[number], view.now_ns
         best = search.best
         job.probes += search.made
@@ -226,7 +226,7 @@ class VolunteerNode(RjssNode):
             self.dispatch(view, *self.line.pop(0))
 
     def park(self, view: View, job: int, asked: int) -> None:
-        """Let a job wait that has no place; the next search excludes nobody."""
+        """Let a job without a place wait; the next search excludes no node."""
         view.decide("parked", job, node=view.node, among=asked)
         self.jobs[job].anyone = True
         self.parked[job] = again = view.now_ns + nanoseconds(self.parameters.retry)
@@ -234,31 +234,31 @@ class VolunteerNode(RjssNode):
             view.at(again, "retry", job=job)
 
     def on_retry(self, view: View, job: int) -> None:
-        """Look for a node for a job, unless that has happened since."""
+        """Look for a node for a job, unless a search has begun since."""
         if self.parked.get(job) == view.now_ns:
             self.look_again(view, job)
 
     def look_again(self, view: View, job: int) -> None:
-        """Look for a node for a job that has no place."""
+        """Look for a node for a job without a place."""
         del self.parked[job]
         self.dispatch(view, job, False)
 
     def back(self, view: View, job: int) -> None:
-        """See `RjssNode`."""
+        """Record that the result of `job` is at its home, and end the run if it was the last one."""
         view.note("results", application=job, returned=view.now_ns)
         view.environment.end_if_over()
 
     # -- questions and answers ----------------------------------------------------------------------------
 
     def on_probe(self, view: View, message: Any) -> None:
-        """Answer when this node will be free, and until when; with its owner there, no job fits."""
+        """Answer when this node will be free, and until when; while its owner is there, no job fits."""
         job = message.application
         fits = int(not self.owner and (message.anyone == 1 or self.judge(view, message.way) == FITS))
         about = {"free": self.free, "speed": view.speed, "until": self.until(view)}
         view.send(message.home, "load", application=job, fits=fits, **about)
 
     def on_load(self, view: View, message: Any) -> None:
-        """Compare the node that answers with the best one so far."""
+        """Compare the answering node with the best one so far."""
         job, search = message.application, self.searches[message.application]
         if message.fits:
             offer = message.sender, message.free, message.speed, message.until, view.now_ns
@@ -274,14 +274,14 @@ class VolunteerNode(RjssNode):
     # -- the rule -----------------------------------------------------------------------------------------
 
     def rank(self, view: View, job: int, offer: Offer, leaves: int) -> tuple[int, int, float]:
-        """Return by what nodes are compared for `job`, the best first, if it leaves at `leaves`."""
+        """Return the key by which nodes are compared for `job`, the best first, if it leaves at `leaves`."""
         node, free, speed, until, _ = offer
         ends = max(free, leaves + self.way(view, job)) + self.lasts(view, job, speed)
         way_home = self.way_home(view, job, node)
         return self._rank(view, ends, until, leaves, ends - leaves + way_home, speed)
 
     def rank_here(self, view: View, job: int) -> tuple[int, int, float]:
-        """Return the same for this node, which comes last while its owner is there."""
+        """Return the same key for this node, which comes last while its owner is there."""
         if self.owner:
             return 2, 0, 0.0
         now = view.now_ns
@@ -304,22 +304,22 @@ class VolunteerNode(RjssNode):
             return int(late > 0), late, -speed if fastest else turnaround
         interruption = 0
         if late and self.parameters.on_return == "restart":
-            interruption = max(0, until - leaves)  # what it does until then is in vain
+            interruption = max(0, until - leaves)  # the work until then is lost
         elif late:
             interruption = view.environment.travel_time(self.parameters.state)
         return 0, 0, -speed if fastest else turnaround + interruption
 
     def way(self, view: View, job: int) -> int:
-        """Return how long `job` is on its way to another node, with its state once it has begun."""
+        """Return the time for which `job` is on its way to another node, with its state once it has begun."""
         way: int = view.environment.travel_time(self.carried(view, job))
         return way
 
     def way_home(self, view: View, job: int, node: int) -> int:
-        """Return how long the result of `job` is on its way from a node to the job's home."""
+        """Return the time for which the result of `job` is on its way from a node to the job's home."""
         return 0 if node == self.jobs[job].home else super().way(view, job)
 
     def lasts(self, view: View, job: int, speed: float) -> int:
-        """Return how long the rest of `job` runs at `speed`."""
+        """Return the run time of the rest of `job` at `speed`."""
         left = view.application(job).size - self.jobs[job].done
         return max(1, int(round(min(left / speed * NS, LATEST))))
 
@@ -331,7 +331,7 @@ class VolunteerNode(RjssNode):
     # -- first come, first served -------------------------------------------------------------------------
 
     def on_job(self, view: View, message: Any) -> None:
-        """Queue a job of another node, unless the owner has come back meanwhile."""
+        """Queue a job of another node, unless the owner has come back in the meantime."""
         job = self.take(message)
         job.predicted = message.predicted
         if self.owner:
@@ -340,7 +340,7 @@ class VolunteerNode(RjssNode):
             self.queue(view, message.application, job.home)
 
     def take(self, message: Any) -> Job:
-        """Take over a job that a message brings."""
+        """Take over a job that arrives in a message."""
         job = Job(message.home, message.done, message.probes, message.drawn)
         self.jobs[message.application] = job
         return job
@@ -352,7 +352,7 @@ class VolunteerNode(RjssNode):
         view.send(to, kind, application=number, data=data, **about, **more)
 
     def queue(self, view: View, job: int, home: int) -> None:
-        """Run `job` after all that is in the queue of this node."""
+        """Run `job` after all other jobs in the queue of this node."""
         self.homes[job], self.jobs[job].arrived = home, view.now_ns
         self.jobs[job].anyone = False
         self.free = max(view.now_ns, self.free) + self.lasts(view, job, view.speed)
@@ -361,7 +361,7 @@ class VolunteerNode(RjssNode):
         self.peak = max(self.peak, len(self.waiting))
 
     def run_next(self, view: View) -> None:
-        """Run the next job of the queue, if none runs."""
+        """Run the next job of the queue, if no job runs."""
         if self.running >= 0 or not self.waiting:
             return
         self.running, self.began = self.waiting.pop(0), view.now_ns
@@ -369,7 +369,7 @@ class VolunteerNode(RjssNode):
         view.at(min(self.ends, LATEST), "ran")
 
     def on_ran(self, view: View) -> None:
-        """Let the dispatcher send the result of the job that has run, and run the next one."""
+        """Let the dispatcher return the result of the job that has run, and run the next job."""
         if view.now_ns < self.ends:
             raise OverflowError("a job ends after the last instant")
         job = self.running
@@ -382,7 +382,7 @@ class VolunteerNode(RjssNode):
     # -- for the result -----------------------------------------------------------------------------------
 
     def note_run(self, view: View, completed: int) -> None:
-        """Record that the job that runs has ended, or is interrupted."""
+        """Record that the running job has ended or been interrupted."""
         job = self.jobs[self.running]
         said: Mapping[str, Any] = {
             "machine": view.node,
@@ -400,6 +400,6 @@ class VolunteerNode(RjssNode):
     def note_choice(
         self, view: View, action: str, job: int, node: int, asked: int, until: int, takes: int, age: int
     ) -> None:
-        """Record where a job is to run: for how long the owner is likely away, and how long it takes."""
+        """Record where a job is to run, the expected absence of the owner, and the run time of the job."""
         stay = math.inf if until == NEVER else (until - view.now_ns) / NS
         view.decide(action, job, node=node, among=asked, saw=stay, limit=takes / NS, age=age / NS)

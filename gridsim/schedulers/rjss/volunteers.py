@@ -16,7 +16,7 @@ from gridsim.support.clock import NEVER, NS
 
 
 class VolunteerEnvironment(RjssEnvironment):
-    """What the model gives to the nodes of a run whose owners come and go.
+    """The services of the model to the nodes of a run whose owners come and go.
 
     The absences of owners are taken in blocks, and the network hears nothing of them: a machine whose owner
     is there can be reached.  At one instant all else happens first.  The run ends with the last result, which
@@ -44,17 +44,17 @@ class VolunteerEnvironment(RjssEnvironment):
         assert run.feed is not None
         self.feed, self.returns = run.feed, run.feed.first.copy()
         self.changes = np.zeros((0, 4), np.int64)
-        #: Jobs that waited at most on each node of another process of an emulation.
+        #: The most jobs that waited on each node of other processes of an emulation.
         self.peaks = np.zeros(len(run.speeds), np.int64)
 
     def attach(self, adapter: Any) -> None:
-        """See `Environment`."""
+        """Join the adapter of a run, and set the timer of the owners' first change."""
         super().attach(adapter)
         self.run.engine.on("change", self._change, priority=FAULT_PRIORITY - 1, phase=TIMER)
         self._take()
 
     def of_node(self, node: int) -> VolunteerView:
-        """See `Environment`."""
+        """Return the environment of a node."""
         return VolunteerView(self, node)
 
     def _take(self) -> None:
@@ -84,11 +84,11 @@ class VolunteerEnvironment(RjssEnvironment):
             self.run.engine.stop()
 
     def counts(self) -> dict[str, Any]:
-        """Return how many jobs waited on each node at most."""
+        """Return the most jobs that waited on each node at once."""
         return {"peaks": np.array([node.peak for node in self.adapter.nodes], np.int64)}
 
     def merge(self, counts: dict[str, Any]) -> None:
-        """See `Environment`."""
+        """Add the counts of the environment of another process."""
         np.maximum(self.peaks, counts["peaks"], out=self.peaks)
 
     def complete(self, outcome: Outcome) -> None:
@@ -165,7 +165,7 @@ class VolunteerEnvironment(RjssEnvironment):
 
 
 class VolunteerView(RjssView):
-    """What the model gives to one node whose owner comes and goes (`View.environment`).
+    """The services of the model to one node whose owner comes and goes (`View.environment`).
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ def sums(keys: Integers, values: Integers, count: int) -> Integers:
 
 
 def continuations(job: Integers, machine: Integers, start: Integers) -> tuple[Bools, Bools]:
-    """Return which runs of jobs were not their first, and which of these were on another machine before."""
+    """Return which runs of jobs were not their first, and which of these followed one on another machine."""
     order = np.lexsort((start, job))
     is_continued, has_moved = np.zeros(len(job), np.bool_), np.zeros(len(job), np.bool_)
     is_same = job[order][1:] == job[order][:-1]

@@ -1,4 +1,4 @@
-"""What nodes of a tree with a master know from the beginning: links, data of tasks, and the plan."""
+"""The initial knowledge of the nodes of a tree with a master: links, data of tasks, and the plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Plan:
     def __init__(self, scheduler: Any, run: Run, weight: Any) -> None:
         self.scheduler, self.run, self.weight = scheduler, run, weight
         self.parent = scheduler.parents(len(run.speeds))
-        self.applications: list[int] = []  # those with tasks at the master
+        self.applications: list[int] = []  # applications with tasks at the master
         self.version = 0
         #: node -> application -> child, or the node itself -> tasks/s > 0; None until `rates` is called
         self._rates: dict[int, dict[int, dict[int, float]]] | None = None
@@ -67,7 +67,7 @@ class Plan:
 
 
 class MasterTree(Environment):
-    """What nodes know of the tree, its links and the applications from the beginning.
+    """The initial knowledge of the nodes: the tree, its links and the applications.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class MasterTree(Environment):
         self.links, self.master = run.bandwidth, len(run.speeds)
 
     def of_node(self, node: int) -> TreePosition:
-        """Return what a node knows."""
+        """Return the knowledge of a node."""
         known = self.input_bytes, self.weight, self.plan, self.change
         if node == self.master:
             return TreePosition(-1, math.inf, *known)
@@ -120,7 +120,7 @@ class MasterTree(Environment):
 
 
 class TreePosition(NamedTuple):
-    """What a node of the tree knows from the beginning (`View.environment`).
+    """The initial knowledge of a node of the tree (`View.environment`).
 
     Parameters
     ----------

@@ -67,14 +67,14 @@ class CompiledWorkQueue(Policy):
     # -- events -----------------------------------------------------------------------------------------
 
     def on_release(self, applications: list[int]) -> None:
-        """Run everything due before now, then submit the tasks of `applications`."""
+        """Run everything that is due before now, then submit the tasks of `applications`."""
         self._advance(self.run.engine.now)
         for i in applications:
             sizes = self.sizes[self.offsets[i] : self.offsets[i + 1]]
             self.queue.submit(i, sequence(self.rules.order, sizes, self.order_chance))
 
     def advance(self, limit: int) -> int:
-        """See `gridsim.engine.Source`: the run ends with the last task, or if no machine is ever up again."""
+        """Run up to `limit` ns; the run ends with the last task, or if no machine is ever up again."""
         return self.queue.now if self._advance(limit) in ("done", "over") else NEVER
 
     def is_exhausted(self) -> bool:
@@ -82,11 +82,11 @@ class CompiledWorkQueue(Policy):
         return self._advance(self.run.engine.now + 1) in ("done", "over")
 
     def collect(self, engine: Engine, time: int) -> None:
-        """See `gridsim.engine.Source`."""
+        """Stop the engine, since the run has ended."""
         engine.stop()
 
     def _advance(self, until: int) -> str:
-        """Run what is due before `until` ns; return why the kernel stopped: "reached", "done" or "over"."""
+        """Run the events before `until` ns; return why the kernel stopped: "reached", "done" or "over"."""
         while True:
             try:
                 reason = self.queue.run(until)

@@ -1,4 +1,4 @@
-"""What machines do with their cycles under WQR-FT: background load, and the record of task copies."""
+"""The use of machines' cycles under WQR-FT: background load, and the record of task copies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gridsim.model.background_load import LoadProfile
 from gridsim.schedulers.wqr.rules import LONGEST, Rules
 from gridsim.support.clock import NEVER
 
-#: How a task copy ends: another one has completed the task (KILLED), or its machine has failed.
+#: How a task copy ends: it completes, another copy has completed the task (KILLED), or its machine fails.
 COMPLETED, KILLED, FAILED = range(3)
 
 #: The record of the copies that have ended, which no node can read; see `View.note`.
@@ -52,7 +52,7 @@ class Cycles:
             self.factors, self.first = load.factors[load.series[machine]].tolist(), int(load.first[machine])
 
     def time_for(self, work: float) -> float:
-        """Return how long `work` (Mflop) takes at full speed, ns: a whole number without background load."""
+        """Return the time `work` (Mflop) takes at full speed, ns: a whole number without background load."""
         needed = work / self.speed * 1e9
         return max(1, round(needed)) if self.load is None else needed
 
@@ -61,7 +61,7 @@ class Cycles:
         return factor
 
     def done(self, begin: int, time: int) -> float:
-        """Return what is done from `begin` on in so much time, in ns at full speed."""
+        """Return the work done in a time that starts at `begin`, in ns at full speed."""
         if self.load is None:
             return time
         period, phase, done, end = self.load.period, self.load.phase, 0.0, begin + time
@@ -73,7 +73,7 @@ class Cycles:
         return done
 
     def time_until_done(self, begin: int, left: float, limit: int) -> int | None:
-        """Return how long it takes from `begin` on to do `left` ns at full speed.
+        """Return the time that `left` ns at full speed take from `begin` on.
 
         The result is in ns; None for more than `limit` ns, and NEVER for an end after the last instant.
         """
@@ -91,7 +91,7 @@ class Cycles:
         return NEVER if last == LONGEST else None
 
     def spent(self, rules: Rules, copy: Any) -> tuple[float, float, float, float]:
-        """Return how a copy has spent the cycles of this machine, Mflop at full speed.
+        """Return how a copy has used the cycles of this machine, Mflop at full speed.
 
         The four values are: computed for its task; the part of this after its newest checkpoint; overhead of
         checkpoints; taken by background load.
@@ -173,7 +173,7 @@ def totals(
 
 
 def _count_starts(total: dict[str, NDArray[Any]], rows: list[Any]) -> None:
-    """Count the copies that began while none of their task ran, after a failure, and the other replicas."""
+    """Count copies that began after a failure with no other copy of their task, and the other replicas."""
     ran_until: dict[tuple[int, int], int] = {}
     done = {(copy.application, copy.task): copy.end for copy in rows if copy.how == COMPLETED}
     disturbed = set()
@@ -182,7 +182,7 @@ def _count_starts(total: dict[str, NDArray[Any]], rows: list[Any]) -> None:
         task = copy.application, copy.task
         if ran_until.get(task, 0) > copy.start:
             total["replicas"][copy.application] += 1
-        elif task in ran_until and done.get(task, NEVER) > copy.start:  # or it starts in vain
+        elif task in ran_until and done.get(task, NEVER) > copy.start:  # or its start comes too late
             total["resubmitted"][copy.application] += 1
             disturbed.add(task)
         ran_until[task] = max(ran_until.get(task, 0), copy.end)
@@ -193,11 +193,11 @@ def _count_starts(total: dict[str, NDArray[Any]], rows: list[Any]) -> None:
 def _add_cycles(
     total: dict[str, NDArray[Any]], rows: list[Any], cycles: Sequence[Cycles], rules: Rules
 ) -> None:
-    """Add up how cycles were spent, in the order in which copies ended.
+    """Add up the use of cycles, in the order in which copies ended.
 
     Of the copies of a task that is completed, the one that began last comes first.
     """
-    spent: dict[tuple[int, int], float] = defaultdict(float)  # by copies that did not complete their task
+    spent: dict[tuple[int, int], float] = defaultdict(float)  # of copies that did not complete their task
     for (failed, bag, task), group in groupby(rows, key=lambda c: (c.how == FAILED, c.application, c.task)):
         among = list(group)
         for copy in among if failed else sorted(among, key=lambda copy: -copy.copy):

@@ -39,11 +39,11 @@ class QueueNotes(Stateful):
     def __init__(self, log: Decisions, first: Integers) -> None:
         self.log = log
         self.until = first.copy()
-        #: int64[3, k]: recoveries still to come: when (ns), of which machine, and when that fails next (ns)
+        #: int64[3, k]: the next recoveries: when (ns), of which machine, and when it fails next (ns)
         self.changes = np.zeros((3, 0), np.int64)
 
     def feed(self, block: Events) -> None:
-        """Take the next block of changes; all changes of the block before have happened."""
+        """Take the next block of changes, once all changes of the previous block have happened."""
         self._go_on(NEVER)
         back = block.up
         self.changes = np.stack((block.time[back], block.machine[back], block.until[back]))

@@ -1,4 +1,4 @@
-"""The environment of WQR-FT's nodes: predictions, cycles, and what the server learns without messages."""
+"""The environment of WQR-FT's nodes: predictions, cycles, and the server's knowledge without messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gridsim.support.clock import NEVER
 
 
 class WorkQueueEnvironment(Environment):
-    """What the model does for the server and the workers of a run.
+    """The services of the model to the server and the workers of a run.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class WorkQueueEnvironment(Environment):
         self.predicted = first.copy() if feed is None else self.predictions.of(0, first).copy()
         self.failed = list[int]()
         self.is_dispatch_due = False
-        #: Tasks that are completed by the first so many rows of the record of copies; see `is_over`.
+        #: Tasks completed according to the rows of the record of copies that were read; see `is_over`.
         self.completed, self.row_count = set[tuple[int, int]](), 0
 
     def attach(self, adapter: Any) -> None:
@@ -68,7 +68,7 @@ class WorkQueueEnvironment(Environment):
         self.run.engine.on("dispatch", self._dispatch, priority=FAULT_PRIORITY + 2, phase=TIMER)
 
     def of_node(self, node: int) -> ServerView | WorkerView:
-        """Return what the server or a worker reaches."""
+        """Return the environment of the server or a worker."""
         return ServerView(self) if node == self.server else WorkerView(self.rules, self.cycles[node])
 
     # -- the order within an instant: tasks end, machines fail and recover, the server assigns tasks ---------
@@ -88,7 +88,7 @@ class WorkQueueEnvironment(Environment):
         """Fire the timer ``"failure"`` of workers that fail, then of the server."""
         if self.run.feed is not None:
             changes = self.run.feed.changes
-            # factors are drawn for failures too, as the kernel draws them: for whole blocks
+            # factors are drawn for failures, too, as in the kernel: for whole blocks
             predicted, up = self.predictions.of(changes.time, changes.until), changes.up
             self.failures[changes.machine[up]] = changes.until[up]
             self.predicted[changes.machine[up]] = predicted[up]
@@ -97,7 +97,7 @@ class WorkQueueEnvironment(Environment):
             self.fire("failure", [*self.failed, self.server])
 
     def on_kill(self, nodes: Integers, since: int) -> None:
-        """Let workers write which copies have ended, as if they had failed at `since` ns."""
+        """Let workers record which copies have ended, as if the workers had failed at `since` ns."""
         self.adapter.core.call_of_killed(nodes.tolist(), "on_failure", since)
 
     # -- what only the model knows ---------------------------------------------------------------------------
@@ -122,13 +122,13 @@ class WorkQueueEnvironment(Environment):
     # -- the end ---------------------------------------------------------------------------------------------
 
     def complete_task(self) -> None:
-        """Count a task that is completed; the last one ends the run."""
+        """Count a completed task; the last one ends the run."""
         self.left -= 1
         if not self.left:
             self.adapter.core.stop()
 
     def is_over(self) -> bool:
-        """See `Environment`; the server may hear of the last task later."""
+        """Return whether all tasks are completed; the server may hear of the last completion later."""
         names, rows = list(TABLES["copies"]), self.adapter.notes.rows["copies"]
         application, task, how = map(names.index, ("application", "task", "how"))
         new, self.row_count = rows[self.row_count :], len(rows)
@@ -136,7 +136,7 @@ class WorkQueueEnvironment(Environment):
         return len(self.completed) == len(self.sizes)
 
     def end(self) -> None:
-        """End the copies of completed tasks whose machines have not heard of that."""
+        """End the copies of completed tasks on machines that have not heard of the completion."""
         self.fire("over", range(self.server))
 
     def complete(self, outcome: Outcome) -> None:
@@ -156,7 +156,7 @@ class WorkQueueEnvironment(Environment):
 
 
 class ServerView:
-    """What the server knows without a message (`View.environment`).
+    """The knowledge of the server without a message (`View.environment`).
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ class ServerView:
 
     @property
     def order_stream(self) -> np.random.Generator:
-        """The random stream of the order in which tasks start first, and of task orders that draw."""
+        """The random stream for the order in which tasks start first, and for random task orders."""
         return self._environment.order_stream
 
     def predicted(self, machine: int) -> int:
@@ -189,7 +189,7 @@ class ServerView:
 
 @dataclass(frozen=True)
 class WorkerView:
-    """What a worker reaches as `View.environment`.
+    """The environment of a worker (`View.environment`).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""WQR-FT as two node programs: what the server and what each worker knows and does.
+"""WQR-FT as two node programs: the state and the behaviour of the server and of each worker.
 
 D. da Silva, W. Cirne and F. Brasileiro, Euro-Par 2003 (WQR); C. Anglano and M. Canonico, EGC 2005 (WQR-FT);
 J. Arora et al. (information-aware selections); Anglano and Canonico, PCGrid 2008 (orders of bags).
@@ -33,7 +33,7 @@ from gridsim.support.state import kept_in_checkpoints
 
 
 def _signal(**fields: Any) -> Message:
-    """Return a kind of message for what the server and a worker are assumed to know at once."""
+    """Return a kind of message for information that is assumed to reach the server and a worker at once."""
     return Message(0, delay=0.0, counted=False, **fields)
 
 
@@ -65,16 +65,16 @@ class Bag:
     unstarted: deque[int]  # in the task order, unless that is a function
     failed: deque[int] = field(default_factory=deque)  # tasks that lost all their copies, oldest first
     failed_at: deque[int] = field(default_factory=deque)  # when each of these lost the last one
-    #: Tasks that may get a further copy, by how many they have; None until the first one is wanted.
+    #: Tasks that may get a further copy, by number of copies; None until the first one is needed.
     running: dict[int, list[int]] | None = None
 
     def residual(self, task: int) -> float:
-        """Return the Mflop of a task that are left after its checkpoint."""
+        """Return the work of a task that is left after its checkpoint, Mflop."""
         return self.size[task] - self.saved[task]
 
     @property
     def waits_since(self) -> int:
-        """When the first of its tasks without a copy was released or lost it, ns; NEVER if all have one."""
+        """When the first task without a copy was released or lost its last one, ns; NEVER if all have one."""
         return self.released if self.unstarted else self.failed_at[0] if self.failed_at else NEVER
 
 
@@ -83,21 +83,21 @@ class Bag:
 class Machine:
     """A machine, as the server knows it."""
 
-    since: int = 0  # when it came up
+    since: int = 0  # when it last came up
     failed_at: int = -1  # when it failed last
     up_times: list[int] = field(default_factory=list)  # the last of them
     failures: int = 0
 
 
 class Server(NodeProgram):
-    """The work queue: it has all tasks, and gives copies of them to free machines."""
+    """The work queue: it keeps all tasks, and assigns copies of them to free machines."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.bags: dict[int, Bag] = {}  # with tasks left, in order of release
         self.machines: dict[int, Machine] = {}
         self.free: dict[int, int] = {}  # machine that is up and runs nothing -> predicted to fail at
-        self.running: dict[int, tuple[int, int, int]] = {}  # machine -> bag and task of the copy, its number
+        self.running: dict[int, tuple[int, int, int]] = {}  # machine -> bag and task of its copy, copy number
         self.copies = 0  # that it has assigned
         self.turn = 0  # the bag after the one that had the last turn
 
@@ -115,14 +115,14 @@ class Server(NodeProgram):
         environment.dispatch_last()
 
     def on_up(self, view: View, message: Any) -> None:
-        """A machine is up, at the beginning or after a failure."""
+        """Note that a machine is up, at the beginning or after a failure."""
         machine = self.machines.setdefault(message.sender, Machine())
         if message.since >= machine.failed_at:
             machine.since = message.since
             self.become_free(view, message.sender)
 
     def on_failure(self, view: View) -> None:
-        """Machines have failed: a task is resubmitted automatically unless other copies of it run."""
+        """Handle failures of machines: a task without another running copy is resubmitted automatically."""
         now = view.now_ns
         for u in view.environment.failed:
             machine = self.machines.setdefault(u, Machine())
@@ -143,14 +143,14 @@ class Server(NodeProgram):
         view.environment.dispatch_last()
 
     def on_checkpoint(self, view: View, message: Any) -> None:
-        """A copy has written a checkpoint: the most advanced one of its task is kept."""
+        """Handle a checkpoint of a copy: the most advanced one of its task is kept."""
         if not self.runs(message):
             return
         bag, task = self.run_by(message.sender)
         bag.saved[task] = max(bag.saved[task], message.saved)
 
     def on_completed(self, view: View, message: Any) -> None:
-        """A copy has completed its task: kill the others."""
+        """Handle a completion: kill the other copies of the task."""
         if not self.runs(message):
             return
         bag, task = self.run_by(message.sender)
@@ -167,7 +167,7 @@ class Server(NodeProgram):
         view.environment.complete_task()
 
     def runs(self, message: Any) -> bool:
-        """Return whether the copy that a signal is about has not been ended."""
+        """Return whether the copy that a signal is about is still assigned."""
         return message.sender in self.running and self.running[message.sender][2] == message.copy
 
     def run_by(self, machine: int) -> tuple[Bag, int]:
@@ -176,7 +176,7 @@ class Server(NodeProgram):
         return self.bags[bag], task
 
     def become_free(self, view: View, machine: int) -> None:
-        """Let a machine have a task, unless it is too slow, once everything at this instant has happened."""
+        """Assign a task to a machine, unless it is too slow, once everything at this instant has happened."""
         if view.environment.speeds[machine] >= view.environment.rules.min_speed:
             self.free[machine] = self.predicted(view, machine)
         view.environment.dispatch_last()
@@ -194,7 +194,7 @@ class Server(NodeProgram):
             self.assign(view, bag, task, machine)
 
     def next_bag(self) -> Bag | None:
-        """Return the bag whose turn it is; None if none has a task to start that may have its turn."""
+        """Return the next bag in turn; None if no bag has an eligible task."""
         order, bags = self.parameters.bag_order, [*self.bags.values()]
         ready = [*filter(self.may_start, bags[:1] if order == "fcfs-excl" else bags)]
         if order == "longidle":
@@ -205,10 +205,10 @@ class Server(NodeProgram):
         return next(iter(after or ready), None)
 
     def may_start(self, bag: Bag) -> bool:
-        """Return whether a bag, which is not complete, has a task that may get a copy."""
+        """Return whether an incomplete bag has a task that may get a copy."""
         if bag.failed or bag.unstarted:
             return True
-        if bag.running is None:  # each task that is left has one copy
+        if bag.running is None:  # each remaining task has one copy
             return bool(self.parameters.max_replicas > 1)
         return any(bag.running.values())
 
@@ -224,7 +224,7 @@ class Server(NodeProgram):
         return bag.failed or bag.unstarted or next(filter(None, (bag.running or {}).values()), [])
 
     def choose_task(self, view: View, bag: Bag) -> int:
-        """Choose one of the candidates by the task order; of failed ones the oldest is next."""
+        """Choose one of the candidates by the task order; of failed tasks, the oldest is next."""
         environment, tasks = view.environment, self.candidates(bag)
         order = environment.rules.order
         if callable(order):
@@ -239,7 +239,7 @@ class Server(NodeProgram):
         return min(tasks, key=lambda k: (sign * bag.residual(k), k))
 
     def choose_machine(self, view: View, bag: Bag, task: int) -> int | None:
-        """Choose a free machine for a task; None: as printed, it waits for machine 0, which is not free."""
+        """Choose a free machine for a task; None: as printed, the task waits for the busy machine 0."""
         choice, as_printed, now = view.environment.rules.choice, self.parameters.as_printed, view.now_ns
         free, speeds = self.free, view.environment.speeds
         if callable(choice):
@@ -256,7 +256,7 @@ class Server(NodeProgram):
         elif choice == "avail":
             best = min(free, key=lambda u: (-free[u], u))
         else:
-            more = now + as_printed  # Figure 4 wants it to be up 1 ns longer
+            more = now + as_printed  # Figure 4 requires it to be up 1 ns longer
             stay_up = [u for u in free if free[u] >= min(more + self.lasts(view, bag, task, u), NEVER)]
             best = fastest(stay_up or ([0] if as_printed else free))
         if not as_printed:
@@ -271,7 +271,7 @@ class Server(NodeProgram):
         return best if better else 0 if 0 in free else None
 
     def assign(self, view: View, bag: Bag, task: int, machine: int) -> None:
-        """Start a copy of a task on a free machine, from the most advanced checkpoint."""
+        """Start a copy of a task on a free machine, from its most advanced checkpoint."""
         action = "replicated" if bag.copies[task] else "restarted" if bag.failed else "started"
         lasts, now = self.lasts(view, bag, task, machine), view.now_ns
         if lasts >= NEVER - now:
@@ -296,7 +296,7 @@ class Server(NodeProgram):
         view.send(machine, "assign", **subject, **sent, since=self.machines[machine].since)
 
     def join_group(self, bag: Bag, task: int) -> None:
-        """Add a task to those with as many copies, if it may get a further one."""
+        """Add a task to the group of its number of copies, if it may get another copy."""
         (bag.running or {}).get(len(bag.copies[task]), []).append(task)
 
     def leave_group(self, bag: Bag, task: int) -> None:
@@ -308,7 +308,7 @@ class Server(NodeProgram):
     # -- information --------------------------------------------------------------------------------------
 
     def lasts(self, view: View, bag: Bag, task: int, machine: int) -> int:
-        """Return how long the rest of a task takes on a machine at full speed, with its checkpoints, ns."""
+        """Return the time for the rest of a task on a machine at full speed, with its checkpoints, ns."""
         environment = view.environment
         return int(environment.rules.lasts(bag.saved[task], bag.size[task], environment.speeds[machine]))
 
@@ -361,14 +361,14 @@ class Worker(NodeProgram):
         self.until, self.event = 0, ""  # the timer that ends what it does now
 
     def on_start(self, view: View) -> None:
-        """The machine is up, at the beginning or after a failure."""
+        """Start when the machine comes up, at the beginning or after a failure."""
         if self.checkpoint is not None:
             self.previous_checkpoint, self.checkpoint = self.checkpoint, None
         self.up_since = view.now_ns
         view.send(view.role("server")[0], "up", since=self.up_since)
 
     def on_failure(self, view: View) -> None:
-        """The machine fails: the copy ends, and only stable storage survives."""
+        """End the copy when the machine fails; only stable storage survives."""
         if self.assignment is not None:
             self.end(view, FAILED)
 
@@ -403,17 +403,17 @@ class Worker(NodeProgram):
             self.go_on(view, last, "computed")
 
     def go_on(self, view: View, duration: int, event: str) -> None:
-        """Do what takes so many ns.  What ends after the last instant is an error if it comes to that."""
+        """Work for `duration` ns; if the work would end after the last instant, fail at the last instant."""
         self.until = view.now_ns + duration
         self.event = event if self.until <= LATEST else "overflow"
         view.at(min(self.until, LATEST), self.event)
 
     def on_restored(self, view: View) -> None:
-        """The copy goes on from a checkpoint."""
+        """Continue the copy from a checkpoint."""
         self.compute(view)
 
     def on_written(self, view: View) -> None:
-        """A checkpoint is written."""
+        """Go on after a checkpoint has been written."""
         done = view.environment.cycles.done(self.computing_since, view.environment.rules.interval)
         self.left -= done
         self.progress += done
@@ -422,13 +422,13 @@ class Worker(NodeProgram):
         self.compute(view)
 
     def on_computed(self, view: View) -> None:
-        """The task is completed."""
+        """Report the completion of the task."""
         copy = self.assignment.copy
         self.end(view, COMPLETED)
         view.send(view.role("server")[0], "completed", copy=copy)
 
     def on_overflow(self, view: View) -> None:
-        """Raise ScenarioError: the copy would go on after the last instant."""
+        """Raise ScenarioError, since the copy would go on after the last instant."""
         raise too_long(self.parameters, view.environment.rules)
 
     def keep(self, view: View, saved: float) -> None:
@@ -440,16 +440,16 @@ class Worker(NodeProgram):
             view.send(view.role("server")[0], "checkpoint", copy=copy, saved=saved)
 
     def on_kill(self, view: View, message: Any) -> None:
-        """Another copy has completed the task."""
+        """Stop, since another copy has completed the task."""
         if self.assignment is None or self.assignment.copy != message.copy:
             return
-        # a checkpoint that is complete at this very instant counts
+        # a checkpoint completed at this very instant counts
         self.checkpoints += self.event == "written" and self.until <= view.now_ns
         view.cancel(self.event)
         self.end(view, KILLED)
 
     def on_over(self, view: View) -> None:
-        """The run is over: what this machine has not heard is that another copy has completed the task."""
+        """End the copy at the end of the run: another copy has completed the task."""
         if self.assignment is not None:
             self.end(view, KILLED)
 

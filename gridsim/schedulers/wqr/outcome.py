@@ -1,4 +1,4 @@
-"""The outcome of a run of WQR-FT, made of the totals of bags and machines and of the copies that ran."""
+"""The outcome of a run of WQR-FT, from the totals of bags and machines and from the copies that ran."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gridsim.scheduling.contract import Outcome, Run
 def outcome_of(
     run: Run, rules: Rules, totals: dict[str, NDArray[Any]], rows: dict[str, NDArray[Any]]
 ) -> Outcome:
-    """Return the outcome from what `gridcore.work_queue.dispatch.WorkQueue` counted.
+    """Return the outcome from the counts of `gridcore.work_queue.dispatch.WorkQueue`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The rules of one run of WQR-FT: its parameters in the units of the clock, and what is predicted."""
+"""The rules of one run of WQR-FT: its parameters in the units of the clock, and its predictions."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.state import Stateful
 
-#: The longest duration that is computed with, ns.
+#: The longest duration in computations, ns.
 LONGEST = 9_200_000_000_000_000_000
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What follows from the parameters of `WqrFt` in a run, with times in ns.
+    """The values that follow from the parameters of `WqrFt` in a run, with times in ns.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Rules:
         )
 
     def lasts(self, begin: float, size: float, speed: float) -> int:
-        """Return how long a task of which `begin` Mflop are done takes at full speed, with its checkpoints.
+        """Return the time that a task with `begin` Mflop done takes at full speed, with its checkpoints.
 
         The result is in ns; NEVER if it is too long.
         """

@@ -36,12 +36,12 @@ from gridsim.support.parameters import Limits
 
 #: Largest checkpoint interval and costs, s; with a longer interval there are no checkpoints.
 MAX_SECONDS = 1e9
-#: Largest `prediction_error`; its exponential can be computed with, whatever is drawn.
+#: Largest `prediction_error`: its exponential is finite for every random number.
 MOST_ERROR = 100.0
 
 
 def _true_up_time(truth: Truth, node: int, machine: int) -> tuple[float, float]:
-    """Return the time until a machine fails, s, and the age of what the server knows of it."""
+    """Return the time until a machine fails, s, and the age of the server's information on it."""
     return truth.environment.time_until_failure(machine), 0.0
 
 
@@ -144,7 +144,7 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """See `gridsim.scheduling.nodes.declarations.Declarations`."""
+        """Return why a part of the model is outside the nodes, as (condition, reason)."""
         exact = "machine choices that need up times know when machines fail, but for prediction_error"
         return [*super().environment_reasons(), ("predictor = 'exact'", exact)]
 
@@ -185,7 +185,7 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
 
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
-        """See `gridsim.scheduling.contract.Scheduler`: failures, if it asks for exact predictions."""
+        """The parts of the future that it knows: failures, if it uses exact predictions."""
         asks = self.predictor == "exact" and self.machine_choice not in ("none", "cpu")
         return ("failures",) if asks else ()
 

@@ -1,4 +1,4 @@
-"""Selections of the next task and of the machine that it goes to (Arora et al.), as small functions.
+"""Selections of the next task and of its machine (Arora et al.), as small functions.
 
 `WqrFt` runs a selection that is given by name with compiled indices.  A selection that is given as a
 function, one of these or your own, is called for each decision with all the candidates.  This is slower, but

@@ -190,7 +190,7 @@ class NodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
 
     def start(self, run: Run) -> Policy:
         """Make the policy that runs the nodes."""
-        self._check_classes()  # a subclass may override __post_init__ and leave the check out
+        self._check_classes()  # a subclass may override __post_init__ without this check
         return Adapter(self, run)
 
 
@@ -226,11 +226,11 @@ class Adapter(CorePolicy):
 
     #: Function that returns what a node knows of rigid jobs (`View.jobs`); None without rigid jobs.
     node_jobs: Callable[[int], Any] | None = None
-    #: What the model does from outside its nodes; None if nothing.
+    #: The part of the model outside the nodes; None if there is none.
     environment: Environment | None = None
-    #: Whether each node is one that this process runs; None: all are.
+    #: Whether this process runs each node; None: it runs all.
     local_nodes: Sequence[bool] | None = None
-    #: Whether the adapter keeps jobs and their runs, and not task queues.
+    #: Whether the adapter keeps jobs and their runs instead of task queues.
     keeps_jobs = False
 
     def __init__(self, parameters: Any, run: Run) -> None:
@@ -242,7 +242,7 @@ class Adapter(CorePolicy):
             self.single_tasks = SingleTasks(run.applications)
             run = replace(run, applications=self.single_tasks.applications, record=True)
         self.parameters, self.run = parameters, run
-        #: What handles lost tasks; in a process of an emulation, what reports them to the coordinator.
+        #: The handler of lost tasks; in a process of an emulation, it reports them to the coordinator.
         self.report_lost: Callable[[int, int, int], None] = self.task_lost
         bags, engine, network = run.applications, run.engine, run.network
         self.compiled = self._compile()
@@ -282,7 +282,7 @@ class Adapter(CorePolicy):
         for number, (name, kind) in enumerate(self.kinds.items()):
             kind.declare(network, name, priority=10 + number)
         network.open(layout.machine_of, layout.level_of, carried=True, application_of=self.application_of())
-        # 0 for programs that do not put tasks into queues; these are not checked for progress.
+        # 0 for programs that do not put tasks into queues; their progress is not checked
         self.total_tasks = int(bags.tasks.sum()) if isinstance(parameters, NodeScheduler) else 0
         self.progress_checks = ProgressChecks(self)
         self.core = (run.core or NodeCore)(
@@ -425,11 +425,11 @@ class Adapter(CorePolicy):
             if handlers is not None:
                 return handlers
         if nodes is None and not isinstance(parameters, NodeScheduler):
-            return None  # the compiled form, if there is one, is a policy of its own
+            return None  # the compiled form, if there is one, is itself a policy
         if nodes is None and self._pays_to_compile():
             with suppress(CompileError):
                 return compile_programs(parameters)
-        # by default, what only handlers written by hand support does not require Numba
+        # by default, features that only handlers written by hand support do not require Numba
         has_handlers = type(parameters).hand_compiled is not Declarations.hand_compiled
         if not is_wanted or (nodes is None and has_handlers):
             return None
@@ -637,7 +637,7 @@ class Adapter(CorePolicy):
 
     def register_failure_timers(self) -> None:
         """Register the timer that submits lost tasks again."""
-        if type(self.outside).task_lost is Environment.task_lost:  # else it submits lost tasks itself
+        if type(self.outside).task_lost is Environment.task_lost:  # else the environment submits them
             self.run.engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
 
     def task_lost(self, application: int, tasks: int, node: int = -1) -> None:
@@ -693,7 +693,7 @@ class Adapter(CorePolicy):
         self.progress_checks.check()
 
     def restart(self, failed: Integers, recovered: Integers) -> list[tuple[int, int]]:
-        """Start the nodes of machines that fail or recover anew, with what is in their stable storage.
+        """Restart the nodes of machines that fail or recover, with the content of their stable storage.
 
         Returns (application, tasks) pairs: the tasks that the nodes had not placed.
         """
@@ -704,7 +704,7 @@ class Adapter(CorePolicy):
         return unplaced
 
     def renew(self, nodes: Sequence[int]) -> list[tuple[int, int]]:
-        """Replace the programs of `nodes` by new ones, with what is in their stable storage.
+        """Replace the programs of `nodes` by new ones, with the content of their stable storage.
 
         Returns the tasks that they had not placed, as `restart` does.
         """
@@ -721,7 +721,7 @@ class Adapter(CorePolicy):
         return self.local_nodes is None or self.local_nodes[node]
 
     def is_over(self) -> bool:
-        """Return whether an emulation is over, as far as processes have reported."""
+        """Return whether an emulation is over, according to the reports of processes."""
         if self.environment is not None:
             return self.environment.is_over()
         return bool(self.queues.tasks_done == self.run.applications.tasks.sum())
@@ -810,7 +810,7 @@ class Adapter(CorePolicy):
     def finish(self) -> Outcome:
         """Handle the deferred messages, run the queues to their end, and return the outcome."""
         self.core.drain(self.now)
-        self.queues.log = False  # completions are not reported any more
+        self.queues.log = False  # completions are no longer reported
         self.queues.advance(NEVER)
         outcome = Outcome.of(self.queues, self.resubmitted)
         machines = len(self.run.speeds)
@@ -821,7 +821,7 @@ class Adapter(CorePolicy):
                 "node on a machine of the platform, which enqueues them"
             )
         outcome.machines = {name: column[:machines] for name, column in outcome.machines.items()}
-        if outcome.arrivals:  # a server has withdrawn all that it had queued, so its rows cancel out
+        if outcome.arrivals:  # a server has withdrawn all tasks that it had queued, so its rows cancel out
             rows = outcome.arrivals["machine"] < machines
             outcome.arrivals = {name: column[rows] for name, column in outcome.arrivals.items()}
         outcome.tables = self.notes.tables()

@@ -40,7 +40,7 @@ def assigned_attributes(policy: Any) -> frozenset[str]:
 
 @cache
 def _class_attributes(policy: Any) -> tuple[str, ...]:
-    """Return the attributes with a default in the class; its properties, which have setters, are none."""
+    """Return the attributes with a default in the class; properties with setters do not count."""
     names, targets = [], assigned_attributes(policy)
     for cls in reversed(policy.__mro__):
         annotations = vars(cls).get("__annotations__", {})

@@ -80,7 +80,7 @@ class BoardScheduler(NodeScheduler, frozen=True, kw_only=True):
         return False
 
     def ladder_steps(self, ages: Sequence[float] = ()) -> list[LadderStep]:
-        """Return the steps of `gridsim.ladder`, in which the board grows older; the others have the last age.
+        """Return the steps of `gridsim.ladder`, in which the board grows older; other steps use the last age.
 
         Parameters
         ----------

@@ -306,7 +306,7 @@ def _parameters(scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
     for name in (*scheduler.__struct_fields__, *properties):
         try:
             value = getattr(scheduler, name)
-        except Exception:  # a user's property may raise anything; nodes then cannot read it
+        except Exception:  # a user's property may raise any error; nodes then cannot read it
             continue
         if type(value) in _NUMBERS:
             numbers[name] = value
@@ -326,7 +326,7 @@ def _entries(
     """Yield (name in the core, name of the method, arguments of `numba_methods.entry`) for each handler."""
     handled: dict[str, list[str]] = {}
     for kind in messages:
-        if (handler := handler_of([policy], kind)) is not None:  # else the core raises an error
+        if (handler := handler_of([policy], kind)) is not None:  # otherwise the core raises an error
             handled.setdefault(handler, []).append(kind)
     for method, kinds in handled.items():
         for number, kind in enumerate(kinds):
@@ -498,7 +498,7 @@ class _Store:
             rows.append((name, handler.native_name, library, objects, bitcode))
             code.append(handler)
         raw = msgspec.msgpack.encode(rows)
-        import tempfile  # takes long to import
+        import tempfile  # this import takes long
 
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -67,16 +67,16 @@ class Declarations:
         return program
 
     def messages_of(self, run: Run) -> Mapping[str, Message]:
-        """Return those of the messages that nodes may send in a run."""
+        """Return the messages that nodes may send in a run."""
         return self.messages
 
     def make_environment(self, run: Run) -> Environment | None:
-        """Return what the model does from outside its nodes in a run; None if nothing."""
+        """Return the environment of the nodes in a run; None if there is none."""
         return None if self.environment is None else self.environment(self, run)
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """Return why the model does things from outside the nodes, as (condition, reason).
+        """Return why a part of the model is outside the nodes, as (condition, reason).
 
         The condition is on parameters or the scenario; "" for all runs.  A class whose `make_environment`
         chooses among environments states the reason of each.

@@ -1,4 +1,4 @@
-"""The recorder of the handler calls of some nodes: for each call, what it got, did, and changed."""
+"""The recorder of the handler calls of some nodes: the arguments, actions and changes of each call."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Recorder:
     def __init__(self, nodes: tuple[int, ...] | None, limit: int) -> None:
         self.nodes, self.limit = nodes, limit
         self.rows: list[_Row] = []
-        #: The number of calls so far, and of those that did not fit into the diary.
+        #: The number of calls so far, and the number of calls that did not fit into the diary.
         self.calls = self.left_out = 0
         self._entries: list[tuple[str, str, int, int, int, str]] = []
         self._open = False
@@ -103,14 +103,14 @@ class Recorder:
             return
         machine_of, declaration = self._core.machine_of, self._kinds[kind][1]
         machine, due = machine_of(to), -1 if delay < 0 else self._core.now + delay
-        if machine == machine_of(self._node):  # it waits for the end of the wave only
+        if machine == machine_of(self._node):  # the message waits only for the end of the wave
             machine, due = -1, max(due, self._core.now)
         elif delay >= 0 and not declaration.counted:
-            machine = -1  # the log of messages does not have it
+            machine = -1  # the log of messages does not have this message
         self._entries.append(("send", kind, to, machine, due, _texts(fields)))
 
     def add(self, entry: str, fields: Mapping[str, Any], name: str = "") -> None:
-        """Record that the node does something: enqueue, take, publish, note or decide."""
+        """Record an action of the node: enqueue, take, publish, note or decide."""
         if self._open:
             self._entries.append((entry, name, -1, -1, -1, _texts(fields)))
 
@@ -204,7 +204,7 @@ class Recorder:
         delivered: dict[tuple[Any, ...], deque[int]] = defaultdict(deque)
         keys = zip(*(log[name].tolist() for name in ("sent", "node", "kind", "receiver")), strict=True)
         for (sent, node, kind, receiver), at in zip(keys, log["delivered"].tolist(), strict=True):
-            # messages of one key leave in the order in which their node sends them, as in the diary
+            # messages with the same key leave in the order in which their node sends them, as in the diary
             delivered[sent, node, kinds[kind], receiver].append(at)
         due = columns["due"].tolist()
         for k in np.flatnonzero(columns["machine"] >= 0).tolist():

@@ -1,4 +1,4 @@
-"""The environment of node programs: what a model does from outside its nodes.
+"""The environment of node programs: the part of the model outside the nodes.
 
 Some parts of a published system are not carried out by messages between its nodes: a repair that takes no
 time, a predictor that knows, an exchange that is only counted.  They are one object a run, which states why,
@@ -79,11 +79,11 @@ class Environment(Stateful):
     # -- nodes ----------------------------------------------------------------------------------------------
 
     def of_node(self, node: int) -> Any:
-        """Return what a node reaches as ``view.environment``; each environment needs it."""
+        """Return the object ``view.environment`` of a node; each environment needs it."""
         raise NotImplementedError
 
     def slots(self, node: int) -> Any:
-        """Return what a node reaches as ``view.slots``; needed if machines have slot schedules."""
+        """Return the object ``view.slots`` of a node; needed if machines have slot schedules."""
         return None
 
     def fire(self, name: str, nodes: Sequence[int] | Integers) -> None:
@@ -100,7 +100,7 @@ class Environment(Stateful):
     # -- failures -------------------------------------------------------------------------------------------
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Handle failures and recoveries of machines, before their nodes start anew.
+        """Handle failures and recoveries of machines, before their nodes restart.
 
         Needed if the environment knows who is up, or carries out failures (`failure_model`).
         """
@@ -158,7 +158,7 @@ class Environment(Stateful):
         """Raise ScenarioError if this run cannot be emulated; needed if some cannot."""
 
     def is_over(self) -> bool:
-        """Return whether the run is over, as far as the rows tell that nodes have written.
+        """Return whether the run is over, according to the rows that nodes have written.
 
         By default it is when queues have completed all tasks.  Another method is needed if nodes run tasks
         themselves, or act after the last task.
@@ -166,20 +166,20 @@ class Environment(Stateful):
         return bool(self.adapter.queues.tasks_done == self.run.applications.tasks.sum())
 
     def end(self) -> None:
-        """Let nodes end what they do, since the run is over; needed if they write rows about it."""
+        """Let nodes finish their work, since the run is over; needed if they write rows about it."""
 
     def on_kill(self, nodes: Integers, since: int) -> None:
-        """Handle that the process of `nodes` was killed at `since` ns; only the coordinator's is called.
+        """Handle the kill at `since` ns of the process of `nodes`; only called for the coordinator.
 
         Needed if nodes write rows about what a failure ends.  `adapter.nodes` have their stable storage.
         """
 
     def counts(self) -> dict[str, Any]:
-        """Return what the nodes of this process have made this environment count: numbers, or arrays."""
+        """Return the counts made here for the nodes of this process: numbers, or arrays."""
         return {}
 
     def merge(self, counts: dict[str, Any]) -> None:
-        """Add what `counts` returned in another process; needed if that returns something."""
+        """Add the counts that `counts` returned in another process; needed if there are any."""
 
     def resume(self) -> None:
-        """Set the timers that are pending, in a process that is started again; needed if there are some."""
+        """Set the pending timers, in a process that is restarted; needed if there are any."""

@@ -57,7 +57,7 @@ class Truth:
 
     @property
     def environment(self) -> Any:
-        """What the model does from outside its nodes, an `Environment`; None if nothing."""
+        """The part of the model outside the nodes, an `Environment`; None if there is none."""
         return self._policy.environment
 
     def up(self, machine: int) -> bool:
@@ -73,7 +73,7 @@ class Truth:
         return self._policy.core.tasks_at(machine)
 
     def work(self, machine: int) -> float:
-        """Return the time in s that `machine` needs for its running task and all that wait there."""
+        """Return the time in s that `machine` needs for its running task and all waiting tasks."""
         return self._policy.core.work_of(machine)
 
     def memory(self, machine: int) -> NodeProgram:

@@ -17,7 +17,7 @@ from gridsim.scheduling.nodes.program import NodeProgram
 __all__ = ["class_text", "handler_call", "handler_text", "location_note", "name_known_attributes"]
 
 
-@lru_cache(1024)  # finding the line parses the file, which takes long, compared with a small run
+@lru_cache(1024)  # to find the line, the file is parsed, which takes long compared with a small run
 def class_text(cls: type) -> str:
     """Return the name of a class, with its file and line in parentheses if these are known."""
     place = place_of(cls).rstrip(": ")
@@ -36,7 +36,7 @@ def name_known_attributes(error: AttributeError) -> None:
 
     A ``__getattr__`` of these classes would make each read of an attribute slower.
     """
-    from gridsim.scheduling.nodes.python_view import PythonView  # only errors need it
+    from gridsim.scheduling.nodes.python_view import PythonView  # imported here, since only errors need it
 
     owner = error.obj
     if isinstance(owner, Received):
@@ -78,7 +78,7 @@ def location_note(error: BaseException, seconds: float, call: tuple[int, type, s
     else:
         node, cls, handler, number = call
         place = _place(cls, handler, *place_text(cls, number))
-    if not place or str(error).startswith("t = "):  # the text has the time and the node
+    if not place or str(error).startswith("t = "):  # the text gives the time and the node
         return place
     return f"t = {seconds} s, {'a node' if node is None else f'node {node}'}: {place}"
 

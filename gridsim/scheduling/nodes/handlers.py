@@ -194,7 +194,7 @@ def check_handlers(policy: Any, scheduler: Any) -> None:
 
 
 def _names_of_values(scheduler: Any) -> set[str]:
-    """Return the names of fields of messages, and of tables and their columns, which are no timers."""
+    """Return the names of fields of messages, and of tables and their columns, which are not timers."""
     mappings = [kind.fields for kind in scheduler.messages.values()]
     return set().union(scheduler.tables, *mappings, *scheduler.tables.values())
 

@@ -133,7 +133,7 @@ def _opaque(typing: Any, x: Any) -> Any:
 
 @intrinsic
 def _forget_error(typing: Any, error: Any, kind: Any) -> Any:
-    """Begin an ``except Exception``: as in Numba every error matches, and one of the core is forgotten.
+    """Begin an ``except Exception``: as in Numba, every error matches, and an error of the core is cleared.
 
     Only what is no Exception does not match, such as KeyboardInterrupt.
     """
@@ -176,7 +176,7 @@ def _float_power(domain: Any, zero: Any, overflow: tuple[Any, ...]) -> Any:
 
 @intrinsic
 def _check_signals(typing: Any) -> Any:
-    """Run the handlers of signals that have come, such as Ctrl-C; if one raises an error, the method ends."""
+    """Run the handlers of pending signals, such as Ctrl-C; if one raises an error, the method ends."""
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = llvm.FunctionType(I32, [])
@@ -402,7 +402,7 @@ class _RefuseUsesPass(FunctionPass):
 
 
 def _attribute(state: Any, variable: Any) -> tuple[Any, str]:
-    """Return the type of an argument and the attribute of it that a variable is; (None, "") for others."""
+    """Return the type of an argument and the attribute that a variable reads from it; else (None, "")."""
     definition = guard(get_definition, state.func_ir, variable)
     if getattr(definition, "op", "") == "getattr":
         owner = guard(get_definition, state.func_ir, definition.value)

@@ -35,7 +35,7 @@ class _LocatingLower(lowering.Lower):  # type: ignore[misc]  # Numba has no type
         calls = node.program.calls
         super().lower_inst(inst)
         place = place_number(node.program.policy, self.func_ir.func_id.func, inst.loc.line)
-        if not place or node.program.calls != calls:  # the method that was called has recorded its own line
+        if not place or node.program.calls != calls:  # the called method has recorded its own line
             return
         for block in self.function.blocks:
             if block not in present and _returns(block):

@@ -118,7 +118,7 @@ def _fields_of(type_: Any) -> dict[str, dict[str, Any]]:
 
 
 def field_index(builder: Any, type_: Any, kind: Any, attr: str, first: int, among: Any = None) -> Any:
-    """Return the index of the word of a field; -1 if the kind has no such field, or is not one `among` some.
+    """Return the index of the word of a field; -1 if the kind has no such field or it is not in `among`.
 
     Parameters
     ----------
@@ -415,16 +415,16 @@ def _size_function(program: Program, kind: str) -> tuple[Any, list[int], Any]:
 
 
 def _parameters(function: Any) -> tuple[list[str], str]:
-    """Return the names of the parameters that get fields, and of the one that gets the rest, or ""."""
+    """Return the names of the parameters that get fields, and of the one for further keywords, or ""."""
     parameters = inspect.signature(function).parameters.values()
     kind = inspect.Parameter.VAR_KEYWORD
     rest = "".join(each.name for each in parameters if each.kind is kind)
     return [each.name for each in parameters if each.kind is not kind], rest
 
 
-@lru_cache(1024)  # so that it is compiled once
+@lru_cache(1024)  # so that each function is compiled once
 def _by_position(function: Any) -> Any:
-    """Return a function that takes by position what `function` takes by name, without the rest."""
+    """Return `function` with its named parameters as positional ones, without any others."""
     code = function.__code__
     if not (code.co_kwonlyargcount or code.co_flags & inspect.CO_VARKEYWORDS):
         return function

@@ -369,7 +369,7 @@ class _Choice:
                 argument_type = types.int64
             elif isinstance(argument_type, types.RangeType):
                 argument_type = types.range_state64_type
-            result = getattr(argument_type, "dtype", types.int64)  # that of an array
+            result = getattr(argument_type, "dtype", types.int64)  # the type of an array
             return result, [argument_type], parameter_list(("a",))
         if isinstance(args[0], ContainerType) and args[0].kind is not Heap:
             return member_type(args[0]), [args[0]], parameter_list(("a",))
@@ -469,7 +469,7 @@ def entry(program: Program, method: str, kind: tuple[Any, ...]) -> Any:
             target.active_code_library.add_linking_library(compiled.library)
             status, _ = target.call_internal_no_propagate(builder, compiled.fndesc, inner, values)
             with cgutils.if_unlikely(builder, status.is_error):
-                set_error(target, builder, status)  # the core, which holds the GIL, raises it again
+                set_error(target, builder, status)  # the core, which holds the GIL, raises the error again
             return builder.select(status.is_error, ir.Constant(I32, -1), ir.Constant(I32, 0))
 
         return types.int32(types.voidptr, types.int64, types.voidptr, types.voidptr), codegen

@@ -296,7 +296,7 @@ def _reader(column: Column) -> Callable[[Any, Any], Any]:
     get = operator.attrgetter(path)
     element = int(index[:-1]) if index else None
 
-    def read(*owners: Any) -> Any:  # without a parameter `view`, it is no handler in tracebacks
+    def read(*owners: Any) -> Any:  # without a parameter `view`, the function is no handler in tracebacks
         try:
             value = get(owners[is_of_view])
         except AttributeError:  # nodes of other classes, or an attribute that no handler has assigned yet

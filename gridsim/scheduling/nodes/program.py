@@ -216,7 +216,7 @@ class Message:
                 "delay or arrays"
             )
         self.arrays = tuple(name for name, kind in fields.items() if isinstance(kind, ArrayField))
-        #: The fields that are numbers of data elsewhere: of arrays, or of what handlers in Cython keep.
+        #: The fields that are numbers of data stored elsewhere: arrays, or data that handlers in Cython keep.
         self.opaque = self.arrays
         self.answers = (answer,) if isinstance(answer, str) else tuple(answer)
         if not all(isinstance(name, str) for name in self.answers):
@@ -264,7 +264,7 @@ def _check_size_function(function: Callable[..., int], fields: Mapping[str, obje
     """Raise ScenarioError if the function of the size of a message does not take `fields` by name."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # it has no signature, as some functions of C
+    except (TypeError, ValueError):  # some functions of C have no signature
         return
     try:
         signature.bind(**fields)
@@ -333,7 +333,7 @@ class NodeProgram:
         self.parameters = parameters
 
     def hosted_programs(self) -> Iterable[NodeProgram]:
-        """Iterate over the programs in the memory of this one, which runs them on its machine.
+        """Iterate over the programs that this one keeps in memory and runs on its machine.
 
         Checkpoints need ``gridsim.support.state.keep_attributes(cls, "parameters")`` for each class of them.
         """
@@ -470,7 +470,7 @@ def _copy_with_type(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] 
     if source not in ("biu" if is_whole else "biuf") and values.size:
         return None
     if source == "f" and values.itemsize > dtype.itemsize:
-        with np.errstate(over="ignore"):  # takes longer than the rest
+        with np.errstate(over="ignore"):  # this takes longer than the rest
             return np.array(values, dtype, order="C")
     result = np.array(values, dtype, order="C")
     return result if not is_whole or (result == values).all() else None
@@ -500,7 +500,7 @@ class Notes(Stateful):
             If `row` does not accept the values.
         """
         row = self.row(node, table, values)
-        self.rows[table].append(tuple(row))  # garbage collection passes over tuples of numbers
+        self.rows[table].append(tuple(row))  # garbage collection skips tuples of numbers
 
     def row(self, node: int, table: str, values: Mapping[str, float]) -> list[float]:
         """Return `values` as a row of `table`.

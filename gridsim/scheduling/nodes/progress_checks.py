@@ -16,10 +16,10 @@ __all__ = ["ProgressChecks", "event_text"]
 #: A run counts as endless after this many events without a task that is queued or run: a constant, plus a
 #: number per node, plus a number per task.
 PATIENCE, PATIENCE_PER_NODE, PATIENCE_PER_TASK = 500_000, 1_000, 10
-#: After the last task, a run with `to_the_end` counts as endless after this many times as many events.
+#: With `to_the_end`, a run counts as endless after this many times as many events after its last task.
 PATIENCE_TO_THE_END = 20
-#: The clock crawls if there are more events per simulated second than this for each node; of more nodes than
-#: the second number only so many count, since a few nodes may act while all others wait.
+#: The clock crawls if there are more events per simulated second than this for each node; of the nodes,
+#: at most the second number count, since a few nodes may act while all others wait.
 CRAWLING_PER_SECOND, CRAWLING_NODES = 1e6, 1_000
 #: A run has far more messages than tasks if it has more than each of these: in all, per task, and per machine
 #: and second of simulated time, of which the first ones count even if they have not passed.

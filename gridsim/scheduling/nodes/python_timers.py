@@ -39,7 +39,7 @@ class NodeTimer(NamedTuple):
 
     @property
     def key(self) -> tuple[int, int, tuple[float, ...]]:
-        """What distinguishes it from other timers of its node."""
+        """The values that distinguish it from other timers of its node."""
         return self.time, self.name, self.fields
 
 
@@ -49,7 +49,7 @@ class Timers:
     def __init__(self, nodes: int) -> None:
         self.number = 0  # number of timers set so far
         self._set: list[dict[tuple[int, int, tuple[float, ...]], NodeTimer]] = [{} for _ in range(nodes)]
-        self._queue: list[NodeTimer] = []  # a heap; it may have cancelled timers
+        self._queue: list[NodeTimer] = []  # a heap, which may contain cancelled timers
 
     def set(self, time: int, node: int, name: int = 0, fields: tuple[float, ...] = ()) -> NodeTimer:
         """Set a timer, unless the node has the same one (name, instant and fields) already; return it."""
@@ -107,7 +107,7 @@ class Timers:
         return sorted(timers, key=lambda timer: timer.number)
 
     def restore(self, timers: Sequence[NodeTimer], number: int) -> None:
-        """Have the timers of a saved state, and the number of timers set so far."""
+        """Restore the timers of a saved state, and the number of timers set so far."""
         self.__init__(len(self._set))  # type: ignore[misc]
         for timer in sorted(timers, key=lambda timer: timer.number):
             self.number = timer.number
@@ -181,7 +181,7 @@ class LocalMail:
         return {"local": local, "local_fields": words_array, "local_number": self.number}, arrays
 
     def read(self, state: Any, payloads: Payloads) -> None:
-        """Have the messages of a saved state, whose arrays are removed from `payloads`.
+        """Restore the messages of a saved state, whose arrays are removed from `payloads`.
 
         Raises
         ------

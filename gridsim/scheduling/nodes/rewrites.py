@@ -1,4 +1,4 @@
-"""Rewrites of the source of functions in node programs, for what Numba does not know or gets wrong.
+"""Rewrites of the source of functions in node programs, for features that Numba lacks or gets wrong.
 
 ``super().name`` in a method becomes ``self.name@k``, an attribute with the name `base_name`: the member that
 the classes of the program have from number k of the method resolution order on.
@@ -189,7 +189,7 @@ def local_names(code: types.CodeType) -> set[str]:
 MAX_ITERATIONS = 10**9
 #: Number of iterations between two calls of `check_loop`; a power of 2, for speed.
 STRIDE = 2**20
-#: What is added before a ``while`` loop, and at the beginning of its body.
+#: The statements added before a ``while`` loop, and at the beginning of its body.
 _COUNTING = f"""
 count = 0
 while True:

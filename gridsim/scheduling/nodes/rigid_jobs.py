@@ -65,7 +65,7 @@ class JobPhase(IntEnum):
 
 
 class JobRecord:
-    """What the node in charge of a job knows of it; no failure erases that.
+    """The record of a job at the node in charge of it; it survives failures.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class JobRecord:
         self.timers: dict[str, int] = {}
 
 
-#: What nodes see of records that real nodes would not.
+#: The reason why nodes see more of records than real nodes would.
 _RECORDS_BECAUSE = (
     "the record of a job is kept by its user and no machine: it survives failures, all nodes that know the "
     "job see and change it at once, and while its machine is down the next one that is up is in charge"
@@ -194,11 +194,11 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """See `Declarations`: records of jobs are not sent."""
+        """Return why a part of the model is outside the nodes: records of jobs are not sent."""
         return [*super().environment_reasons(), ("", _RECORDS_BECAUSE)]
 
     def rejections_of(self, run: Run) -> tuple[str, ...]:
-        """Return those of the rejections that are possible in a run."""
+        """Return the rejections that are possible in a run."""
         return self.rejections
 
     def new_records(self, run: Run, lengths: Integers) -> list[Any]:
@@ -247,7 +247,7 @@ class NodeJobs:
                 f"{self._place} application must be in 0..{len(adapter.records) - 1}, got {application}"
             )
         if adapter.in_charge(adapter.records[application]) == self._node:
-            adapter.core.view_of(self._node, application)  # it knows the job, also if it was down meanwhile
+            adapter.core.view_of(self._node, application)  # the node knows the job, even if it was down
         else:
             adapter.core.view_of(self._node).application(application)
         return adapter.keeper.record(application)
@@ -316,7 +316,7 @@ class NodeJobs:
         self._adapter.keeper.reject(job.number, reason)
 
     def cancel(self, job: Any) -> None:
-        """Give a job up, as its user wants; its machines, if it has any, have still to learn that."""
+        """Give up a job, as its user wants; its machines, if it has any, do not know this yet."""
         self._adapter.keeper.cancel_job(job.number)
 
     def displace(self, application: int, attempt: int) -> None:
@@ -444,7 +444,7 @@ class RigidAdapter(Adapter):
         """Do nothing, since rigid jobs do not wait in task queues."""
 
     def node_jobs(self, node: int) -> NodeJobs:
-        """Return what `View.jobs` of a node is."""
+        """Return the object `View.jobs` of a node."""
         return NodeJobs(self, node)
 
     # -- jobs -----------------------------------------------------------------------------------------------
@@ -491,13 +491,13 @@ class RigidAdapter(Adapter):
         return self.records[number]
 
     def set_timer(self, number: int, instant: int, name: str) -> None:
-        """Let a timer of a job fire at `instant`, ns."""
+        """Make a timer of a job fire at `instant`, ns."""
         job = self.records[number]
         job.timers[name] = instant
         self.wake(instant, name, job)
 
     def wake(self, instant: int, name: str, job: Any) -> None:
-        """Let the engine's timer `name` fire for a job at `instant`, ns."""
+        """Make the engine's timer `name` fire for a job at `instant`, ns."""
         self.run.engine.at(instant, name, job.number)
         self.core.wake(instant)
 
@@ -536,7 +536,7 @@ class RigidAdapter(Adapter):
         setattr(self.runs, name, getattr(self.runs, name) + 1)
 
     def cancel_job(self, number: int) -> None:
-        """Give a job up, as its user wants."""
+        """Give up a job, as its user wants."""
         job = self.records[number]
         if job.phase == PLACED:
             nodes, start = self.runs.placed[job.number]
@@ -544,7 +544,7 @@ class RigidAdapter(Adapter):
             self.runs.cancel(job.number, nodes, start, until, job.attempt, self.now)
         self.runs.placed.pop(job.number, None)
         job.phase = int(CANCELLED)
-        job.attempt += 1  # replies that are still to come belong to the old attempt
+        job.attempt += 1  # pending replies belong to the old attempt
         self.cancelled += 1
         self.end_if_over()
 
@@ -580,7 +580,7 @@ class RigidAdapter(Adapter):
             self.run.engine.stop()
 
     def task_lost(self, application: int, tasks: int, node: int = -1) -> None:
-        """Let the first timer of a job that no node has got fire `detection` s later."""
+        """Let the first timer of a job that no node has received fire `detection` s later."""
         if self.records[application].phase != NEW:
             return
         if self.parameters.acts_for_failed_nodes:
@@ -591,7 +591,7 @@ class RigidAdapter(Adapter):
     # -- events of the engine -------------------------------------------------------------------------------
 
     def register_failure_timers(self) -> None:
-        """Register the timers of jobs, and what failures need."""
+        """Register the timers of jobs and of failures."""
         engine = self.run.engine
         engine.on("finish", self._finish, priority=1, phase=TIMER)
         for number, name in enumerate(self.parameters.job_timers):
@@ -678,7 +678,7 @@ class RigidAdapter(Adapter):
         now = self.run.engine.now
         self.caller.note_failures(failed)
         for machine, number, attempt in self.claims_of(failed):
-            if self.keeper is not self:  # which loses the jobs
+            if self.keeper is not self:  # the keeper loses the jobs
                 continue
             self.runs.stop(number, machine, attempt, now)
             if self._lose(self.records[number], machine, attempt):
@@ -710,20 +710,20 @@ class RigidAdapter(Adapter):
     # -- checkpoints, and the end ---------------------------------------------------------------------------
 
     def getstate(self) -> dict[str, Any]:
-        """See `gridsim.support.state.Stateful`."""
+        """Return the state with the records of all jobs."""
         return {**super().getstate(), "records": self.records_state()}
 
     def setstate(self, state: dict[str, Any]) -> None:
-        """See `gridsim.support.state.Stateful`."""
+        """Continue from a state that `getstate` returned."""
         self.set_records(state.pop("records", []))
         super().setstate(state)
 
     def records_state(self) -> Any:
-        """Return what a checkpoint has of the records."""
+        """Return the records as they are saved in a checkpoint."""
         return [SimpleNamespace(**{**vars(job), "phase": int(job.phase)}) for job in self.records]
 
     def set_records(self, records: Any) -> None:
-        """Restore the records from what `records_state` returned."""
+        """Restore the records from the result of `records_state`."""
         if len(records) != len(self.records):
             raise ValueError(f"the state must have {len(self.records)} records of jobs, got {len(records)}")
         for job, kept in zip(self.records, records, strict=True):

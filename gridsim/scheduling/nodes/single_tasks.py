@@ -99,7 +99,7 @@ class SingleTasks:
         outcome.arrivals = {**outcome.arrivals, "application": application}
 
     def _nodes_used(self, arrivals: dict[str, NDArray[Any]], machines: int) -> Integers:
-        """Return on how many machines each application has had tasks that were not withdrawn."""
+        """Return on how many machines each application had tasks that were not withdrawn."""
         pair = self.numbers[arrivals["application"]] * machines + arrivals["machine"]
         pairs, places = np.unique(pair, return_inverse=True)
         is_used = np.bincount(places, arrivals["tasks"], len(pairs)) > 0

@@ -59,7 +59,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The record of a run: what was measured, or why the run failed.
+    """The record of a run: its measurements, or the reason why the run failed.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def _now(cell: Cell, files: set[str]) -> dict[str, str]:
 
 
 def measure_all(cells: list[Cell]) -> list[RunRecord]:
-    """Execute runs one after another; this function is what is sent to a worker."""
+    """Execute runs one after another; this function is sent to workers."""
     return [measure(cell) for cell in cells]
 
 

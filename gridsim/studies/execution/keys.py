@@ -43,7 +43,7 @@ class Keys:
     def __init__(self) -> None:
         self._files: dict[str, str] = {}
         self._scenarios: dict[int, _Known] = {}
-        #: id -> a scheduler (referenced so that its id is not reused) and what its key says of it.
+        #: id -> a scheduler (referenced so that its id is not reused) and its part of the key
         self._schedulers: dict[int, tuple[Scheduler, dict[str, Any]]] = {}
 
     def scenario(self, scenario: Scenario) -> ArchivedScenario:

@@ -35,7 +35,7 @@ TASK_SECONDS = 0.5
 _LEAST_SECONDS = 0.1
 #: s between checks whether a pool of `Processes` still answers.
 _PATIENCE = 1.0
-#: Tasks at a time, where an executor does not say how many it can execute.
+#: Number of tasks at a time for an executor that does not state how many it can execute.
 _WIDTH = 64
 
 
@@ -224,7 +224,7 @@ class _Tasks:
         if not self._is_exclusive:
             self._suspects.extend(numbers)
             return
-        lost = isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"  # of Dask
+        lost = isinstance(error, BrokenExecutor) or type(error).__name__ == "KilledWorker"  # a Dask error
         what = "the worker was lost" if lost else "the worker could not run it"
         # Dask wraps the original error; with the standard library the cause is only the worker's traceback
         cause = error.__cause__
@@ -240,8 +240,8 @@ class _Tasks:
 
 
 def _width(executor: Executor) -> int:
-    """Return how many tasks an executor can execute at a time, or `_WIDTH` if it does not say."""
-    workers = getattr(executor, "_max_workers", None)  # of the standard library, and of mpi4py
+    """Return how many tasks an executor can execute at a time, or `_WIDTH` if that is unknown."""
+    workers = getattr(executor, "_max_workers", None)  # Python's and mpi4py's executors have this attribute
     if isinstance(workers, int):
         return workers
     client = getattr(executor, "_client", None)  # of Dask

@@ -124,7 +124,7 @@ class Store:
         if version != FORMAT:
             raise GridSimError(f"{header}: format of a store must be {FORMAT}, got {version!r}")
         for folder, name in _FOLDERS.items():
-            if folder != "arrays":  # which a store has only if it is needed
+            if folder != "arrays":  # this folder is made only if it is needed
                 (self.path / folder).mkdir(exist_ok=True)
             unfinished = temporary_names(name)
             for file in (self.path / folder).glob(".*.tmp"):
@@ -460,7 +460,7 @@ class _Arrays(Mapping[str, NDArray[Any]]):
 
 
 def _scheduler_columns(scheduler: Scheduler) -> dict[str, str]:
-    """Return the columns that say what a scheduler is."""
+    """Return the columns that identify a scheduler."""
     told = describe(scheduler)
     parameters = json.dumps(plain(told["parameters"]), sort_keys=True)
     return {"scheduler": told["name"], "class": told["class"], "parameters": parameters}
