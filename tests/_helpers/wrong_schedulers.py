@@ -28,7 +28,7 @@ class Shares(Scheduler, frozen=True, kw_only=True):
     }
 
     @property
-    def order(self) -> Literal["fifo"]:
+    def promised_order(self) -> Literal["fifo"]:
         return "fifo"
 
     def start(self, run: Run) -> Policy:
@@ -313,7 +313,7 @@ class TakesTheLastFirst(Shares, frozen=True, kw_only=True):
     name: ClassVar[str] = "takes-the-last-first"
 
     @property
-    def order(self) -> Any:
+    def promised_order(self) -> Any:
         return None
 
     def start(self, run: Run) -> Policy:

@@ -397,9 +397,9 @@ def test_error_with_cut_cohorts_breaks_the_invariant_named_cohorts(wrong: Any, t
 
 def test_a_scheduler_with_an_unknown_order_is_reported(wrong: Any, tmp_path: Path) -> None:
     class Promises(wrong.Shares, frozen=True, kw_only=True):
-        order = "somehow"
+        promised_order = "somehow"
 
-    with pytest.raises(ConformanceError, match="Scheduler.order") as caught:
+    with pytest.raises(ConformanceError, match="Scheduler.promised_order") as caught:
         check_scheduler(Promises(), examples=5, hash_seeds=False, folder=tmp_path)
     assert caught.value.law == "order"
 
