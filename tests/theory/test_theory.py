@@ -164,7 +164,9 @@ def test_intervals_have_the_stated_coverage() -> None:
 
 
 def test_the_command_exits_with_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = CliRunner().invoke(cli, ["theory", "availability", "--workers", "1", "--seed", str(SEED), "--json"])
+    done = CliRunner().invoke(
+        cli, ["theory", "availability", "--workers", "1", "--seed", str(SEED), "--json"]
+    )
     answer = json.loads(done.stdout)
     assert done.exit_code == 0 and answer["passed"] and len(answer["rows"]) == 3
     monkeypatch.setattr("gridsim.theory.formulas.availability", lambda up, down: 0.5)
