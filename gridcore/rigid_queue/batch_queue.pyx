@@ -259,7 +259,7 @@ cdef class JobQueue:
             self.base = np.array(weights.get("base", np.zeros(self.jobs)), np.float64)
             check_lengths(self.jobs, self.base.shape[0], "nodes", "weights.base")
         self.simple = not (conservative or concrete or self.order or limit or depth > 1)
-        self.line = np.zeros(0 if self.simple else self.jobs, np.int32)
+        self.line = np.zeros(0 if self.simple else self.jobs + 1, np.int32)
         self.reserved = np.full(self.jobs if conservative else 0, -1, np.int64)
         self.waits_for_end = np.zeros(self.jobs if conservative else 0, np.int8)
         self.status = np.zeros(self.jobs, np.int8)
