@@ -95,7 +95,7 @@ cdef class DgsNodes(Negotiations):
         self.wide, self.exclude_home, self.keep_slots = settings["wide"], settings["others"], settings["keep"]
         self.push, self.pull, self.poll = settings["push"], settings["pull"], settings["poll"]
         self.stale, self.faults, self.patience = settings["stale"], settings["faults"], settings["patience"]
-        self.record = settings["record"]
+        self.record, self.as_of = settings["record"], np.empty(0, np.int64)
         if self.slot < 1 or self.rounds < 1 or (self.poll and self.period < 1):
             raise ValueError(f"slot, rounds and period must be at least 1, "
                              f"got {self.slot}, {self.rounds}, {self.period}")
@@ -704,7 +704,7 @@ cdef class DgsNodes(Negotiations):
             return 0
         nodes = np.empty(n, np.int32)
         cdef int[::1] out = nodes
-        if self.as_of is None or self.as_of.shape[0] < n:
+        if self.as_of.shape[0] < n:
             self.as_of = np.empty(2 * n, np.int64)
         for k in range(n):
             # the searcher knows its own present schedule
