@@ -22,8 +22,7 @@ The order is that of the job numbers, or of `ranks`; or it is dynamic: the jobs 
 of their waiting times come first, computed anew whenever the queue is examined.
 
 The queue is examined only when a job has ended or was submitted, a machine has failed or recovered, or a reserved
-start has come.  At other
-instants no job starts, although the shadow time moves while jobs run beyond their estimates.
+start has come.  At other instants no job starts, although the shadow time moves while jobs run beyond their estimates.
 
 Source: Lifka, "The ANL/IBM SP scheduling system" (1995); Mu'alem and Feitelson, "Utilization, predictability,
 workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling" (2001); Tang et al., "Fault-aware,
@@ -234,7 +233,7 @@ cdef class JobQueue:
             rank = indices(ranks, "ranks", 0, self.jobs).astype(np.int32)
             check_lengths(self.jobs, len(rank), "nodes", "ranks")
             if (np.bincount(rank, minlength=self.jobs) != 1).any():
-                raise ValueError("ranks must be a permutation")
+                raise ValueError(f"ranks must be a permutation of 0..{self.jobs - 1}, got {rank[:8].tolist()}")
         at_rank = np.empty(self.jobs, np.int32)
         at_rank[rank] = np.arange(self.jobs, dtype=np.int32)
         self.rank, self.at_rank = rank, at_rank

@@ -167,6 +167,7 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
         [*(("--out", path) for path in outputs), *_outputs(flags)],
     )
     with _run_executor(flags["workers"]) as executor:
+        # `replicates` is not among the arguments, which the overloads cannot see
         comparison: Comparison = experiment.compare(  # type: ignore[assignment]
             scenario,
             schedulers,
