@@ -33,4 +33,6 @@ from .queues.summary_grid import SummaryGrid as SummaryGrid
 from .queues.task_queues import TaskQueues as TaskQueues
 from .random_walk.walk import JobWalks as JobWalks
 from .rigid_queue.batch_queue import JobQueue as JobQueue
+from .rigid_queue.manual_queue import ManualQueue as ManualQueue
+from .rigid_queue.manual_queue import StepProfile as StepProfile
 from .work_queue.dispatch import WorkQueue as WorkQueue

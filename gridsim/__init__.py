@@ -26,6 +26,7 @@ Affinity.  Throughput of a master and its workers: optimal_throughput, Throughpu
 
 Your own schedulers: NodeScheduler, NodeProgram, Role, Layout, Message, array, Sent, Fifo, Heap, IntMap,
 IntSet, SharedArray, BoardScheduler, Limits; RigidNodeScheduler, JobRecord, JobPhase, JobTimer, Environment;
+JobScheduler, JobPolicy, JobView, Job, AvailabilityProfile;
 Scheduler, Policy, Run, Outcome, Applications; register.
 
 Errors and warnings: GridSimError, ScenarioError, SchedulerError, TraceFormatError, CompileError,

@@ -247,6 +247,11 @@ from .scheduling.contract import Outcome as Outcome
 from .scheduling.contract import Policy as Policy
 from .scheduling.contract import Run as Run
 from .scheduling.contract import Scheduler as Scheduler
+from .scheduling.jobs import AvailabilityProfile as AvailabilityProfile
+from .scheduling.jobs import Job as Job
+from .scheduling.jobs import JobPolicy as JobPolicy
+from .scheduling.jobs import JobScheduler as JobScheduler
+from .scheduling.jobs import JobView as JobView
 from .scheduling.nodes.adapter import (
     Fifo as Fifo,
 )

@@ -1,9 +1,10 @@
 """Rigid jobs that the caller starts: the kernel under batch schedulers that are written in Python.
 
 It runs up to the next instant at which jobs end or are submitted, and leaves it to the caller which jobs start.
-`AvailabilityProfile` says when how many machines will be free.
+`StepProfile` says when how many machines will be free.
 
-The reference implementation is `tests.reference.manual_queue`.
+With the disciplines of `tests.reference.batch_queue`, written as programs of `gridsim.scheduling.jobs.JobPolicy`, it
+starts the same jobs as `JobQueue`.
 """
 
 from gridcore.common.arguments cimport _Guard, guard, indices
@@ -20,7 +21,7 @@ from gridcore.rigid_queue.steps cimport (
 
 import numpy as np
 
-__all__ = ["AvailabilityProfile", "ManualQueue"]
+__all__ = ["StepProfile", "ManualQueue"]
 
 
 cdef class ManualQueue(JobRuns):
@@ -229,13 +230,24 @@ cdef class ManualQueue(JobRuns):
             s = occupancy.span[s].next
         return numbers
 
-    def profile(self, Py_ssize_t partition=0) -> AvailabilityProfile:
+    def waiting_jobs(self) -> Integers:
+        """Return the jobs that wait, ascending: int64[k]."""
+        cdef _Guard access = guard(&self.in_call)
+        return np.flatnonzero(np.asarray(self.status) == WAITING)
+
+    def running_jobs(self) -> Integers:
+        """Return the running jobs, in order of their starts and numbers: int64[k]."""
+        cdef _Guard access = guard(&self.in_call)
+        jobs = np.flatnonzero(np.asarray(self.status) == RUNNING)
+        return jobs[np.argsort(np.asarray(self.start)[jobs], kind="stable")]
+
+    def profile(self, Py_ssize_t partition=0) -> StepProfile:
         """Return the machines of a partition that are free now, and those that running jobs free by their estimates.
 
         A job that runs beyond its estimate is expected to end in 1 ns.
         """
         cdef _Guard access = guard(&self.in_call)
-        cdef AvailabilityProfile profile = AvailabilityProfile(self.now, 0)
+        cdef StepProfile profile = StepProfile(self.now, 0)
         if not 0 <= partition < self.partitions:
             raise ValueError(f"partition must be in 0..{self.partitions - 1}, got {partition}")
         if not self._fill_profile(&profile.profile, partition):
@@ -243,7 +255,7 @@ cdef class ManualQueue(JobRuns):
         return profile
 
 
-cdef class AvailabilityProfile:
+cdef class StepProfile:
     """The number of free machines over time, from `now` ns on, with reservations of rigid jobs.
 
     An object supports one thread at a time.

@@ -48,7 +48,7 @@ cdef class JobRuns:
     cdef Occupancy* occupancy
     cdef char[::1] down
     cdef long long[::1] busy_time, done, interrupted
-    cdef long long ended
+    cdef readonly long long ended
     cdef bint must_examine                 # the queue must be examined now: machines have failed or recovered
     cdef long long wake_at                 # an instant at which the queue must be examined; NEVER for none
     cdef RunLog history

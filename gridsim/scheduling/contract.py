@@ -259,6 +259,9 @@ class Outcome:
         The tasks that arrived in the queues of machines, if machines have queues: ``machine``,
         ``application``, ``tasks``, ``time`` (ns), in order.  Negative ``tasks`` were withdrawn from the
         queue, which no scheduler with the order "fcfs" may do.  `TaskQueues.arrivals` returns it.
+    run_times
+        The time for which each rigid job ran on its machines, ns, if jobs may be killed; a job that is killed
+        counts as completed.  None if each job runs to its end.
     """
 
     applications: dict[str, Integers]
@@ -268,6 +271,7 @@ class Outcome:
     cycles: dict[str, Floats] = field(default_factory=dict)
     schedule: dict[str, NDArray[Any]] = field(default_factory=dict)
     arrivals: dict[str, Integers] = field(default_factory=dict)
+    run_times: Integers | None = None
 
     @classmethod
     def of(cls, queues: TaskQueues, resubmitted: Integers | None = None, **facts: Any) -> Outcome:

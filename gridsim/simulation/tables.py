@@ -33,7 +33,7 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
         if (column := getattr(applications, name)) is not None:
             properties[name] = column
     if applications.rigid:
-        extra_columns |= _rigid_columns(columns["finish"], applications, platform)
+        extra_columns |= _rigid_columns(outcome, applications, platform)
     return Table(
         {
             "release": applications.release,
@@ -61,10 +61,14 @@ def _seconds(ns: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def _rigid_columns(
-    finish: NDArray[np.int64], applications: Applications, platform: Platform
+    outcome: Outcome, applications: Applications, platform: Platform
 ) -> dict[str, NDArray[Any]]:
     assert applications.requested is not None
+    finish, killed = outcome.applications["finish"], {}
     run_times = durations(applications, float(platform.speeds[0]))
+    if outcome.run_times is not None:
+        killed["terminated"] = ((outcome.run_times < run_times) & (finish >= 0)).astype(np.int64)
+        run_times = np.where(finish >= 0, outcome.run_times, run_times)
     ready = applications.release_ns
     if (earliest := applications.instants("not_before")) is not None:
         ready = np.maximum(ready, earliest)
@@ -75,6 +79,7 @@ def _rigid_columns(
         "requested": applications.requested,
         "waiting": waiting,
         "slowdown": job_slowdown(waiting, run_time),
+        **killed,
     }
 
 

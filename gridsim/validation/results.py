@@ -11,6 +11,7 @@ from gridsim.model.applications import SHOWN_COLUMNS, Applications, durations
 from gridsim.model.bag_workloads import BagRecipe
 from gridsim.results.metrics.formulas import job_slowdown
 from gridsim.results.result import Result
+from gridsim.results.table import Table
 from gridsim.support.arrays import Floats
 from gridsim.support.provenance import check_digests
 from gridsim.validation.common import (
@@ -176,6 +177,9 @@ def _check_applications(result: Result, workload: Applications) -> list[Violatio
         run_time: Floats = (durations(workload, float(result.scenario.platform.speeds[0])) * NS).astype(
             np.float64
         )
+        if "terminated" in table:
+            violations += _check_terminated(table, run_time)
+            run_time = np.where(table["terminated"] != 0, table["run_time"], run_time)
         waiting: Floats = finish - run_time - workload.ready
         derived_columns |= {"run_time": run_time, "waiting": waiting}
         derived_columns["slowdown"] = job_slowdown(waiting, run_time)
@@ -196,6 +200,16 @@ def _check_applications(result: Result, workload: Applications) -> list[Violatio
             "release, finish and size give",
         )
     return violations
+
+
+def _check_terminated(table: Table, run_time: Floats) -> list[Violation]:
+    """Check that killed jobs have run for less than their full run times."""
+    return violations_where(
+        "duration",
+        (table["terminated"] != 0) & ~((table["run_time"] > 0) & (table["run_time"] < run_time)),
+        column_label("applications.run_time"),
+        lambda i: f"is {table['run_time'][i]} s for a killed job, which would have run for {run_time[i]} s",
+    )
 
 
 def _check_resubmitted(result: Result) -> list[Violation]:

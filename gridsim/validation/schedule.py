@@ -104,6 +104,9 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
     elif not workload.unequal and result.scenario.fluctuation is None:
         # rows do not tell which tasks ran, so durations can be checked only if all tasks have the same size
         task_time = np.maximum(1.0, np.rint(applications["task_size"][i] / speeds[u] * 1e9)) * NS
+        if "terminated" in applications:
+            is_killed = applications["terminated"][i] != 0
+            task_time = np.where(is_killed, applications["run_time"][i], task_time)
         # a task that ends at the instant of a failure is completed, unless it is of a rigid job, of which
         # another machine may have failed; after a million s, floats do not distinguish neighbouring ns
         slack = np.where(result.rigid | (end > 1e6), NS, -0.5 * NS)
@@ -148,7 +151,10 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
     runs = np.unique(np.stack((i, start)), axis=1, return_inverse=True)[1] if result.rigid else None
     if runs is not None:
         violations += _check_common_starts(result, u, i, runs.ravel(), done, valid_row_label)
-        is_full = end - start >= durations(workload, float(speeds[0]))[i] * NS - 0.5 * NS
+        run_times: Floats = durations(workload, float(speeds[0])) * NS
+        if "terminated" in applications:
+            run_times = applications["run_time"]
+        is_full = end - start >= run_times[i] - 0.5 * NS
         # the message that cancels a job may arrive after its end
         is_late_news = is_cancelled & (
             end > (workload.cancel_at[i] if workload.cancel_at is not None else np.inf)

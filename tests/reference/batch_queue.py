@@ -36,6 +36,10 @@ class JobQueue:
         predicted: bool = False,
         users: ArrayLike | None = None,
         limit: int = 0,
+        queues: ArrayLike | None = None,
+        queue_limits: ArrayLike | None = None,
+        sizes: ArrayLike | None = None,
+        partition: ArrayLike | None = None,
         log: bool = False,
     ) -> None:
         self.machines, self.depth, self.log = int(machines), depth, log
@@ -47,13 +51,18 @@ class JobQueue:
         self._stated, self._predicted, self._weights = list(self._estimate), predicted, weights
         self._ranks = list(range(self.jobs)) if ranks is None else integers(ranks)
         self._user = [0] * self.jobs if users is None else integers(users)
+        self._queue_of = [0] * self.jobs if queues is None else integers(queues)
+        self._queue_limits = None if queue_limits is None else integers(queue_limits)
+        self._sizes = [self.machines] if sizes is None else integers(sizes)
+        self._partition = [0] * self.jobs if partition is None else integers(partition)
+        self._examined = 0  # the partition that is examined
         self._used, self._used_at = [0.0] * (max(self._user, default=-1) + 1), 0
         self._ended: dict[int, list[int]] = {}  # the run times of the jobs of each user that have ended
         self._submitted: dict[int, int] = {}
         # the reserved starts, and the jobs that wait for jobs that run beyond their estimates
         self._reserved: dict[int, int] = {}
         self._waits_for_end: set[int] = set()
-        self._early = False
+        self._early: set[int] = set()  # the partitions in which a job has ended early
         self.now = 0
         self._coming: list[tuple[int, int]] = []  # instant and job
         self._last = (0, -1)  # instant and job of the last submission
@@ -115,7 +124,8 @@ class JobQueue:
                     self._leave(job, 1)
                     self._finish[job] = self.now
                     self._ended.setdefault(self._user[job], []).append(self._run[job])
-                    self._early = self._early or self._run[job] < self._estimate[job]
+                    if self._run[job] < self._estimate[job]:
+                        self._early.add(self._partition[job])
             for job in (job for at, job in self._coming if at == self.now):
                 self._waiting.add(job)
                 self._submitted[job] = self.now
@@ -124,7 +134,10 @@ class JobQueue:
                     self._estimate[job] = max(1, min(self._stated[job], sum(last) // 2))
             self._coming = [(at, job) for at, job in self._coming if at > self.now]
             self._must_examine_all, self._must_examine = self._must_examine, True  # until all have started
-            self._start_all()
+            if self._conservative and self._must_examine_all:
+                self._reserved.clear()
+            for self._examined in range(len(self._sizes)):
+                self._start_all()
             self._must_examine = False
         return sum(finish >= 0 for finish in self._finish)
 
@@ -151,16 +164,28 @@ class JobQueue:
     # -- helpers ----------------------------------------------------------------------------------------
 
     def _free(self) -> list[int]:
-        """Return the machines that are free and up, ascending."""
+        """Return the machines of the partition that are free and up, ascending."""
         in_use = self._down.union(*self._machines_of.values())
-        return [u for u in range(self.machines) if u not in in_use]
+        return [u for u in self._own_machines() if u not in in_use]
+
+    def _own_machines(self) -> range:
+        """Return the machines of the partition."""
+        first = sum(self._sizes[: self._examined])
+        return range(first, first + self._sizes[self._examined])
+
+    def _running(self) -> dict[int, list[int]]:
+        """Return the running jobs of the partition, with their machines."""
+        return {
+            job: held for job, held in self._machines_of.items() if self._partition[job] == self._examined
+        }
 
     def _end(self, job: int) -> int:
         return self._start[job] + self._run[job]
 
     def _queue(self) -> list[int]:
-        """Return the waiting jobs in their order."""
-        return sorted(self._waiting, key=lambda job: (-self._key(job), self._ranks[job]))
+        """Return the waiting jobs of the partition in their order."""
+        waiting = (job for job in self._waiting if self._partition[job] == self._examined)
+        return sorted(waiting, key=lambda job: (-self._key(job), self._ranks[job]))
 
     def _key(self, job: int) -> float:
         wait, nodes = self.now - self._submitted[job], self._nodes[job]
@@ -173,6 +198,11 @@ class JobQueue:
         return 0.0
 
     def _is_limited(self, job: int) -> bool:
+        queue, running = self._queue_of[job], self._machines_of
+        if self._queue_limits is not None and self._queue_limits[queue]:
+            of_queue = sum(self._nodes[other] for other in running if self._queue_of[other] == queue)
+            if of_queue + self._nodes[job] > self._queue_limits[queue]:
+                return True
         mine = sum(self._nodes[other] for other in self._machines_of if self._user[other] == self._user[job])
         return bool(self._limit) and mine + self._nodes[job] > self._limit
 
@@ -215,10 +245,10 @@ class JobQueue:
         """Return the machines of a concrete reservation."""
         if shadow == math.inf:
             return []
-        ends = {job: max(self._start[job] + self._estimate[job], self.now) for job in self._machines_of}
+        ends = {job: max(self._start[job] + self._estimate[job], self.now) for job in self._running()}
         free = [
             *self._free(),
-            *(u for job, held in self._machines_of.items() if ends[job] <= shadow for u in held),
+            *(u for job, held in self._running().items() if ends[job] <= shadow for u in held),
         ]
         return sorted(free)[: self._nodes[head]]
 
@@ -240,34 +270,45 @@ class JobQueue:
     def _in_use(self, instant: int, left_out: int) -> int:
         """Return how many machines are in use or reserved at an instant, by the estimates, or down."""
         return (
-            len(self._down)
+            len(self._down.intersection(self._own_machines()))
             + sum(
                 self._nodes[job]
-                for job in self._machines_of
+                for job in self._running()
                 if instant < max(self._start[job] + self._estimate[job], self.now)
             )
             + sum(
                 self._nodes[job]
                 for job, start in self._reserved.items()
-                if job != left_out and start <= instant < start + self._estimate[job]
+                if job != left_out
+                and self._partition[job] == self._examined
+                and start <= instant < start + self._estimate[job]
             )
         )
 
     def _earliest(self, job: int) -> int | None:
         """Return the earliest start of a job among the running jobs and the reservations of others."""
         self._waits_for_end.discard(job)
-        ends = [self._start[other] + self._estimate[other] for other in self._machines_of]
-        ends += [start + self._estimate[other] for other, start in self._reserved.items() if other != job]
-        starts = [start for other, start in self._reserved.items() if other != job]
+        ends = [self._start[other] + self._estimate[other] for other in self._running()]
+        reserved = [
+            (start, other)
+            for other, start in self._reserved.items()
+            if other != job and self._partition[other] == self._examined
+        ]
+        ends += [start + self._estimate[other] for start, other in reserved]
+        starts = [start for start, _ in reserved]
         for instant in sorted({self.now, self.now + 1, *(end for end in ends if end > self.now)}):
             last = instant + self._estimate[job]
             instants = [instant, *(each for each in starts if instant < each < last)]
-            if any(self._in_use(each, job) + self._nodes[job] > self.machines for each in instants):
+            if any(
+                self._in_use(each, job) + self._nodes[job] > self._sizes[self._examined] for each in instants
+            ):
                 continue
             if instant > self.now or self._nodes[job] <= len(self._free()):
                 return instant
             if self._conservative:
-                now_is_next = self._in_use(self.now + 1, job) + self._nodes[job] <= self.machines
+                now_is_next = (
+                    self._in_use(self.now + 1, job) + self._nodes[job] <= self._sizes[self._examined]
+                )
                 clear = all(not self.now + 1 < each < self.now + 1 + self._estimate[job] for each in starts)
                 if now_is_next and (clear or self._fits(job, self.now + 1, starts)):
                     self._waits_for_end.add(job)
@@ -275,14 +316,15 @@ class JobQueue:
 
     def _fits(self, job: int, instant: int, starts: list[int]) -> bool:
         instants = [instant, *(each for each in starts if instant < each < instant + self._estimate[job])]
-        return all(self._in_use(each, job) + self._nodes[job] <= self.machines for each in instants)
+        return all(
+            self._in_use(each, job) + self._nodes[job] <= self._sizes[self._examined] for each in instants
+        )
 
     def _place_all(self) -> None:
         """Make and move reservations, and start the jobs whose reserved start has come."""
-        if self._must_examine_all:
-            self._reserved.clear()
         while True:
-            compresses, self._early = self._early, False
+            compresses = self._examined in self._early
+            self._early.discard(self._examined)
             for job in self._queue():
                 start = self._reserved.get(job)
                 is_moved = start is not None and start <= self.now and self._nodes[job] > len(self._free())
@@ -294,22 +336,23 @@ class JobQueue:
                         self._waits_for_end.add(job)
                     else:
                         self._waits_for_end.discard(job)
-                    self._early = self._early or is_moved
+                    if is_moved:
+                        self._early.add(self._examined)
                     self._reserved.pop(job, None)
                     if start is not None:
                         self._reserved[job] = start
                 if start is not None and start <= self.now:
                     self._reserved.pop(job, None)
                     self._begin(job)
-            if not self._early:
+            if self._examined not in self._early:
                 return
 
     def _reservation(self, need: int) -> tuple[float, float]:
         """Return when `need` machines will be free by the estimates, and how many more are then."""
-        ends = {job: max(self._start[job] + self._estimate[job], self.now) for job in self._machines_of}
+        ends = {job: max(self._start[job] + self._estimate[job], self.now) for job in self._running()}
         for instant in sorted(set(ends.values())):
             free = len(self._free()) + sum(
-                self._nodes[job] for job in self._machines_of if ends[job] <= instant
+                self._nodes[job] for job in self._running() if ends[job] <= instant
             )
             if free >= need:
                 return instant, free - need

@@ -7,18 +7,15 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from gridcore.rigid_queue.batch_queue import JobQueue
-from gridsim.engine.engine import Engine
 from gridsim.errors import ScenarioError
-from gridsim.model.applications import run_and_reserved_times
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.rigid.decisions import WORDS, Replay, record_starts
-from gridsim.scheduling.contract import SCHEDULE, Foreseen, Outcome, Policy, Run, Scheduler
+from gridsim.scheduling.contract import Foreseen, Policy, Run, Scheduler
+from gridsim.scheduling.jobs import JobQueuePolicy
 from gridsim.support.arrays import Floats, Integers
-from gridsim.support.clock import NEVER, NS
+from gridsim.support.clock import NS
 from gridsim.support.parameters import Limits
 
-#: The latest end of a job in the kernel, ns.
-_LAST_INSTANT = 2**62
 _Weight = Annotated[float, Limits(low=0)]
 
 
@@ -55,9 +52,19 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
         With ``backfill="easy"``: ``"counts"``, a reservation is of a number of machines; ``"machines"``, of
         those with the lowest numbers that are free at its start, and jobs that would still run then take
         others.
+    kill
+        ``"at-limit"``: a job is killed when it has run for the requested time; ``"never"``: it runs to its end.
     user_limit
         Number of machines that the jobs of a user may have at once; further jobs are passed over until others
         have ended.  None for no limit.  It is not supported with ``backfill="conservative"``.
+    queue_limits
+        The same for the jobs of each queue, 0 for no limit.  Queues are those of the workload, in ascending
+        order of their numbers.
+    partitions
+        Number of machines of each partition.  A partition has machines with consecutive numbers, its own
+        reservations, and the jobs of its queues; empty for one partition with all machines and jobs.
+    queue_partitions
+        Partition of each queue, from 0 on; by default each queue has a partition, in the same order.
     age_weight, max_age
         Weight of the time that a job has waited, as a share of `max_age` (s), at most 1.
     size_weight
@@ -68,6 +75,8 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
         for all.
     priority_weight
         Weight of the priority that the user states.
+    queue_priorities
+        Priority of each queue, which is added to the weighted sum; empty for none.
     """
 
     name: ClassVar[str] = "backfill"
@@ -80,13 +89,18 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
     estimate: Literal["requested", "run", "predicted"] = "requested"
     depth: Annotated[int, Limits(low=1, high=10**6)] = 1
     reserve: Literal["counts", "machines"] = "counts"
+    kill: Literal["never", "at-limit"] = "never"
     user_limit: Annotated[int, Limits(low=1)] | None = None
+    queue_limits: tuple[Annotated[int, Limits(low=0)], ...] = ()
+    partitions: tuple[Annotated[int, Limits(low=1)], ...] = ()
+    queue_partitions: tuple[Annotated[int, Limits(low=0)], ...] = ()
     age_weight: _Weight = 1.0
     max_age: Annotated[float, Limits(above=0, unit="s")] = 604_800.0
     size_weight: _Weight = 0.0
     share_weight: _Weight = 1.0
     half_life: Annotated[float, Limits(above=0, unit="s")] = 604_800.0
     priority_weight: _Weight = 0.0
+    queue_priorities: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,15 +113,26 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
                     )
         if self.reserve == "machines" and self.depth > 1:
             raise ScenarioError(f'{self.name}.depth must be 1 with reserve="machines", got {self.depth}')
-        if self.user_limit is not None and self.backfill == "conservative":
+        for name, none in (("user_limit", None), ("queue_limits", ())):
+            if (value := getattr(self, name)) and self.backfill == "conservative":
+                raise ScenarioError(
+                    f'{self.name}.{name} must be {none} with backfill="conservative", got {value}'
+                )
+        if self.queue_partitions and max(self.queue_partitions) >= len(self.partitions):
             raise ScenarioError(
-                f'{self.name}.user_limit must be None with backfill="conservative", got {self.user_limit}'
+                f"{self.name}.queue_partitions must be below {len(self.partitions)}, the number of partitions, "
+                f"got {max(self.queue_partitions)}"
+            )
+        if self.queue_priorities and self.order != "multifactor":
+            raise ScenarioError(
+                f'{self.name}.queue_priorities require order="multifactor", got {self.order!r}'
             )
 
     @property
     def promised_order(self) -> Literal["list"] | None:
         """The order of starts that a result is checked against."""
-        return "list" if (self.backfill, self.order, self.user_limit) == ("none", "fcfs", None) else None
+        is_list = (self.backfill, self.order, self.user_limit) == ("none", "fcfs", None)
+        return "list" if is_list and not self.queue_limits and not self.partitions else None
 
     @property
     def is_baseline(self) -> bool:
@@ -124,30 +149,24 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
         return BatchQueuePolicy(self, run)
 
 
-class BatchQueuePolicy(Policy):
-    """The policy of `BatchQueue`, whose kernel knows all releases from the start.
+class BatchQueuePolicy(JobQueuePolicy):
+    """The policy of `BatchQueue`, whose kernel decides which jobs start.
 
     If machines fail, the policy itself ends the run with the last job.
     """
 
-    STATE: ClassVar[tuple[str, ...]] = ("queue", "resubmitted", "up")
-    takes_releases = True
-
     def __init__(self, parameters: BatchQueue, run: Run) -> None:
-        self.run = run
-        self.parameters = parameters
-        estimate: Literal["run", "requested"] = "run" if parameters.estimate == "run" else "requested"
-        durations, self.estimate = run_and_reserved_times(run.applications, float(run.speeds[0]), estimate)
+        super().__init__(parameters, run)
         tasks = run.applications.tasks
-        # decisions, and the machines of each run if machines fail, are derived from the log
-        log = run.record or run.faults or run.decisions is not None
-        self.queue = JobQueue(len(run.speeds), tasks, durations, self.estimate, **self._discipline(), log=log)
-        #: Time of a change (ns) -> number of machines that are up after it, if decisions are recorded.
-        self.up: dict[int, int] = {}
+        self.queue: JobQueue = JobQueue(
+            len(run.speeds), tasks, self.durations, self.estimate, **self._discipline(), log=self.needs_log
+        )
         self.queue.submit(np.arange(len(tasks)), run.applications.release_ns)
-        self.resubmitted = np.zeros(len(tasks), np.int64)
         if run.faults:
             run.engine.add_source(self)
+
+    def advance_queue(self, until: int) -> int:
+        return self.queue.run(until)
 
     def _discipline(self) -> dict[str, Any]:
         """Return the arguments of the kernel that say which jobs start, and in which order."""
@@ -159,6 +178,8 @@ class BatchQueuePolicy(Policy):
             "predicted": parameters.estimate == "predicted",
             "limit": parameters.user_limit or 0,
         }
+        if parameters.user_limit is not None:
+            self._check_widths("user_limit", parameters.user_limit)
         if arguments["predicted"] or arguments["limit"] or parameters.order == "multifactor":
             if jobs.user is None:
                 raise ScenarioError(
@@ -166,6 +187,8 @@ class BatchQueuePolicy(Policy):
                     f"({parameters.name}), got a workload without users"
                 )
             arguments["users"] = np.unique(jobs.user, return_inverse=True)[1]
+        if parameters.queue_limits or parameters.partitions or parameters.queue_priorities:
+            arguments |= self._queues()
         is_predicted = parameters.estimate == "predicted" and parameters.order in ("sjf", "saf")
         if parameters.order in ("wfp", "unicef", "multifactor") or is_predicted:
             arguments["order"] = parameters.order
@@ -183,7 +206,56 @@ class BatchQueuePolicy(Policy):
                 "half_life": parameters.half_life,
                 "base": parameters.priority_weight * priority,
             }
+            if parameters.queue_priorities:
+                priorities = np.array(parameters.queue_priorities)
+                arguments["weights"]["base"] += priorities[arguments["queues"]]
         return arguments
+
+    def _queues(self) -> dict[str, Any]:
+        """Return the arguments of the kernel about queues and partitions."""
+        parameters, jobs, name = self.parameters, self.run.applications, self.parameters.name
+        if jobs.queue is None:
+            raise ScenarioError(
+                f"workload.queue must be known for limits, priorities and partitions of queues ({name}), got a "
+                "workload without queues"
+            )
+        numbers, queues = np.unique(jobs.queue, return_inverse=True)
+        arguments: dict[str, Any] = {"queues": queues}
+        partition_of_queue = parameters.queue_partitions or tuple(range(len(parameters.partitions)))
+        for field, values in (
+            ("queue_limits", parameters.queue_limits),
+            ("queue_priorities", parameters.queue_priorities),
+            ("queue_partitions" if parameters.queue_partitions else "partitions", partition_of_queue),
+        ):
+            if values and len(values) != len(numbers):
+                raise ScenarioError(
+                    f"{name}.{field} must have an entry for each of the {len(numbers)} queues of the workload "
+                    f"({', '.join(map(str, numbers[:9].tolist()))}), got {len(values)}"
+                )
+        if parameters.queue_limits:
+            arguments["queue_limits"] = parameters.queue_limits
+            limits = np.array(parameters.queue_limits)[queues]
+            self._check_widths("queue_limits", np.where(limits, limits, np.inf))
+        if parameters.partitions:
+            sizes, machines = np.array(parameters.partitions), len(self.run.speeds)
+            if sizes.sum() != machines:
+                raise ScenarioError(
+                    f"{name}.partitions must add up to {machines}, the machines of the platform, got "
+                    f"{sizes.sum()}"
+                )
+            partition = np.array(partition_of_queue)[queues]
+            self._check_widths("partitions", sizes[partition])
+            arguments |= {"sizes": sizes, "partition": partition}
+        return arguments
+
+    def _check_widths(self, field: str, machines: Any) -> None:
+        """Raise ScenarioError if a job requests more than `machines`, a number for all or one for each job."""
+        tasks, machines = self.run.applications.tasks, np.broadcast_to(machines, len(self.resubmitted))
+        for job in np.flatnonzero(tasks > machines)[:1]:
+            raise ScenarioError(
+                f"{self.parameters.name}.{field} must let each job run, got {machines[job]:.0f} machines for job {job}, "
+                f"which requests {tasks[job]}"
+            )
 
     def _static_keys(self) -> Floats:
         """Return the keys of the jobs by a static order, those of the lowest first: float64[jobs]."""
@@ -198,118 +270,15 @@ class BatchQueuePolicy(Policy):
         }
         return keys[self.parameters.order]
 
-    def on_release(self, applications: list[int]) -> None:
-        """Do nothing: the kernel knows all releases (`Policy.takes_releases`)."""
-
-    def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Return jobs that have lost a machine to their places in the queue."""
-        now = self.run.engine.now
-        if self.run.decisions is not None:
-            self.up[now] = int(self.run.up.sum())
-        if now > self.queue.now:  # at time 0, machines fail before jobs are released
-            self._run(now)
-        lost = self.queue.fail(failed, now)
-        self.resubmitted[lost] += self.run.applications.tasks[lost]
-        self.queue.restore(recovered[self.run.up[recovered]], now)
-
-    def advance(self, limit: int) -> int:
-        """Run the queue up to `limit`, ns, and return the end of the last job; NEVER if jobs remain."""
-        if self._run(limit) < len(self.resubmitted):
-            return NEVER
-        return int(self.queue.totals()["finish"].max())
-
-    def collect(self, engine: Engine, time: int) -> None:
-        engine.stop()
-
-    def _run(self, until: int) -> int:
-        """Run the queue up to `until`, ns, and return the number of ended jobs.
-
-        Raises
-        ------
-        ScenarioError
-            If a job would end after the latest possible time, because failures interrupt it each time or
-            the jobs before it take too long.
-        """
-        try:
-            return self.queue.run(until)
-        except OverflowError as error:
-            left, jobs = len(self.unfinished()), len(self.resubmitted)
-            table, details = "workload", ""
-            if self.run.faults:
-                tasks, interruptions = self.run.applications.tasks, self.queue.totals()["cut"].sum()
-                restarts = self.resubmitted // tasks
-                worst = int(restarts.argmax())
-                table = "faults"
-                details = (
-                    f" after {interruptions} interrupted runs; job {worst}, of {tasks[worst]} machines for "
-                    f"{self.estimate[worst] / NS:.4g} s, was restarted {restarts[worst]} times: limit the "
-                    "machines of jobs (workload.max_nodes) or use less frequent failures"
-                )
-            raise ScenarioError(
-                f"{table} must let all jobs end within {_LAST_INSTANT / NS:.3g} s, got {left} of {jobs} "
-                f"unfinished{details}"
-            ) from error
-
-    def unfinished(self) -> Integers:
-        return np.flatnonzero(self.queue.totals()["finish"] < 0)
-
-    def finish(self) -> Outcome:
-        """Run the remaining jobs, and return the outcome.
-
-        Jobs that wait at the end need more machines than are ever up at once.
-        """
-        self._run(NEVER)
-        totals = self.queue.totals()
-        done = totals["finish"] >= 0
-        tasks = self.run.applications.tasks
-        columns = self.queue.starts()  # empty without a log
-        machine, job, start, end, completed = columns
-        self._record_decisions(np.stack((job, start, end, completed)))
-        first, used, interrupted = totals["first_start"], np.where(done, tasks, 0), totals["interrupted"]
-        if self.run.faults:
-            # runs interrupted at the instant of their start do not count
-            first, used = np.full(len(tasks), NEVER), np.zeros(len(tasks), np.int64)
-            np.minimum.at(first, job, start)
-            first[first == NEVER] = -1
-            pairs = np.unique(job * len(interrupted) + machine)
-            used = np.bincount(pairs // len(interrupted), minlength=len(tasks))
-            interrupted = np.bincount(machine[completed == 0], minlength=len(interrupted))
-        return Outcome(
-            applications={
-                "first_start": first,
-                "finish": totals["finish"],
-                "completed": np.where(done, tasks, 0),
-                "nodes_used": used,
-                "failed": (~done).astype(np.int64),
-                "resubmitted": self.resubmitted,
-            },
-            machines={
-                "busy": totals["busy"],
-                "tasks": totals["tasks"],
-                "interrupted": interrupted,
-                "peak_queue": np.zeros_like(totals["busy"]),  # there is one queue for all machines
-            },
-            schedule=dict(
-                zip(SCHEDULE, (machine, job, np.ones_like(machine), start, end, completed), strict=True)
-            ),
-        )
-
-    def _record_decisions(self, runs: Integers) -> None:
-        """Record the decisions that follow from the runs.
-
-        Parameters
-        ----------
-        runs
-            Job, start, end (ns) and completed (0 or 1) of each machine of each run, int64[4, k].
-        """
-        if self.run.decisions is None:
-            return
+    def record_runs(self, runs: Integers) -> None:
+        assert self.run.decisions is not None
         parameters = self.parameters
         first_rows = np.append(True, (runs[:2, 1:] != runs[:2, :-1]).any(axis=0))[: runs.shape[1]]
         jobs = self.run.applications
         runs = runs[:, first_rows]
         is_replayed = (parameters.order, parameters.reserve, parameters.depth) == ("fcfs", "counts", 1)
         is_replayed &= parameters.backfill != "conservative" and parameters.user_limit is None
+        is_replayed &= not parameters.queue_limits and not parameters.partitions
         if not is_replayed or parameters.estimate == "predicted":
             record_starts(self.run.decisions, jobs.release_ns, jobs.tasks, runs)
             return

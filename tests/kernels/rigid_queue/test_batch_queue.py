@@ -33,8 +33,9 @@ def loads(draw: st.DrawFn, limit: int = 16) -> tuple[int, list[int], list[int], 
 
 
 @st.composite
-def options(draw: st.DrawFn, jobs: int) -> dict[str, Any]:
-    """Draw a discipline and an order."""
+def options(draw: st.DrawFn, machines: int, nodes: list[int]) -> dict[str, Any]:
+    """Draw a discipline, an order, limits and partitions."""
+    jobs = len(nodes)
     kind = draw(
         st.sampled_from(["none", "easy", "easy", "depth", "concrete", "conservative", "conservative"])
     )
@@ -55,6 +56,14 @@ def options(draw: st.DrawFn, jobs: int) -> dict[str, Any]:
         keywords["predicted"] = draw(st.booleans())
         if kind != "conservative":
             keywords["limit"] = draw(st.integers(0, 8))
+    if kind != "conservative" and draw(st.integers(0, 3)) == 0:
+        keywords["queues"] = draw(st.lists(st.integers(0, 1), min_size=jobs, max_size=jobs))
+        keywords["queue_limits"] = draw(st.lists(st.integers(0, 8), min_size=2, max_size=3))
+    if machines > 1 and draw(st.integers(0, 3)) == 0:
+        first = draw(st.integers(1, machines - 1))
+        sizes = keywords["sizes"] = [first, machines - first]
+        keywords["partition"] = [0 if draw(st.booleans()) or n > sizes[1] else 1 for n in nodes]
+        nodes[:] = [min(n, sizes[p]) for n, p in zip(nodes, keywords["partition"], strict=True)]
     return keywords
 
 
@@ -87,7 +96,7 @@ class QueueComparison(RuleBasedStateMachine):
 
     @initialize(load=loads(24), data=st.data())
     def begin(self, load: Any, data: st.DataObject) -> None:
-        self.load, self.options = load, data.draw(options(len(load[1])), label="options")
+        self.load, self.options = load, data.draw(options(load[0], load[1]), label="options")
         self.machines, self.jobs, self.next, self.since = load[0], len(load[1]), 0, 0
         self.queues: list[Any] = [kind(*load, **self.options, log=True) for kind in BOTH]
 

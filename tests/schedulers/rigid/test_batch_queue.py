@@ -22,18 +22,21 @@ QUEUES: dict[str, dict[str, Any]] = {
     "wfp": {"order": "wfp", "user_limit": 6},
     "multifactor": {"order": "multifactor", "priority_weight": 1.0},
     "predicted": {"order": "sjf", "estimate": "predicted"},
+    "killing": {"kill": "at-limit", "queue_limits": (6, 0)},
+    "partitions": {"partitions": (6, 2), "queue_partitions": (0, 0), "backfill": "conservative"},
 }
 
 
 def jobs(count: int = 60) -> gs.Workload:
-    """Return jobs of three users that ask for twice their run times."""
+    """Return jobs of three users and two queues that ask for twice their run times, or for half of them."""
     numbers = range(count)
     run = [10.0 + 37 * k % 90 for k in numbers]
     return gs.Workload.jobs_of(
         [7.0 * k for k in numbers],
         [1 + 5 * k % 6 for k in numbers],
         run,
-        [2.0 * time for time in run],
+        [time * (2.0 if k % 7 else 0.5) for k, time in enumerate(run)],
+        queue=[k % 2 for k in numbers],
         user=[k % 3 for k in numbers],
         priority=[float(k % 2) for k in numbers],
     )
@@ -66,12 +69,117 @@ def test_each_discipline_and_order_gives_a_result_of_its_own() -> None:
         ({"reserve": "machines", "depth": 2}, 'backfill.depth must be 1 with reserve="machines", got 2'),
         ({"backfill": "conservative", "user_limit": 4}, "backfill.user_limit must be None with"),
         ({"order": "shortest"}, "backfill.order must be one of"),
+        ({"backfill": "conservative", "queue_limits": (4,)}, "backfill.queue_limits must be () with"),
+        ({"queue_priorities": (1.0,)}, 'backfill.queue_priorities require order="multifactor", got'),
+        (
+            {"queue_partitions": (0, 2), "partitions": (4, 4)},
+            "backfill.queue_partitions must be below 2, the",
+        ),
     ],
 )
 def test_combinations_without_a_meaning_are_rejected(parameters: dict[str, Any], text: str) -> None:
     with pytest.raises(gs.ScenarioError) as error:
         gs.BatchQueue(**parameters)
     assert str(error.value).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        (
+            {"queue_limits": (1,)},
+            "backfill.queue_limits must have an entry for each of the 2 queues of the workload (0, 1), got 1",
+        ),
+        ({"partitions": (4, 3)}, "backfill.partitions must add up to 8, the machines of the platform, got 7"),
+        (
+            {"partitions": (3, 5)},
+            "backfill.partitions must let each job run, got 5 machines for job 1, which requests 6",
+        ),
+        (
+            {"user_limit": 5},
+            "backfill.user_limit must let each job run, got 5 machines for job 1, which requests 6",
+        ),
+        (
+            {"queue_limits": (0, 5)},
+            "backfill.queue_limits must let each job run, got 5 machines for job 1, which requests 6",
+        ),
+    ],
+)
+def test_queues_that_do_not_fit_the_workload_are_rejected(parameters: dict[str, Any], text: str) -> None:
+    with pytest.raises(gs.ScenarioError) as error:
+        gs.simulate(gs.Scenario(gs.Platform.equal(8), jobs()), gs.BatchQueue(**parameters))
+    assert str(error.value).startswith(text)
+
+
+# -- by hand ------------------------------------------------------------------------------------------------
+
+
+def starts(scheduler: gs.BatchQueue, machines: int, *columns: Any, **more: Any) -> list[float]:
+    scenario = gs.Scenario(gs.Platform.equal(machines), gs.Workload.jobs_of(*columns, **more))
+    column: list[float] = gs.simulate(scenario, scheduler).applications["first_start"].tolist()
+    return column
+
+
+def test_limits_and_partitions_of_queues_by_hand() -> None:
+    """Jobs of 10 s on 4 machines; those of queue 3 come last."""
+    load: Any = [0.0] * 5, [1, 2, 1, 2, 1], [10.0] * 5
+    queue = [3, 3, 3, 5, 5]
+    assert starts(gs.BatchQueue(), 4, *load, queue=queue) == [0.0, 0.0, 0.0, 10.0, 10.0]
+    limited = gs.BatchQueue(queue_limits=(2, 0))
+    assert starts(limited, 4, *load, queue=queue) == [0.0, 10.0, 0.0, 0.0, 10.0]
+    # in partitions of two machines, the jobs of a queue wait for one another only
+    split = gs.BatchQueue(partitions=(2, 2))
+    assert starts(split, 4, *load, queue=queue) == [0.0, 10.0, 0.0, 0.0, 10.0]
+    swapped = gs.BatchQueue(partitions=(3, 1), queue_partitions=(1, 0))
+    assert starts(swapped, 4, [0.0] * 4, [1, 1, 2, 1], [10.0] * 4, queue=[3, 3, 5, 5]) == [
+        0.0,
+        10.0,
+        0.0,
+        0.0,
+    ]
+
+
+def test_priorities_of_queues_and_users_add_up() -> None:
+    """One machine: the order is 1 (queue), 2 (its user's 0.5), 0, once the first job has ended."""
+    queue = gs.BatchQueue(
+        order="multifactor",
+        age_weight=0.0,
+        share_weight=0.0,
+        priority_weight=0.5,
+        queue_priorities=(0.0, 1.0),
+    )
+    load: Any = [0.0, 1.0, 1.0, 1.0], [1] * 4, [10.0] * 4
+    actual = starts(queue, 1, *load, user=[0] * 4, queue=[0, 0, 1, 0], priority=[0.0, 0.0, 0.0, 1.0])
+    assert actual == [0.0, 30.0, 10.0, 20.0]
+
+
+def test_fair_share_by_hand() -> None:
+    """Ten jobs of 100 s on two machines: those of user 0 take both, and user 1 has its turn after each.
+
+    With a half-life of 100 s, 100 s on a machine count as 72.1 at their end.  So the uses are, from 100 s on at each
+    100 s, 144 and 0, 72 and 144, 180 and 72, 90 and 180, 189 and 90, and 95 and 117.
+    """
+    queue = gs.BatchQueue(backfill="none", order="multifactor", age_weight=0.0, half_life=100.0)
+    load: Any = [0.0] * 10, [2] * 5 + [1] * 5, [100.0] * 10
+    actual = starts(queue, 2, *load, user=[0] * 5 + [1] * 5)
+    assert actual == [0.0, 200.0, 400.0, 600.0, 700.0, 100.0, 100.0, 300.0, 300.0, 500.0]
+
+
+@pytest.mark.parametrize(("half_life", "first"), [(100.0, 3), (1e6, 4)])
+def test_old_use_counts_less(half_life: float, first: int) -> None:
+    """User 0 has used 1,000 s long ago, which count as 36 s at 1,200 s; user 1 has used 200 s, 108."""
+    queue = gs.BatchQueue(backfill="none", order="multifactor", age_weight=0.0, half_life=half_life)
+    load: Any = [0.0, 1.0, 2.0, 1150.0, 1150.0], [1] * 5, [1000.0, 100.0, 100.0, 10.0, 10.0]
+    actual = starts(queue, 1, *load, user=[0, 1, 1, 0, 1])
+    assert actual[first] == 1200.0 and actual[7 - first] == 1210.0
+
+
+def test_predicted_estimates_by_hand() -> None:
+    """The user of the third job has run for 10 and 30 s, so 20 s are expected of 100: it ends before the reservation."""
+    load: Any = [0.0, 0.0, 40.0, 41.0, 42.0], [1, 1, 1, 2, 1], [10.0, 30.0, 25.0, 5.0, 20.0]
+    requested, user = [100.0, 100.0, 25.0, 5.0, 100.0], [1, 1, 0, 0, 1]
+    assert starts(gs.BatchQueue(), 2, *load, requested, user=user)[4] == 70.0
+    assert starts(gs.BatchQueue(estimate="predicted"), 2, *load, requested, user=user)[4] == 42.0
 
 
 def test_predictions_need_users() -> None:

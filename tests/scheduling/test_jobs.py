@@ -1,0 +1,180 @@
+"""Batch schedulers in Python: the starts of `BatchQueue`, failures, checkpoints, kills, and wrong calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.scheduling.jobs import _Instants
+from gridsim.testing.resuming import resume_difference
+from gridsim.validation.results import validate_result
+from tests.reference.batch_policies import Conservative, Depth, Easy, Fcfs, Wfp
+
+PAIRS: dict[str, tuple[type[gs.JobScheduler], dict[str, Any], dict[str, Any]]] = {
+    "none": (Fcfs, {}, {"backfill": "none"}),
+    "easy": (Easy, {}, {}),
+    "wfp": (Wfp, {}, {"order": "wfp"}),
+    "depth": (Depth, {"depth": 3}, {"depth": 3}),
+    "conservative": (Conservative, {}, {"backfill": "conservative"}),
+}
+
+
+@st.composite
+def workloads(draw: st.DrawFn, overdue: bool) -> gs.Workload:
+    """Draw jobs for six machines, with many ties; some outlive their requests if `overdue`."""
+    n = draw(st.integers(1, 14))
+    times = st.sampled_from([1.0, 2.0, 3.0, 5.0, 10.0])
+    run = draw(st.lists(times, min_size=n, max_size=n))
+    factors = st.sampled_from([0.5, 1.0, 2.0, 4.0] if overdue else [1.0, 2.0, 4.0])
+    requested = [time * draw(factors) for time in run]
+    release = sorted(draw(st.lists(st.integers(0, 20).map(float), min_size=n, max_size=n)))
+    nodes = draw(st.lists(st.integers(1, 6), min_size=n, max_size=n))
+    return gs.Workload.jobs_of(release, nodes, run, requested)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@settings(deadline=None, max_examples=30)
+@given(data=st.data())
+def test_policies_start_the_jobs_when_the_kernel_does(name: str, data: st.DataObject) -> None:
+    """Also with failures; conservative reservations only if no job outlives its estimate."""
+    kind, mine, its = PAIRS[name]
+    kill = data.draw(st.sampled_from(["never", "at-limit"]), label="kill")
+    fails = data.draw(st.booleans(), label="fails") and name != "conservative"
+    overdue = kill == "at-limit" or name != "conservative"
+    workload = data.draw(workloads(overdue), label="workload")
+    faults = gs.Faults.exponential(40.0, 5.0, seed=data.draw(st.integers(0, 50))) if fails else None
+    scenario = gs.Scenario(gs.Platform.equal(6), workload, faults=faults)
+    actual = gs.simulate(scenario, kind(**mine, kill=kill), record="schedule")
+    expected = gs.simulate(scenario, gs.BatchQueue(**its, kill=kill), record="schedule")
+    assert validate_result(actual) == [] and validate_result(expected) == []
+    for column in ("first_start", "finish", "waiting", "resubmitted", *(["terminated"] * (kill != "never"))):
+        if column == "terminated" and column not in actual.applications:
+            assert not expected.applications[column].any()
+            continue
+        assert np.array_equal(actual.applications[column], expected.applications[column], equal_nan=True)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_runs_can_be_resumed(name: str) -> None:
+    kind, mine, _ = PAIRS[name]
+    workload = gs.Workload.jobs(jobs=60, seed=3, utilization=0.9, max_nodes=12)
+    scenario = gs.Scenario(gs.Platform.equal(12), workload, faults=gs.Faults.exponential(1e7, 1e5, seed=2))
+    scheduler = kind(**mine, kill="at-limit")
+    assert resume_difference(scenario, scheduler, gs.simulate(scenario, scheduler, record=True)) is None
+
+
+def test_kills_by_hand() -> None:
+    """A job is killed after its requested time, or by the scheduler, and what waits starts then."""
+    workload = gs.Workload.jobs_of([0.0, 0.0, 1.0], [2, 2, 4], [10.0, 30.0, 5.0], [20.0, 20.0, 5.0])
+    scenario = gs.Scenario(gs.Platform.equal(4), workload)
+    for scheduler in (gs.BatchQueue(kill="at-limit"), Easy(kill="at-limit"), KillsAtSeven()):
+        result = gs.simulate(scenario, scheduler, record="schedule")
+        assert validate_result(result) == []
+        table, is_early = result.applications, isinstance(scheduler, KillsAtSeven)
+        assert table["finish"].tolist() == ([10.0, 7.0, 15.0] if is_early else [10.0, 20.0, 25.0])
+        assert table["run_time"].tolist() == [10.0, 7.0 if is_early else 20.0, 5.0]
+        assert table["terminated"].tolist() == [0, 1, 0]
+        assert table["waiting"].tolist() == [0.0, 0.0, 9.0 if is_early else 19.0]
+
+
+class KillsAtSevenPolicy(Easy.policy):  # type: ignore[name-defined,misc]
+    """EASY that kills each job of 30 s after 7 s."""
+
+    def decide(self, view: gs.JobView) -> None:
+        for job in view.running:
+            if job.number == 1 and view.now == 7.0:
+                view.kill(job)
+        if view.now < 7.0:
+            view.wake(7.0)
+        super().decide(view)
+
+
+class KillsAtSeven(gs.JobScheduler, frozen=True, kw_only=True):
+    """See `KillsAtSevenPolicy`."""
+
+    policy = KillsAtSevenPolicy
+
+
+def scheduler_with(decide: Callable[[Any, gs.JobView], None]) -> gs.JobScheduler:
+    """Return a scheduler that decides by a function."""
+    policy = type("Policy", (gs.JobPolicy,), {"decide": decide})
+    kind: Any = type("Mine", (gs.JobScheduler,), {"policy": policy, "name": "mine"})
+    scheduler: gs.JobScheduler = kind()
+    return scheduler
+
+
+def two_jobs() -> gs.Scenario:
+    return gs.Scenario(gs.Platform.equal(4), gs.Workload.jobs_of([0.0, 3.0], [3, 2], [10.0, 10.0]))
+
+
+@pytest.mark.parametrize(
+    ("decide", "text"),
+    [
+        (
+            lambda self, view: [view.start(job) for job in view.waiting],
+            r"t = 3.0 s: mine: view.start\(<job 1: 2 machines, 10 s>\): job 1 must request at most 1 machines, "
+            "which are free, got 2",
+        ),
+        (
+            lambda self, view: view.start(view.waiting[0], [0, 1]),
+            "machines must be 3, as job 0 requests, got 2",
+        ),
+        (lambda self, view: view.start(view.waiting[0], [0, 1, 1]), "machines must be different and free"),
+        (lambda self, view: view.kill(view.waiting[0]), "job 0 must run, and does not"),
+        (lambda self, view: view.wake(view.now), r"view.wake\(0.0\): at must be > 0.0 s"),
+        (lambda self, view: view.job(7), r"view.job\(7\): the job must wait or run"),
+        (
+            lambda self, view: None,
+            "mine must start or reject all jobs, got <job 0: 3 machines, 10 s> waiting",
+        ),
+    ],
+)
+def test_wrong_calls_are_named(decide: Callable[[Any, gs.JobView], None], text: str) -> None:
+    with pytest.raises(gs.SchedulerError, match=text):
+        gs.simulate(two_jobs(), scheduler_with(decide))
+
+
+def test_a_policy_chooses_machines_and_rejects_jobs() -> None:
+    def decide(self: Any, view: gs.JobView) -> None:
+        for job in view.waiting:
+            if job.number == 1:
+                view.reject(job)
+            else:
+                view.start(job, view.free_machines[-job.nodes :])
+                assert view.machines_of(job).tolist() == [1, 2, 3] and view.free == 1
+
+    result = gs.simulate(two_jobs(), scheduler_with(decide), record=("schedule", "decisions"))
+    assert validate_result(result) == []
+    assert result.applications["failed"].tolist() == [0, 1]
+    assert sorted(result.tables["schedule"]["machine"].tolist()) == [1, 2, 3]
+    assert result.why(1).decisions["action"].tolist() == ["rejected"]
+
+
+def test_a_scheduler_without_a_policy_is_rejected() -> None:
+    class Empty(gs.JobScheduler, frozen=True, kw_only=True):
+        pass
+
+    class Undecided(gs.JobScheduler, frozen=True, kw_only=True):
+        policy = gs.JobPolicy
+
+    with pytest.raises(gs.ScenarioError, match="Empty.policy must be a subclass of JobPolicy, got None"):
+        Empty()
+    with pytest.raises(gs.ScenarioError, match=r"JobPolicy must define decide\(view\)"):
+        Undecided()
+
+
+@given(st.lists(st.integers(0, 40), min_size=1), st.sampled_from([0, 2**53, 10**17]))
+def test_each_instant_means_one_number_of_ns(offsets: list[int], base: int) -> None:
+    """Also after months, when floats in s are more than 1 ns apart, and from a checkpoint."""
+    instants, other = _Instants(), _Instants()
+    seconds = [instants.seconds(base + offset) for offset in offsets]
+    other.setstate(instants.getstate())
+    for each in (instants, other):
+        assert [each.ns(instant) for instant in seconds] == [base + offset for offset in offsets]
+        assert [each.seconds(base + offset) for offset in offsets] == seconds
