@@ -1,7 +1,7 @@
-"""Batch schedulers of rigid jobs as programs in Python: a queue, running jobs, and a decision at each instant.
+"""Batch schedulers of rigid jobs that are written in Python.
 
-A `JobPolicy` decides which jobs start; a `JobScheduler` has its parameters.  The policy reads and acts through its
-`JobView`.  Machines, ends, failures, kills, checkpoints and decisions are handled by the kernel
+A `JobPolicy` decides which jobs start; a `JobScheduler` has its parameters.  The policy reads and acts
+through its `JobView`.  Machines, ends, failures, kills, checkpoints and decisions are handled by the kernel
 `gridcore.rigid_queue.manual_queue.ManualQueue` and by `JobQueuePolicy`.
 """
 
@@ -66,8 +66,8 @@ class Job:
     """
 
     __slots__ = (
-        "_expected_end", "_view", "estimate", "estimate_ns", "nodes", "number", "priority", "queue", "requested", "started",
-        "submitted", "user",
+        "_expected_end", "_view", "estimate", "estimate_ns", "nodes", "number", "priority", "queue",
+        "requested", "started", "submitted", "user",
     )  # fmt: skip
 
     def __init__(self, view: JobView, number: int, jobs: Applications, estimate_ns: int) -> None:
@@ -98,8 +98,8 @@ class Job:
 class _Instants(Stateful):
     """The instants of a policy in s, each of which stands for exactly one in ns.
 
-    After some months floats are more than 1 ns apart.  The instants that a policy gets are kept until they are past,
-    so that each means the same ns when the policy states it.
+    After some months floats are more than 1 ns apart.  The instants that a policy gets are kept until they
+    are past, so that each means the same ns when the policy states it.
     """
 
     STATE = ("ns_of",)
@@ -195,7 +195,7 @@ class AvailabilityProfile:
         return self._kernel.free(self._ns(at))
 
     def steps(self) -> list[tuple[float, int]]:
-        """Return the instants at which the number changes (s), with the number of free machines from each on."""
+        """Return the instants (s) at which the number of free machines changes, and how many are then."""
         instants, free = self._kernel.steps()
         return [
             (self._instants.seconds(at), n) for at, n in zip(instants.tolist(), free.tolist(), strict=True)
@@ -329,7 +329,8 @@ class JobView:
     def wake(self, at: float) -> None:
         """Call `JobPolicy.decide` at `at` (s), also if nothing happens then; it must be later than now.
 
-        If several instants are set, the policy is woken at the first of them only, and must set the others again.
+        If several instants are set, the policy is woken at the first of them only, and must set the others
+        again.
 
         Raises
         ------
@@ -398,8 +399,8 @@ class JobView:
 class JobPolicy:
     """The program of a batch scheduler: what it decides, and in its attributes, its memory.
 
-    The attributes are saved in checkpoints.  They may be numbers, text, arrays, and lists, tuples, sets and dicts of
-    these; for a job, its number.
+    The attributes are saved in checkpoints.  They may be numbers, text, arrays, and lists, tuples, sets and
+    dicts of these; for a job, its number.
 
     Parameters
     ----------
@@ -413,8 +414,8 @@ class JobPolicy:
     def decide(self, view: JobView) -> None:
         """Decide which of the waiting jobs start now.
 
-        It is called once at each instant at which jobs are released or end, after all of them; again at that instant
-        if machines fail or recover, and at the instants for which it asked by `JobView.wake`.
+        It is called once at each instant at which jobs are released or end, after all of them; again at that
+        instant if machines fail or recover, and at the instants for which it asked by `JobView.wake`.
         """
         raise NotImplementedError(f"{type(self).__name__} must define decide(view)")
 
@@ -431,15 +432,17 @@ class JobPolicy:
 class JobScheduler(Scheduler, frozen=True, kw_only=True):
     """Base class of batch schedulers of rigid jobs that are written in Python.
 
-    A subclass sets `policy`, and may add parameters as annotated fields.  The scheduler has perfect information,
-    without latency and without messages.  A job that loses a machine in a failure waits again.
+    A subclass sets `policy`, and may add parameters as annotated fields.  The scheduler has perfect
+    information, without latency and without messages.  A job that loses a machine in a failure waits again.
 
     Parameters
     ----------
     estimate
-        Run times that it knows.  ``"requested"``: the times requested by the users; ``"run"``: the true run times.
+        Run times that it knows.  ``"requested"``: the times requested by the users; ``"run"``: the true run
+        times.
     kill
-        ``"at-limit"``: a job is killed when it has run for the requested time; ``"never"``: it runs to its end.
+        ``"at-limit"``: a job is killed when it has run for the requested time; ``"never"``: it runs to its
+        end.
 
     Attributes
     ----------

@@ -12,8 +12,10 @@ import gridsim as gs
 from gridcore import (
     DataQueues,
     JobQueue,
+    ManualQueue,
     PullQueue,
     SlotSchedules,
+    StepProfile,
     SummaryGrid,
     TaskQueues,
     Views,
@@ -58,6 +60,33 @@ def backfill(jobs: int = 600) -> JobQueue:
     queue = JobQueue(100, nodes, run, run * 2, log=True)
     queue.submit(np.arange(jobs), np.arange(jobs) * SECOND)
     return queue
+
+
+def manual_queue(jobs: int = 200) -> ManualQueue:
+    """Return a queue whose jobs are started in order of release."""
+    chance = np.random.default_rng(2)
+    nodes, run = chance.integers(1, 90, jobs), chance.integers(1, 50, jobs) * SECOND
+    queue = ManualQueue(100, nodes, run, run * 2, log=True)
+    queue.submit(np.arange(jobs), np.arange(jobs) * SECOND)
+    return queue
+
+
+def start_in_order(queue: ManualQueue, until: int) -> int:
+    """Start each job when it fits, up to an instant, and return the number of jobs that have ended."""
+    while queue.advance(until) is not None:
+        for job in queue.waiting_jobs().tolist():
+            try:
+                queue.start_job(job)
+            except ValueError:
+                break
+    return queue.ended
+
+
+def profile() -> StepProfile:
+    steps = StepProfile(0, 100)
+    for at in range(40):
+        steps.reserve(1 + at % 7, 50, at)
+    return steps
 
 
 def work_queue(tasks: int = 3000) -> WorkQueue:
@@ -146,7 +175,8 @@ def objects() -> dict[str, Any]:
     walks = Simulation(streams(), gs.Rjss(k=0.3), Options())
     nodes = policy(bags(), gs.ExpandingRing())
     return {
-        "JobQueue": backfill(), "WorkQueue": work_queue(), "PullQueue": pull()[0],
+        "JobQueue": backfill(), "ManualQueue": manual_queue(), "StepProfile": profile(),
+        "WorkQueue": work_queue(), "PullQueue": pull()[0],
         "DataQueues": data_queues(20),
         "TaskQueues": tree.queues, "SummaryTree": tree.tree, "Links": walks.network.links,
         "FairTreeNodes": tree.compiled, "FairTreeNodes: tree": tree.tree,
@@ -257,6 +287,8 @@ CALLS: dict[str, Callable[[], Any]] = {
     "map_batch": lambda: gridcore.map_batch(ETC, COUNTS, np.zeros(60), "sufferage"),
     "map_in_turn": lambda: gridcore.map_in_turn(ETC, COUNTS, np.zeros(60), "kpb"),
     "JobQueue": run_backfill,
+    "ManualQueue": lambda: start_in_order(queue := manual_queue(), NEVER - 1) and queue.starts(),
+    "StepProfile": lambda: (profile().earliest(90, 10), *profile().steps()),
     "WorkQueue": run_work_queue,
     "EarliestEnds": run_ends,
     "PullQueue": run_pull,

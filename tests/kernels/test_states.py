@@ -52,6 +52,12 @@ def begun(queue: Any, *more: Any) -> Any:
     return queue
 
 
+def manual_queue() -> Any:
+    queue = work.manual_queue(60)
+    work.start_in_order(queue, 20 * work.SECOND)
+    return queue
+
+
 def pull_queue() -> Any:
     queue, how = work.pull()
     return begun(queue, *how[1:])
@@ -76,7 +82,7 @@ def halfway(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
 #: Kernels with a state, in the middle of their work.
 KERNELS: dict[str, Callable[[], Any]] = {
     "JobQueue": lambda: begun(work.backfill(60)), "WorkQueue": lambda: begun(work.work_queue(60)),
-    "PullQueue": pull_queue, "TaskQueues": lambda: work.task_queues(30),
+    "ManualQueue": manual_queue, "PullQueue": pull_queue, "TaskQueues": lambda: work.task_queues(30),
     "DataQueues": lambda: work.data_queues(30),
     "SlotSchedules": lambda: work.schedules(50)[0], "Views": lambda: work.schedules(50)[1],
     "JobWalks": lambda: walks()[1], "Links": lambda: walks()[0],

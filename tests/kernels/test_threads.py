@@ -18,7 +18,7 @@ from tests._helpers import thread_work as work
 
 THREADS = 8
 # except classes without a mutable state
-STATELESS = ("SummaryGrid", "RandomStream", "View", "BoardView", "EarliestEnds")
+STATELESS = ("SummaryGrid", "RandomStream", "View", "BoardView", "EarliestEnds", "StepProfile")
 CLASSES = [
     name for name in gridcore.__all__ if isinstance(getattr(gridcore, name), type) and name not in STATELESS
 ]

@@ -73,7 +73,7 @@ class DepthPolicy(gs.JobPolicy):
 
 
 class ConservativePolicy(gs.JobPolicy):
-    """Conservative backfilling: reservations are kept, and moved to earlier starts where these become free."""
+    """Conservative backfilling: reservations are kept, and move to earlier starts after early ends."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)

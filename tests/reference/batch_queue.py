@@ -136,7 +136,8 @@ class JobQueue:
             self._must_examine_all, self._must_examine = self._must_examine, True  # until all have started
             if self._conservative and self._must_examine_all:
                 self._reserved.clear()
-            for self._examined in range(len(self._sizes)):
+            for partition in range(len(self._sizes)):
+                self._examined = partition
                 self._start_all()
             self._must_examine = False
         return sum(finish >= 0 for finish in self._finish)

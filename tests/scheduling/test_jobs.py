@@ -118,8 +118,8 @@ def two_jobs() -> gs.Scenario:
     [
         (
             lambda self, view: [view.start(job) for job in view.waiting],
-            r"t = 3.0 s: mine: view.start\(<job 1: 2 machines, 10 s>\): job 1 must request at most 1 machines, "
-            "which are free, got 2",
+            r"t = 3.0 s: mine: view.start\(<job 1: 2 machines, 10 s>\): job 1 must request at most 1 "
+            "machines, which are free, got 2",
         ),
         (
             lambda self, view: view.start(view.waiting[0], [0, 1]),

@@ -53,7 +53,8 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
         those with the lowest numbers that are free at its start, and jobs that would still run then take
         others.
     kill
-        ``"at-limit"``: a job is killed when it has run for the requested time; ``"never"``: it runs to its end.
+        ``"at-limit"``: a job is killed when it has run for the requested time; ``"never"``: it runs to its
+        end.
     user_limit
         Number of machines that the jobs of a user may have at once; further jobs are passed over until others
         have ended.  None for no limit.  It is not supported with ``backfill="conservative"``.
@@ -120,8 +121,8 @@ class BatchQueue(Scheduler, frozen=True, kw_only=True):
                 )
         if self.queue_partitions and max(self.queue_partitions) >= len(self.partitions):
             raise ScenarioError(
-                f"{self.name}.queue_partitions must be below {len(self.partitions)}, the number of partitions, "
-                f"got {max(self.queue_partitions)}"
+                f"{self.name}.queue_partitions must be below {len(self.partitions)}, the number of "
+                f"partitions, got {max(self.queue_partitions)}"
             )
         if self.queue_priorities and self.order != "multifactor":
             raise ScenarioError(
@@ -216,8 +217,8 @@ class BatchQueuePolicy(JobQueuePolicy):
         parameters, jobs, name = self.parameters, self.run.applications, self.parameters.name
         if jobs.queue is None:
             raise ScenarioError(
-                f"workload.queue must be known for limits, priorities and partitions of queues ({name}), got a "
-                "workload without queues"
+                f"workload.queue must be known for limits, priorities and partitions of queues ({name}), "
+                "got a workload without queues"
             )
         numbers, queues = np.unique(jobs.queue, return_inverse=True)
         arguments: dict[str, Any] = {"queues": queues}
@@ -229,8 +230,8 @@ class BatchQueuePolicy(JobQueuePolicy):
         ):
             if values and len(values) != len(numbers):
                 raise ScenarioError(
-                    f"{name}.{field} must have an entry for each of the {len(numbers)} queues of the workload "
-                    f"({', '.join(map(str, numbers[:9].tolist()))}), got {len(values)}"
+                    f"{name}.{field} must have an entry for each of the {len(numbers)} queues of the "
+                    f"workload ({', '.join(map(str, numbers[:9].tolist()))}), got {len(values)}"
                 )
         if parameters.queue_limits:
             arguments["queue_limits"] = parameters.queue_limits
@@ -249,12 +250,12 @@ class BatchQueuePolicy(JobQueuePolicy):
         return arguments
 
     def _check_widths(self, field: str, machines: Any) -> None:
-        """Raise ScenarioError if a job requests more than `machines`, a number for all or one for each job."""
+        """Raise ScenarioError if a job requests more than `machines`, of all jobs or of each one."""
         tasks, machines = self.run.applications.tasks, np.broadcast_to(machines, len(self.resubmitted))
         for job in np.flatnonzero(tasks > machines)[:1]:
             raise ScenarioError(
-                f"{self.parameters.name}.{field} must let each job run, got {machines[job]:.0f} machines for job {job}, "
-                f"which requests {tasks[job]}"
+                f"{self.parameters.name}.{field} must let each job run, got {machines[job]:.0f} machines for "
+                f"job {job}, which requests {tasks[job]}"
             )
 
     def _static_keys(self) -> Floats:

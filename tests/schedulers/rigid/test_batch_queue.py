@@ -156,8 +156,8 @@ def test_priorities_of_queues_and_users_add_up() -> None:
 def test_fair_share_by_hand() -> None:
     """Ten jobs of 100 s on two machines: those of user 0 take both, and user 1 has its turn after each.
 
-    With a half-life of 100 s, 100 s on a machine count as 72.1 at their end.  So the uses are, from 100 s on at each
-    100 s, 144 and 0, 72 and 144, 180 and 72, 90 and 180, 189 and 90, and 95 and 117.
+    With a half-life of 100 s, 100 s on a machine count as 72.1 at their end.  So the uses are, from 100 s on
+    at each 100 s, 144 and 0, 72 and 144, 180 and 72, 90 and 180, 189 and 90, and 95 and 117.
     """
     queue = gs.BatchQueue(backfill="none", order="multifactor", age_weight=0.0, half_life=100.0)
     load: Any = [0.0] * 10, [2] * 5 + [1] * 5, [100.0] * 10
@@ -175,7 +175,7 @@ def test_old_use_counts_less(half_life: float, first: int) -> None:
 
 
 def test_predicted_estimates_by_hand() -> None:
-    """The user of the third job has run for 10 and 30 s, so 20 s are expected of 100: it ends before the reservation."""
+    """The user of the last job has run for 10 and 30 s: 20 s are expected, which end by the reservation."""
     load: Any = [0.0, 0.0, 40.0, 41.0, 42.0], [1, 1, 1, 2, 1], [10.0, 30.0, 25.0, 5.0, 20.0]
     requested, user = [100.0, 100.0, 25.0, 5.0, 100.0], [1, 1, 0, 0, 1]
     assert starts(gs.BatchQueue(), 2, *load, requested, user=user)[4] == 70.0
