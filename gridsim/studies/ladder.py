@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -37,6 +37,7 @@ from gridsim.studies.execution.store import store_of
 from gridsim.studies.overview import Overview, TextTable
 from gridsim.studies.replicate import Replicates, replicates_of, replication
 from gridsim.studies.study import Study
+from gridsim.studies.verdicts import TOLERANCE
 from gridsim.support.arguments import integer, real, unknown_name_error
 
 #: Mean time between failures of a machine in the fair tree papers, s; such a failure is transient.
@@ -164,8 +165,8 @@ class Ladder(Study):
             if row["beside"]:
                 notes.append(f"beside: {row['name']}: {mean}; the last step is {ratio} times that")
                 continue
-            difference = _estimate_text(row["difference"], _signed_text, factor)
-            rows.append([row["name"], mean, difference, ratio, _estimate_text(row["over_first"])])
+            change = row["difference"] and _estimate_text(_difference(row), _signed_text, factor)
+            rows.append([row["name"], mean, change or "", ratio, _estimate_text(row["over_first"])])
         return TextTable(f"{name}, {_unit(measure)}", [(head, "") for head in heads], rows, notes)
 
     def __repr__(self) -> str:
@@ -185,12 +186,13 @@ class Ladder(Study):
         rows = [row for row in self.table(measure) if not row["beside"]]
         start, *steps, end = (
             _scale(estimate, factor)
-            for estimate in (rows[0]["mean"], *(row["difference"] for row in rows[1:]), rows[-1]["mean"])
+            for estimate in (rows[0]["mean"], *(_difference(row) for row in rows[1:]), rows[-1]["mean"])
         )
+        note = "labels: change in % of the first step" if start.mean else "labels: change"
         return WaterfallChart(
             title=f"Steps of the {name}",
             caption=f"The mean {name} of the first step, what each further step adds, and all together.",
-            x=ChartAxis(f"{name} ({_unit(measure)})"),
+            x=ChartAxis(f"{name} ({_unit(measure)})", note=note),
             names=[row["name"] for row in rows],
             start=start,
             steps=steps,
@@ -402,6 +404,17 @@ def _scale(estimate: Estimate, factor: float) -> Estimate:
     return dataclasses.replace(
         estimate, mean=factor * estimate.mean, low=factor * estimate.low, high=factor * estimate.high
     )
+
+
+def _difference(row: Mapping[str, Any]) -> Estimate:
+    """Return the change by a step; numbers so small that they are rounding errors of the means are 0."""
+    difference: Estimate = row["difference"]
+    least = TOLERANCE * abs(row["mean"].mean)
+    mean, low, high = (
+        0.0 if abs(number) <= least else number
+        for number in (difference.mean, difference.low, difference.high)
+    )
+    return dataclasses.replace(difference, mean=mean, low=low, high=high)
 
 
 def _estimate_text(

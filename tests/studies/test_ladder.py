@@ -110,6 +110,13 @@ def test_each_step_is_compared_with_the_previous_step_by_pairs() -> None:
     assert b["difference"].low == pytest.approx(0.5) and b["difference"].high == pytest.approx(2.5)
 
 
+def test_rounding_errors_of_means_are_no_differences() -> None:
+    steps = [Step(name, "", BAGS, gs.MinCent()) for name in "ab"]
+    values = {"a": np.array([1.0, 3.0]), "b": np.array([1.0 + 1e-15, 3.0 - 8e-15])}
+    text = str(Ladder(BAGS, tuple(steps), Replicates((0, 1), {"max_stretch": values})))
+    assert "+0 [+0, +0]" in text and "e-" not in text.partition("s/Mflop")[2]
+
+
 def test_differences_add_up_to_the_last_step(bags: Ladder) -> None:
     for measure in bags.measures:
         rows = [row for row in bags.table(measure) if not row["beside"]]
@@ -256,6 +263,7 @@ def test_the_waterfall_goes_from_the_first_step_to_the_last() -> None:
     up, down = (axes.patches[k].get_facecolor() for k in (1, 2))
     assert up != down and axes.patches[0].get_facecolor() == axes.patches[3].get_facecolor()
     assert [text.get_text() for text in axes.texts] == ["+100 %", "-33 %"]
+    assert axes.get_xlabel() == "max stretch (1e-8 s/Mflop)\nlabels: change in % of the first step"
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == ["a", "b", "c", "all together"]
     files = []
