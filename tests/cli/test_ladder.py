@@ -54,6 +54,12 @@ def test_flags_change_scenario_parameters_and_failures():
     assert gs.Scenario.from_toml(answer["scenario"]).seed == 5
 
 
+def test_ages_may_have_units():
+    done = invoke(*SMALL, "--scheduler", "least-work", "--ages", "500 ms, 1 min", "--json")
+    names = [step["name"] for step in json.loads(done.stdout)["steps"]]
+    assert [name for name in names if name.startswith("views")] == ["views 0.5 s old", "views 60 s old"]
+
+
 def test_the_command_in_a_report_repeats_the_ladder():
     flags = ("--set", "fair-tree.bound=1.25", "--failures", 5000, "--replicates", 2)
     scenario = gs.Scenario(
@@ -85,6 +91,7 @@ def test_rigid_jobs_get_the_ladder_of_dgs_asap():
         (("--set", "dgs-asap.hops=1"), "the scheduler must be fair-tree, got 'dgs-asap'"),
         (("--set", "fair-tree.bound=-1"), "fair-tree.bound must be a finite number >= 0, got -1"),
         (("--failures", 0), "--failures must be"),
+        (("--ages", "1,x"), "--ages must be times, such as '1,10 s,1 min', got '1,x'"),
         (("--figure", "none/x.png"), "no such folder"),
         (("--report", "x.pdf"), "--report must end in .html, got 'x.pdf'"),
         (("--figure", "x.png", "--report", "none/x.html"), "no such folder"),
