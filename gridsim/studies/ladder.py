@@ -23,6 +23,7 @@ from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.plots.charts import Chart, ChartAxis, WaterfallChart
+from gridsim.plots.style import with_unit
 from gridsim.results.metrics.estimates import LEVEL, Estimate
 from gridsim.results.metrics.registry import UNITS
 from gridsim.results.table import Table
@@ -141,13 +142,15 @@ class Ladder(Study):
         count = len(self.replicates.seeds)
         measures = [measure for measure in self.measures if self._is_shown(measure)]
         notes = dict.fromkeys(row["mean"].note for measure in measures for row in self.table(measure))
-        values = f"means over {count} replicates [{LEVEL:.0%} intervals], differences and ratios in pairs"
+        values = f"means over {count} replications [{LEVEL:.0%} intervals], differences and ratios in pairs"
         return Overview(
             {"values": values},
             [self._step_table(measure) for measure in measures],
             remarks=[f"{step.name}: {step.adds}" for step in self.steps],
             failures=[
-                f"intervals of {count} replicates: {note}" for note in notes if note and note != "all equal"
+                f"intervals of {count} replication{'s' * (count > 1)}: {note}"
+                for note in notes
+                if note and note != "all equal"
             ],
             title=f"Steps from {self.steps[0].name} to {[s.name for s in self.steps if not s.beside][-1]}",
         )
@@ -167,7 +170,9 @@ class Ladder(Study):
                 continue
             change = row["difference"] and _estimate_text(_difference(row), _signed_text, factor)
             rows.append([row["name"], mean, change or "", ratio, _estimate_text(row["over_first"])])
-        return TextTable(f"{name}, {_unit(measure)}", [(head, "") for head in heads], rows, notes)
+        unit = "" if _unit(measure) == "1" else _unit(measure).removeprefix("1 ")
+        caption = f"{name} {unit}" if unit.startswith("(") else f"{name}, {unit}".removesuffix(", ")
+        return TextTable(caption, [(head, "") for head in heads], rows, notes)
 
     def __repr__(self) -> str:
         return f"<Ladder: {', '.join(step.name for step in self.steps)}>"
@@ -191,8 +196,9 @@ class Ladder(Study):
         note = "labels: change in % of the first step" if start.mean else "labels: change"
         return WaterfallChart(
             title=f"Steps of the {name}",
-            caption=f"The mean {name} of the first step, what each further step adds, and all together.",
-            x=ChartAxis(f"{name} ({_unit(measure)})", note=note),
+            caption=f"{name.capitalize()} of the first step, what each further step adds, and all together: "
+            f"means over {len(self.replicates.seeds)} replications.",
+            x=ChartAxis(with_unit(name, _unit(measure)), note=note),
             names=[row["name"] for row in rows],
             start=start,
             steps=steps,

@@ -29,7 +29,7 @@ def folder(tmp_path, monkeypatch):
 def test_the_default_is_the_ladder_of_the_fair_tree():
     done = invoke(*SMALL, "--figure", "steps.png")
     assert done.exit_code == 0, done.output
-    assert "means over 2 replicates" in done.stdout.splitlines()[0]
+    assert "means over 2 replications" in done.stdout.splitlines()[0]
     assert "tree, perfect information" in done.stdout
     assert done.stdout.endswith("saved steps.png, which shows max_stretch\n")
     assert Path("steps.png").read_bytes().startswith(b"\x89PNG")

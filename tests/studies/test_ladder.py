@@ -127,7 +127,7 @@ def test_differences_add_up_to_the_last_step(bags: Ladder) -> None:
 
 def test_text_and_json_of_a_ladder_have_all_steps(bags: Ladder) -> None:
     said = str(bags)
-    assert "means over 3 replicates" in said and "early acceptance: routers below the root" in said
+    assert "means over 3 replications" in said and "early acceptance: routers below the root" in said
     assert "max stretch, 1e-8 s/Mflop" in said and "B = 3" in said and "4 x 3 x 2" in said
     plain = json.loads(bags.to_json())
     assert gs.Scenario.from_toml(plain["scenario"]) == BAGS and plain["replicates"] == 3
@@ -146,7 +146,7 @@ def test_an_unknown_measure_is_rejected(bags: Ladder) -> None:
 def test_one_replication_has_no_intervals() -> None:
     said = str(ladder(JOBS, 1))
     assert (
-        "intervals of 1 replicates: n = 1" in said and "[" not in said.split("whole grid")[1].split("\n")[0]
+        "intervals of 1 replication: n = 1" in said and "[" not in said.split("whole grid")[1].split("\n")[0]
     )
 
 
@@ -162,6 +162,10 @@ def test_the_ladder_of_rigid_jobs_has_the_steps_of_dgs_asap() -> None:
         gs.DgsAsap(slot=30.0, poll_period=300.0, hops=1, policy="poll"),
     ]
     assert found.measures[0] == "mean_waiting" and "mean waiting, s" in str(found)
+    assert "mean slowdown (bounded: " in str(found)
+    waiting, slowdown = found.charts(full=True)[0][:2]
+    assert (waiting.x.title, slowdown.x.title) == ("mean waiting (s)", "mean slowdown")
+    assert waiting.caption.startswith("Mean waiting of the first step")
     alone = gs.simulate(replication(JOBS, 1), gs.Asap(slot=30.0))
     assert found.replicates["mean_waiting"]["whole grid"][1] == alone.mean_waiting
 
