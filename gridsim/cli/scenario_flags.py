@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 _PLATFORM_FLAGS = ("nodes",)
 _NETWORK_FLAGS = ("latency", "bandwidth", "interfaces", "task_data")
-_WORKLOAD_FLAGS = ("applications", "interarrival", "tasks_per_node", "task_size", "load")
+_BAG_FLAGS = ("interarrival", "tasks_per_node")
+_WORKLOAD_FLAGS = ("applications", *_BAG_FLAGS, "task_size", "load")
 #: Flag -> fields of workloads; the flag sets the first one that the kind of workload has.
 _FIELDS = {"applications": ("max_applications", "applications"), "load": ("load", "utilization")}
 #: Number of machines of the default scenario.
@@ -59,8 +60,7 @@ _scenario_options: tuple[Decorator, ...] = (
         type=INT,
         help="Number of applications; with a job log, its first ones.  [100]",
     ),
-    field_option(_BAGS, "interarrival"),
-    field_option(_BAGS, "tasks_per_node"),
+    *(field_option(_BAGS, name) for name in _BAG_FLAGS),
     click.option(
         "--task-size",
         help="Work of a task in Mflop: a number, LOW..HIGH, or classes A,B,C.  [65536]",

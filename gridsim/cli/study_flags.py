@@ -119,6 +119,8 @@ def check_study(flags: Flags, feature: str) -> None:
     """Check, before the runs, that `feature` can compute intervals, and write the figure and the report."""
     from gridsim.support.imports import import_extra
 
+    if not flags.get("headline", True) and flags["figure"] is None:
+        raise ScenarioError("--no-headline requires --figure")
     import_extra("scipy.stats", "stats", feature)  # used only after the runs
     check_figure(flags["figure"])
     check_report(flags["report"])

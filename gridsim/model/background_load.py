@@ -18,7 +18,7 @@ from gridsim.support.arguments import integer
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS
 from gridsim.support.parameters import Limits, Recipe, Seed
-from gridsim.support.random_streams import Streams
+from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
 #: Longest period (s), so that the end of the last period fits into int64 ns.
 MAX_PERIOD = 1e7
@@ -92,7 +92,7 @@ class UniformFluctuation(_Factors, frozen=True, kw_only=True, tag="uniform"):
     low: _Factor
     high: _Factor
     period: _Period
-    seed: Seed
+    seed: Seed = DEFAULT_SEED
     series: Annotated[int, Limits(low=1, high=MAX_FACTORS)] = 64
     steps: Annotated[int, Limits(low=1, high=MAX_FACTORS)] = 1024
 

@@ -23,7 +23,7 @@ from gridsim.support.arguments import normalise, short_repr
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.columns import FloatColumn, IntColumn, RaggedColumn
 from gridsim.support.memory import APPLICATION_BYTES, TASK_BYTES, check_fits
-from gridsim.support.parameters import Limits, Recipe, Seed, Text
+from gridsim.support.parameters import FilePath, Limits, Recipe, Seed
 from gridsim.support.random_streams import DEFAULT_SEED, Streams, normal_factors
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
         all machines suit all tasks.
     """
 
-    seed: Seed
+    seed: Seed = DEFAULT_SEED
     applications: Annotated[int, Limits(low=1)] = 100
     interarrival: _Seconds = 10.0
     tasks_per_node: Annotated[float, Limits(above=0)] = 10.0
@@ -301,7 +301,7 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
         of the machines between the first and the last release.  None for releases as recorded.
     """
 
-    path: Text
+    path: FilePath
     seed: Seed = DEFAULT_SEED
     gap: Annotated[float, Limits(low=0, unit="s", finite=False)] = 120.0
     span: Annotated[float, Limits(low=0, unit="s", finite=False)] = 120.0
@@ -538,7 +538,7 @@ class StreamRecipe(_Bags, frozen=True, kw_only=True, tag="streams"):
         Seed of independent random streams: rates, means and jobs.
     """
 
-    seed: Seed
+    seed: Seed = DEFAULT_SEED
     horizon: Annotated[float, Limits(above=0, unit="s")] = 2000.0
     interarrival: Annotated[float, Limits(above=0, unit="s")] = 20.0
     processing_time: Annotated[float, Limits(above=0, unit="s")] = 30.0

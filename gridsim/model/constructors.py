@@ -16,7 +16,7 @@ from gridsim.model.distributions import Range, amount_of
 from gridsim.support.arguments import listed
 from gridsim.support.columns import FloatColumn, IntColumn, RaggedColumn, TextColumn
 from gridsim.support.docstrings import parameter_entries
-from gridsim.support.parameters import CheckedStruct, Text, fields_of
+from gridsim.support.parameters import CheckedStruct, FilePath, Text, fields_of
 
 _Kind = TypeVar("_Kind", bound=type)
 
@@ -26,7 +26,8 @@ _ARGUMENTS: dict[Any, str] = {
     IntColumn: "int | Iterable[int] | NDArray[Any]",
     TextColumn: "str | Iterable[str] | NDArray[Any]",
     RaggedColumn: "Iterable[Iterable[float]] | NDArray[Any]",
-    Text: "str | os.PathLike[str]",
+    Text: "str",
+    FilePath: "str | os.PathLike[str]",
 }
 #: Name of a class -> the class that its constructors return.
 _NOUNS = {
@@ -61,22 +62,19 @@ class Constructor(NamedTuple):
     recipe
         The recipe.
     positional
-        Its fields, separated by blanks, that may be given by position, in this order.
-    keywords
-        Further fields, which must be given by name; None for all others.
+        Its fields, separated by blanks, that may be given by position, in this order; the others must be
+        given by name.
     """
 
     recipe: type[CheckedStruct]
     positional: str = ""
-    keywords: str | None = None
 
     @property
     def parameters(self) -> list[inspect.Parameter]:
         """The parameters of the constructor."""
         fields = {field.encode_name: field for field in fields_of(self.recipe).values()}
         positional = self.positional.split()
-        others = [name for name in fields if name not in positional]
-        keywords = others if self.keywords is None else self.keywords.split()
+        keywords = [name for name in fields if name not in positional]
         return [
             inspect.Parameter(
                 name,
@@ -125,7 +123,7 @@ class Constructor(NamedTuple):
 
 def members_of(hint: Any) -> tuple[Any, ...]:
     """Return the types of a union, or the type itself, without their annotations."""
-    if get_origin(hint) is Annotated and hint != Text:
+    if get_origin(hint) is Annotated and hint not in (Text, FilePath):
         return members_of(get_args(hint)[0])
     if get_origin(hint) in (Union, types.UnionType):
         return tuple(member for part in get_args(hint) for member in members_of(part))

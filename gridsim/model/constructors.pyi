@@ -20,7 +20,6 @@ _Kind = TypeVar("_Kind", bound=type)
 class Constructor(NamedTuple):
     recipe: type[CheckedStruct]
     positional: str = ""
-    keywords: str | None = None
 
 def constructors(**by_name: Constructor) -> Callable[[_Kind], _Kind]: ...
 
@@ -30,10 +29,13 @@ class PlatformConstructors:
     def desktop_grid(
         cls,
         nodes: int,
-        seed: int,
+        seed: int = 1,
         low: float = 1000.0,
         high: float = 3000.0,
         step: float = 200.0,
+        *,
+        bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
+        attributes: DrawnAttributes | ListedAttributes | None = None,
     ) -> Platform:
         """Return a platform: speeds drawn uniformly from low, low + step, ..., high (Mflop/s).
 
@@ -49,13 +51,23 @@ class PlatformConstructors:
             Fastest speed, Mflop/s.
         step
             Difference between two neighbouring speeds, Mflop/s; it must divide high - low.
+        bandwidth
+            Bytes/s of each machine's link to the data of tasks, up and down at once: a number for all, a list
+            with one entry per machine, or a table {low = ..., high = ...} for a log-uniform draw.  By default
+            data take no time.
+        attributes
+            Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
+            machines differ in speed only.
         """
 
     @classmethod
     def pareto(
         cls,
         nodes: int,
-        seed: int,
+        seed: int = 1,
+        *,
+        bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
+        attributes: DrawnAttributes | ListedAttributes | None = None,
     ) -> Platform:
         """Return a platform: speeds drawn from 1000..2800 Mflop/s, most of them slow (mean 1244).
 
@@ -67,15 +79,25 @@ class PlatformConstructors:
             Number of machines.
         seed
             Seed of the draw.
+        bandwidth
+            Bytes/s of each machine's link to the data of tasks, up and down at once: a number for all, a list
+            with one entry per machine, or a table {low = ..., high = ...} for a log-uniform draw.  By default
+            data take no time.
+        attributes
+            Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
+            machines differ in speed only.
         """
 
     @classmethod
     def normal(
         cls,
         nodes: int,
-        seed: int,
+        seed: int = 1,
         mean: float = 200.0,
         variation: float = 0.2,
+        *,
+        bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
+        attributes: DrawnAttributes | ListedAttributes | None = None,
     ) -> Platform:
         """Return a platform: normally distributed speeds (Mflop/s).
 
@@ -91,6 +113,13 @@ class PlatformConstructors:
             Mean speed, Mflop/s; a clock of 1 MHz counts as 1 Mflop/s, as in the RJSS paper.
         variation
             Standard deviation of the speeds, relative to the mean.
+        bandwidth
+            Bytes/s of each machine's link to the data of tasks, up and down at once: a number for all, a list
+            with one entry per machine, or a table {low = ..., high = ...} for a log-uniform draw.  By default
+            data take no time.
+        attributes
+            Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
+            machines differ in speed only.
         """
 
     @classmethod
@@ -98,8 +127,11 @@ class PlatformConstructors:
         cls,
         path: str | os.PathLike[str],
         nodes: int,
-        seed: int,
-        column: str | os.PathLike[str] = 'gflops_core',
+        seed: int = 1,
+        column: str = 'gflops_core',
+        *,
+        bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
+        attributes: DrawnAttributes | ListedAttributes | None = None,
     ) -> Platform:
         """Return a platform: speeds drawn from a table of real hosts.
 
@@ -113,6 +145,13 @@ class PlatformConstructors:
             Seed of the draw, which is with replacement; each computer is equally likely.
         column
             Column of the speed: ``gflops_core`` for one core, ``gflops_computer`` for all cores.
+        bandwidth
+            Bytes/s of each machine's link to the data of tasks, up and down at once: a number for all, a list
+            with one entry per machine, or a table {low = ..., high = ...} for a log-uniform draw.  By default
+            data take no time.
+        attributes
+            Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
+            machines differ in speed only.
 
         Raises
         ------
@@ -126,6 +165,8 @@ class PlatformConstructors:
         nodes: int,
         speed: float = 1000.0,
         attributes: DrawnAttributes | ListedAttributes | None = None,
+        *,
+        bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
     ) -> Platform:
         """Return a platform: machines of the same speed, as rigid jobs require.
 
@@ -135,6 +176,10 @@ class PlatformConstructors:
             Number of machines.
         speed
             Speed of each machine, Mflop/s.
+        bandwidth
+            Bytes/s of each machine's link to the data of tasks, up and down at once: a number for all, a list
+            with one entry per machine, or a table {low = ..., high = ...} for a log-uniform draw.  By default
+            data take no time.
         attributes
             Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
             machines differ in speed only.
@@ -144,6 +189,9 @@ class PlatformConstructors:
     def of(
         cls,
         speeds: float | Iterable[float] | NDArray[Any],
+        *,
+        bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
+        attributes: DrawnAttributes | ListedAttributes | None = None,
     ) -> Platform:
         """Return a platform: a list of speeds.
 
@@ -151,6 +199,13 @@ class PlatformConstructors:
         ----------
         speeds
             Speed, Mflop/s, one entry per machine.
+        bandwidth
+            Bytes/s of each machine's link to the data of tasks, up and down at once: a number for all, a list
+            with one entry per machine, or a table {low = ..., high = ...} for a log-uniform draw.  By default
+            data take no time.
+        attributes
+            Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
+            machines differ in speed only.
         """
 
 class WorkloadConstructors:
@@ -164,7 +219,7 @@ class WorkloadConstructors:
         variation: float = 0.2,
         task_size: float | tuple[float, float] | Sequence[float] = 65536.0,
         *,
-        seed: int,
+        seed: int = 1,
         tasks: float | None = None,
         spread: Normal | LogUniform | Exponential | LogNormal | None = None,
         load: float | None = None,
@@ -361,7 +416,7 @@ class WorkloadConstructors:
         deviation: float = 0.2,
         reference_speed: float | None = None,
         *,
-        seed: int,
+        seed: int = 1,
     ) -> Workload:
         """Return a workload: jobs of one task, submitted by a Poisson process at every machine (RJSS paper, section 2.1).
 
@@ -399,7 +454,7 @@ class WorkloadConstructors:
         max_nodes: int | None = None,
         constraints: Constraints | None = None,
         *,
-        seed: int,
+        seed: int = 1,
     ) -> Workload:
         """Return a workload: rigid jobs drawn from the statistics of a real log; the first is submitted at 0 s.
 
@@ -533,7 +588,7 @@ class FaultsConstructors:
     def poisson(
         cls,
         mean: float,
-        seed: int,
+        seed: int = 1,
         reachable: bool = False,
     ) -> Faults:
         """Return faults: transient failures of each machine, one every `mean` s on average (fair tree paper: 14,400 s).
@@ -554,7 +609,7 @@ class FaultsConstructors:
         cls,
         up: float,
         down: float,
-        seed: int,
+        seed: int = 1,
         reachable: bool = False,
     ) -> Faults:
         """Return faults: exponentially distributed up and down times, in turn, of `up` s and `down` s on average.
@@ -579,7 +634,7 @@ class FaultsConstructors:
         up_scale: float,
         down_shape: float,
         down_scale: float,
-        seed: int,
+        seed: int = 1,
         reachable: bool = False,
     ) -> Faults:
         """Return faults: up and down times from Weibull distributions.
@@ -605,7 +660,7 @@ class FaultsConstructors:
     def trace(
         cls,
         path: str | os.PathLike[str],
-        seed: int,
+        seed: int = 1,
         start: float = 0.0,
         repeat: bool = True,
         never_up: bool = False,
@@ -649,7 +704,7 @@ class FaultsConstructors:
     @classmethod
     def zones(
         cls,
-        seed: int,
+        seed: int = 1,
         zones: Zones = ...,
         day_up: float = 0.1,
         spell: float = 1800.0,
@@ -712,7 +767,7 @@ class FluctuationConstructors:
         low: float,
         high: float,
         period: float,
-        seed: int,
+        seed: int = 1,
         series: int = 64,
         steps: int = 1024,
     ) -> Fluctuation:

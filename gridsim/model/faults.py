@@ -36,8 +36,8 @@ from gridsim.model.time_zones import DAY, ZoneFaults, Zones, rotate
 from gridsim.support.arguments import real
 from gridsim.support.arrays import Floats
 from gridsim.support.clock import NEVER, NS
-from gridsim.support.parameters import Limits, Recipe, Seed, Text
-from gridsim.support.random_streams import Streams
+from gridsim.support.parameters import FilePath, Limits, Recipe, Seed
+from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
 if TYPE_CHECKING:
     from gridsim.traces import AvailabilityTrace
@@ -82,7 +82,7 @@ class PoissonFaults(_Faults, frozen=True, kw_only=True, tag="poisson"):
     """
 
     mean: _Mean
-    seed: Seed
+    seed: Seed = DEFAULT_SEED
     reachable: bool = False
 
     def course(self, nodes: int, count: ChangeCounter) -> FaultEvents:
@@ -114,7 +114,7 @@ class ExponentialFaults(_Faults, frozen=True, kw_only=True, tag="exponential"):
 
     up: _Mean
     down: Annotated[float, Limits(low=0, unit="s")]
-    seed: Seed
+    seed: Seed = DEFAULT_SEED
     reachable: bool = False
 
     def course(self, nodes: int, count: ChangeCounter) -> FaultEvents:
@@ -152,7 +152,7 @@ class WeibullFaults(_Faults, frozen=True, kw_only=True, tag="weibull"):
     up_scale: _Mean
     down_shape: _Shape
     down_scale: _Mean
-    seed: Seed
+    seed: Seed = DEFAULT_SEED
     reachable: bool = False
 
     def course(self, nodes: int, count: ChangeCounter) -> FaultEvents:
@@ -202,8 +202,8 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
         When the trace is read, if it has too few hosts.
     """
 
-    path: Text
-    seed: Seed
+    path: FilePath
+    seed: Seed = DEFAULT_SEED
     start: Annotated[float, Limits(low=0, unit="s")] = 0.0
     repeat: bool = True
     never_up: bool = False

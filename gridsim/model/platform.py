@@ -23,9 +23,9 @@ from gridsim.support.arguments import normalise, real, short_repr
 from gridsim.support.arrays import Floats
 from gridsim.support.columns import FloatColumn
 from gridsim.support.memory import MACHINE_BYTES, check_fits
-from gridsim.support.parameters import Limits, Recipe, Seed, Text
+from gridsim.support.parameters import FilePath, Limits, Recipe, Seed, Text
 from gridsim.support.provenance import file_digests
-from gridsim.support.random_streams import Streams, normal_factors
+from gridsim.support.random_streams import DEFAULT_SEED, Streams, normal_factors
 
 #: Largest number of machines N: the 2 N - 1 nodes of a tree over them must fit into 32 bits.
 MAX_NODES = 2**30
@@ -96,7 +96,7 @@ class UniformSpeeds(_Speeds, frozen=True, kw_only=True, tag="uniform"):
     """
 
     nodes: Nodes
-    seed: Seed
+    seed: Seed = DEFAULT_SEED
     low: Speed = 1000.0
     high: Speed = 3000.0
     step: Speed = 200.0
@@ -132,7 +132,7 @@ class ParetoSpeeds(_Speeds, frozen=True, kw_only=True, tag="pareto"):
     """
 
     nodes: Nodes
-    seed: Seed
+    seed: Seed = DEFAULT_SEED
 
     def speeds(self) -> Floats:
         levels = 10
@@ -162,7 +162,7 @@ class NormalSpeeds(_Speeds, frozen=True, kw_only=True, tag="normal"):
     """
 
     nodes: Nodes
-    seed: Seed
+    seed: Seed = DEFAULT_SEED
     mean: Speed = 200.0
     variation: Annotated[float, Limits(low=0)] = 0.2
 
@@ -190,9 +190,9 @@ class HostSpeedTable(_Speeds, frozen=True, kw_only=True, tag="hosts"):
         If the table is invalid.
     """
 
-    path: Text
+    path: FilePath
     nodes: Nodes
-    seed: Seed
+    seed: Seed = DEFAULT_SEED
     column: Text = "gflops_core"
 
     def speeds(self) -> Floats:
@@ -258,12 +258,12 @@ _MAX_EAGER_NODES = 1 << 20
 
 
 @constructors(
-    desktop_grid=Constructor(UniformSpeeds, "nodes seed low high step", ""),
-    pareto=Constructor(ParetoSpeeds, "nodes seed", ""),
-    normal=Constructor(NormalSpeeds, "nodes seed mean variation", ""),
-    from_hosts=Constructor(HostSpeedTable, "path nodes seed column", ""),
-    equal=Constructor(EqualSpeeds, "nodes speed attributes", ""),
-    of=Constructor(ListedSpeeds, "speeds", ""),
+    desktop_grid=Constructor(UniformSpeeds, "nodes seed low high step"),
+    pareto=Constructor(ParetoSpeeds, "nodes seed"),
+    normal=Constructor(NormalSpeeds, "nodes seed mean variation"),
+    from_hosts=Constructor(HostSpeedTable, "path nodes seed column"),
+    equal=Constructor(EqualSpeeds, "nodes speed attributes"),
+    of=Constructor(ListedSpeeds, "speeds"),
 )
 @dataclass(frozen=True)
 class Platform(PlatformConstructors):

@@ -24,7 +24,7 @@ from gridsim.model.platform import Platform
 from gridsim.support.arguments import normalise, one_of, real
 from gridsim.support.arrays import Floats, first_true
 from gridsim.support.columns import FloatColumn, IntColumn, TextColumn
-from gridsim.support.parameters import Limits, Recipe, Seed, Text
+from gridsim.support.parameters import FilePath, Limits, Recipe, Seed
 from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
 _MaxNodes = Annotated[int, Limits(low=1)] | None
@@ -64,7 +64,7 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
         jobs.  The nodes of a job are at most the machines that suit it.
     """
 
-    seed: Seed
+    seed: Seed = DEFAULT_SEED
     jobs: Annotated[int, Limits(low=1)] = 1000
     profile: str = "wagap2013"
     utilization: Annotated[float, Limits(above=0)] = 0.25
@@ -132,7 +132,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         jobs.
     """
 
-    path: Text
+    path: FilePath
     seed: Seed = DEFAULT_SEED
     procs_per_node: Annotated[int, Limits(low=1)] = 1
     start: Annotated[float, Limits(low=0, unit="s")] = 0.0

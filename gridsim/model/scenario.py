@@ -25,12 +25,12 @@ from gridsim.model.rigid_workloads import JobLogRecipe
 from gridsim.model.workload import Workload, WorkloadRecipe
 from gridsim.support import html, units
 from gridsim.support import toml as toml_files
-from gridsim.support.arguments import hint, integer, listed, real, short_repr, text
+from gridsim.support.arguments import hint, integer, listed, short_repr, text
 from gridsim.support.columns import COLUMNS, ArrayColumn
 from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.imports import first_code_name
 from gridsim.support.memory import check_fits
-from gridsim.support.parameters import column_checks, limits_of, tables_of
+from gridsim.support.parameters import Limits, column_checks, limits_of, tables_of
 from gridsim.support.random_streams import DEFAULT_SEED
 from gridsim.support.references import Arrays, with_columns, with_references
 
@@ -466,13 +466,13 @@ def _without_units(table: dict[str, Any], kind: type[msgspec.Struct], path: str)
             raise ScenarioError(f"{path}.{key} is not a known key; {listed(fields, key)}")
     limits, inner, columns = limits_of(kind), tables_of(kind), column_checks(kind)
 
-    def without_unit(path: str, value: Any, unit: str) -> Any:
+    def without_unit(path: str, value: Any, limits: Limits) -> Any:
         if isinstance(value, str):
-            return real(path, value, unit=unit)
+            return limits.real(path, value)
         if isinstance(value, list):
-            return [without_unit(f"{path}[{k}]", entry, unit) for k, entry in enumerate(value)]
+            return [without_unit(f"{path}[{k}]", entry, limits) for k, entry in enumerate(value)]
         if isinstance(value, dict):
-            return {key: without_unit(f"{path}.{key}", entry, unit) for key, entry in value.items()}
+            return {key: without_unit(f"{path}.{key}", entry, limits) for key, entry in value.items()}
         return value
 
     def entry_without_unit(key: str, value: Any) -> Any:
@@ -487,7 +487,7 @@ def _without_units(table: dict[str, Any], kind: type[msgspec.Struct], path: str)
             struct = _kind_of(inner[key], value, entry_path) if further else first
             return _without_units(value, struct, entry_path)
         has_unit = key in limits and limits[key].unit in units.UNITS
-        return without_unit(entry_path, value, limits[key].unit) if has_unit else value
+        return without_unit(entry_path, value, limits[key]) if has_unit else value
 
     return {key: entry_without_unit(key, value) for key, value in table.items()}
 

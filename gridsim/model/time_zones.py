@@ -15,7 +15,7 @@ from gridsim.model.fault_events import ChangeCounter, FaultEvents, Piece, events
 from gridsim.support.arrays import Integers
 from gridsim.support.clock import NS
 from gridsim.support.parameters import CheckedStruct, Limits, Recipe, Seed
-from gridsim.support.random_streams import Streams
+from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
 HOUR = 3600 * NS
 DAY = 24 * HOUR
@@ -102,7 +102,7 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
 
     part: ClassVar[str] = "faults"
 
-    seed: Seed
+    seed: Seed = DEFAULT_SEED
     zones: Zones = Zones()
     day_up: Annotated[float, Limits(low=0, high=0.99)] = 0.1
     spell: Annotated[float, Limits(low=1, unit="s")] = 1800.0

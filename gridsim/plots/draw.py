@@ -116,7 +116,8 @@ def _step_size(chart: StepChart) -> tuple[float, float]:
 @draw.register(WaterfallChart)
 def _draw_waterfall(chart: WaterfallChart, axes: Axes | None = None) -> Axes:
     axes = waterfall(chart.names, chart.start, chart.steps, chart.end, axes=axes)
-    axes.set_xlabel(escape_math(chart.x.title))
+    label = escape_math(chart.x.title)
+    axes.set_xlabel(f"{label}\n{chart.x.note}" if chart.x.note else label)
     return axes
 
 

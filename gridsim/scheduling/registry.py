@@ -248,7 +248,7 @@ def scheduler_from(
             return build_scheduler(entry.cls, parameters, entry.cls.name)
     raise ScenarioError(
         f"the scheduler of {owner}, {description['name']!r}, is {class_path}, which is not registered: "
-        f"add --scheduler {class_path} to import it"
+        f"pass it as scheduler=, or in the shell add --scheduler {class_path} to import it"
     )
 
 

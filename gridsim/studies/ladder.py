@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from gridsim.model.sanity_checks import warn_unusual
 from gridsim.model.scenario import Scenario, check_scenario
 from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.plots.charts import Chart, ChartAxis, WaterfallChart
+from gridsim.plots.style import with_unit
 from gridsim.results.metrics.estimates import LEVEL, Estimate
 from gridsim.results.metrics.registry import UNITS
 from gridsim.results.table import Table
@@ -37,6 +38,7 @@ from gridsim.studies.execution.store import store_of
 from gridsim.studies.overview import Overview, TextTable
 from gridsim.studies.replicate import Replicates, replicates_of, replication
 from gridsim.studies.study import Study
+from gridsim.studies.verdicts import TOLERANCE
 from gridsim.support.arguments import integer, real, unknown_name_error
 
 #: Mean time between failures of a machine in the fair tree papers, s; such a failure is transient.
@@ -140,13 +142,15 @@ class Ladder(Study):
         count = len(self.replicates.seeds)
         measures = [measure for measure in self.measures if self._is_shown(measure)]
         notes = dict.fromkeys(row["mean"].note for measure in measures for row in self.table(measure))
-        values = f"means over {count} replicates [{LEVEL:.0%} intervals], differences and ratios in pairs"
+        values = f"means over {count} replications [{LEVEL:.0%} intervals], differences and ratios in pairs"
         return Overview(
             {"values": values},
             [self._step_table(measure) for measure in measures],
             remarks=[f"{step.name}: {step.adds}" for step in self.steps],
             failures=[
-                f"intervals of {count} replicates: {note}" for note in notes if note and note != "all equal"
+                f"intervals of {count} replication{'s' * (count > 1)}: {note}"
+                for note in notes
+                if note and note != "all equal"
             ],
             title=f"Steps from {self.steps[0].name} to {[s.name for s in self.steps if not s.beside][-1]}",
         )
@@ -164,9 +168,11 @@ class Ladder(Study):
             if row["beside"]:
                 notes.append(f"beside: {row['name']}: {mean}; the last step is {ratio} times that")
                 continue
-            difference = _estimate_text(row["difference"], _signed_text, factor)
-            rows.append([row["name"], mean, difference, ratio, _estimate_text(row["over_first"])])
-        return TextTable(f"{name}, {_unit(measure)}", [(head, "") for head in heads], rows, notes)
+            change = row["difference"] and _estimate_text(_difference(row), _signed_text, factor)
+            rows.append([row["name"], mean, change or "", ratio, _estimate_text(row["over_first"])])
+        unit = "" if _unit(measure) == "1" else _unit(measure).removeprefix("1 ")
+        caption = f"{name} {unit}" if unit.startswith("(") else f"{name}, {unit}".removesuffix(", ")
+        return TextTable(caption, [(head, "") for head in heads], rows, notes)
 
     def __repr__(self) -> str:
         return f"<Ladder: {', '.join(step.name for step in self.steps)}>"
@@ -185,12 +191,14 @@ class Ladder(Study):
         rows = [row for row in self.table(measure) if not row["beside"]]
         start, *steps, end = (
             _scale(estimate, factor)
-            for estimate in (rows[0]["mean"], *(row["difference"] for row in rows[1:]), rows[-1]["mean"])
+            for estimate in (rows[0]["mean"], *(_difference(row) for row in rows[1:]), rows[-1]["mean"])
         )
+        note = "labels: change in % of the first step" if start.mean else "labels: change"
         return WaterfallChart(
             title=f"Steps of the {name}",
-            caption=f"The mean {name} of the first step, what each further step adds, and all together.",
-            x=ChartAxis(f"{name} ({_unit(measure)})"),
+            caption=f"{name.capitalize()} of the first step, what each further step adds, and all together: "
+            f"means over {len(self.replicates.seeds)} replications.",
+            x=ChartAxis(with_unit(name, _unit(measure)), note=note),
             names=[row["name"] for row in rows],
             start=start,
             steps=steps,
@@ -402,6 +410,17 @@ def _scale(estimate: Estimate, factor: float) -> Estimate:
     return dataclasses.replace(
         estimate, mean=factor * estimate.mean, low=factor * estimate.low, high=factor * estimate.high
     )
+
+
+def _difference(row: Mapping[str, Any]) -> Estimate:
+    """Return the change by a step; numbers so small that they are rounding errors of the means are 0."""
+    difference: Estimate = row["difference"]
+    least = TOLERANCE * abs(row["mean"].mean)
+    mean, low, high = (
+        0.0 if abs(number) <= least else number
+        for number in (difference.mean, difference.low, difference.high)
+    )
+    return dataclasses.replace(difference, mean=mean, low=low, high=high)
 
 
 def _estimate_text(

@@ -49,7 +49,14 @@ from gridsim.studies.overview import (
     paired_with,
 )
 from gridsim.studies.study import Study
-from gridsim.studies.verdicts import by_cores, interval_text, short_list
+from gridsim.studies.verdicts import (
+    by_cores,
+    interval_text,
+    is_significant,
+    ranking_of,
+    short_list,
+    shortage_text,
+)
 from gridsim.support.arguments import SuggestingDict, integer, real, sequence, short_repr, unknown_name_error
 from gridsim.support.arrays import Floats
 from gridsim.support.processes import Processes
@@ -244,19 +251,18 @@ class Replicates(Study):
         """
         metric, count = self.measure if metric is None else metric, len(self.seeds)
         columns = self[metric]
-        means = {name: mean(values) for name, values in columns.items()}
-        ranking = sorted((name for name in means if math.isfinite(means[name])), key=means.__getitem__)
+        ranking = ranking_of(columns)
         if len(ranking) < 2:
             return ""
-        if count < MIN_SEEDS:
-            return f"{count} replication{'s are' if count > 1 else ' is'} too few for a conclusion."
+        if text := shortage_text(count):
+            return text
         best = [name for name in ranking if np.array_equal(columns[name], columns[ranking[0]])]
         significant: list[str] = []
         insignificant: list[str] = []
         for name in ranking:
             if name not in best:
                 ratio = self.ratio(name, best[0], metric)
-                differences = significant if ratio.low > 1.0 else insignificant
+                differences = significant if is_significant(ratio) else insignificant
                 differences.append(" ".join(filter(None, (name, interval_text(ratio)))))
         text = f"Over {count} replications, {' and '.join(best)} {'have' if len(best) > 1 else 'has'} "
         text += f"the lowest {display_name(metric)} on average"
@@ -265,7 +271,10 @@ class Replicates(Study):
         if insignificant:
             text += f"; the difference to {short_list(insignificant)} is not significant"
         if metric == "mean_waiting" and (cores := self.values.get("mean_waiting_by_cores")):
-            text += "." + by_cores(means, {name: mean(values) for name, values in cores.items()})
+            jobs_means, cores_means = (
+                {name: mean(values) for name, values in each.items()} for each in (columns, cores)
+            )
+            text += "." + by_cores(jobs_means, cores_means)
         return text.removesuffix(".") + "."
 
     def _metric_table(self, metric: str) -> TextTable:

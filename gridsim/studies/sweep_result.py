@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,14 +15,13 @@ import numpy as np
 from gridsim.errors import ScenarioError, one_line
 from gridsim.plots.charts import Chart, ChartAxis, CurveChart
 from gridsim.plots.style import entry_title, quantity_title
-from gridsim.results.metrics.formulas import mean
 from gridsim.results.metrics.registry import ALIASES, UNITS, display_name, heading
 from gridsim.results.table import Table
 from gridsim.studies.execution.cell import RunRecord
 from gridsim.studies.overview import Overview, TextTable, enumeration, paired_with
 from gridsim.studies.replicate import Replicates, replicates_of
 from gridsim.studies.study import Study
-from gridsim.studies.verdicts import points_text, short_list
+from gridsim.studies.verdicts import is_significant, points_text, ranking_of, short_list, shortage_text
 from gridsim.support import units
 from gridsim.support.imports import import_extra
 from gridsim.support.text import plain
@@ -229,17 +227,20 @@ class SweepResult(Study):
         )
 
     def verdict(self) -> str:
-        """Return at how many points each scheduler has the lowest mean, and which points are undecided."""
+        """Return at how many points each scheduler has the lowest mean, and which points are undecided.
+
+        The rules are those of `gridsim.Replicates`: a difference is significant if the interval of the ratio
+        does not contain 1, and few replications are too few for a conclusion.
+        """
         metric, wins, points = self.metrics[0], dict.fromkeys(self.schedulers, 0), 0
         mean_of = display_name(metric) if metric.startswith("mean_") else f"mean {display_name(metric)}"
         open_pairs: dict[str, list[str]] = {}
         for labels, replicates in self.each():
-            means = {name: mean(values) for name, values in replicates[metric].items()}
-            ranking = sorted((name for name in means if math.isfinite(means[name])), key=means.__getitem__)
+            ranking = ranking_of(replicates[metric])
             if len(ranking) < 2:
                 continue
             points += 1
-            if replicates.ratio(ranking[1], ranking[0], metric).low > 1.0:
+            if is_significant(replicates.ratio(ranking[1], ranking[0], metric)):
                 wins[ranking[0]] += 1
             else:
                 point = ", ".join(f"{axis} = {label}" for axis, label in labels.items())
@@ -256,7 +257,8 @@ class SweepResult(Study):
         pairs = [
             f"{pair} cannot be separated{by}{points_text(at, points)}" for pair, at in open_pairs.items()
         ]
-        text = (text + short_list(pairs, "; ")).removesuffix("; ")
+        text = shortage_text(self.replicates).removesuffix(".") or text + short_list(pairs, "; ")
+        text = text.removesuffix("; ")
         if missing := len(self._replicates) - points:
             text += f".  {missing} of {points + missing} points are missing: fewer than two schedulers have "
             text += "results"

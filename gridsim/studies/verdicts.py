@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from gridsim.results.metrics.estimates import Estimate
+from gridsim.results.metrics.estimates import MIN_SEEDS, Estimate
+from gridsim.results.metrics.formulas import mean
+from gridsim.support.arrays import Floats
 
 #: The most schedulers that a sentence on one run names after the best one, and the most entries of a short
 #: list.
 _MAX_RIVALS, _MAX_ENTRIES = 3, 6
 #: Relative difference below which two values are called equal: tables cannot show it.
-_TOLERANCE = 1e-6
+TOLERANCE = 1e-6
 
 
 def excess_text(value: float, least: float) -> str:
@@ -72,11 +74,29 @@ def _ranking(known: Mapping[str, float]) -> tuple[str, str]:
     """Return the names with the least value, and how much more the others have, the best of them first."""
     names = sorted(known, key=known.__getitem__)
     least = known[names[0]]
-    best = [name for name in names if known[name] <= least + _TOLERANCE * abs(least)]
+    best = [name for name in names if known[name] <= least + TOLERANCE * abs(least)]
     others = [f"{name} {excess_text(known[name], least)}" for name in names[len(best) :]]
     if len(others) > _MAX_RIVALS:
         others[_MAX_RIVALS - 1 :] = [f"... {others[-1]}"]
     return " and ".join(best), ", ".join(others)
+
+
+def shortage_text(replications: int) -> str:
+    """Return the sentence in place of a verdict on so few replications; empty if they are enough."""
+    if replications >= MIN_SEEDS:
+        return ""
+    return f"{replications} replication{'s are' if replications > 1 else ' is'} too few for a conclusion."
+
+
+def ranking_of(values: Mapping[str, Floats]) -> list[str]:
+    """Return the schedulers that have a mean over replications, the least mean first."""
+    means = {name: mean(column) for name, column in values.items()}
+    return sorted((name for name in means if math.isfinite(means[name])), key=means.__getitem__)
+
+
+def is_significant(ratio: Estimate) -> bool:
+    """Return whether the scheduler of the numerator has more: the interval of the ratio is above 1."""
+    return ratio.low > 1.0
 
 
 def points_text(labels: list[str], points: int) -> str:

@@ -138,8 +138,9 @@ class Limits(NamedTuple):
         return inside | (values == 0) if self.or_zero and self.high is not None else inside
 
 
-#: Type of a field for a non-empty string.
+#: Types of a field for a non-empty string, and for one that is the path of a file.
 Text = Annotated[str, "not empty"]
+FilePath = Annotated[str, "path of a file"]
 #: Type of a field for the seed of random streams.
 Seed = Annotated[int, Limits(low=0)]
 

@@ -211,6 +211,8 @@ def test_the_flag_half_width_stops_at_the_maximum_of_replications(arguments: lis
         (["--store", "s"], "--store requires --replicates"),
         (["--figure", "f.png"], "--figure requires --replicates"),
         (["--retry"], "--retry requires --replicates"),
+        (["--no-headline"], "--no-headline requires --replicates and --figure"),
+        (["--replicates", "2", "--no-headline"], "--no-headline requires --figure"),
         (["--keep-results"], "--keep-results requires --replicates"),
         (["--replicates", 2, "--bound", "discrete"], "--replicates does not support --bound"),
         (["--replicates", "2", "--out", "o"], "--replicates does not support --out"),

@@ -29,7 +29,7 @@ def folder(tmp_path, monkeypatch):
 def test_the_default_is_the_ladder_of_the_fair_tree():
     done = invoke(*SMALL, "--figure", "steps.png")
     assert done.exit_code == 0, done.output
-    assert "means over 2 replicates" in done.stdout.splitlines()[0]
+    assert "means over 2 replications" in done.stdout.splitlines()[0]
     assert "tree, perfect information" in done.stdout
     assert done.stdout.endswith("saved steps.png, which shows max_stretch\n")
     assert Path("steps.png").read_bytes().startswith(b"\x89PNG")
@@ -52,6 +52,12 @@ def test_flags_change_scenario_parameters_and_failures():
     assert steps["messages take time"]["network"]["latency"] == 0.2
     assert steps["tree, summaries"]["network"]["latency"] == 0.0
     assert gs.Scenario.from_toml(answer["scenario"]).seed == 5
+
+
+def test_ages_may_have_units():
+    done = invoke(*SMALL, "--scheduler", "least-work", "--ages", "500 ms, 1 min", "--json")
+    names = [step["name"] for step in json.loads(done.stdout)["steps"]]
+    assert [name for name in names if name.startswith("views")] == ["views 0.5 s old", "views 60 s old"]
 
 
 def test_the_command_in_a_report_repeats_the_ladder():
@@ -85,6 +91,7 @@ def test_rigid_jobs_get_the_ladder_of_dgs_asap():
         (("--set", "dgs-asap.hops=1"), "the scheduler must be fair-tree, got 'dgs-asap'"),
         (("--set", "fair-tree.bound=-1"), "fair-tree.bound must be a finite number >= 0, got -1"),
         (("--failures", 0), "--failures must be"),
+        (("--ages", "1,x"), "--ages must be times, such as '1,10 s,1 min', got '1,x'"),
         (("--figure", "none/x.png"), "no such folder"),
         (("--report", "x.pdf"), "--report must end in .html, got 'x.pdf'"),
         (("--figure", "x.png", "--report", "none/x.html"), "no such folder"),

@@ -51,6 +51,9 @@ def test_drawn_workloads_give_equal_results_in_the_shell_and_in_python(tmp_path:
     names = ("fair-tree", "fcfs-random", "sparrow")
     assert said("--nodes", 20, "--applications", 5, "--schedulers", ",".join(names)) == made(drawn, names)
     file = tmp_path / "scenario.toml"
+    file.write_text('[platform]\nkind = "uniform"\nnodes = 20\n[workload]\nkind = "bags"\napplications = 5\n')
+    unseeded = gs.Scenario(gs.Platform.desktop_grid(20), gs.Workload.bags(applications=5))
+    assert unseeded == drawn == gs.Scenario.from_toml(file)
     file.write_text(
         '[platform]\nkind = "equal"\nnodes = 20\n[workload]\nkind = "jobs"\nseed = 3\njobs = 20\n'
     )

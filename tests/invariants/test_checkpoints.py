@@ -504,7 +504,7 @@ def test_only_plain_attributes_of_nodes_are_saved(tmp_path: Path) -> None:
     for wave in (3, 20, 50):
         interrupt_at(tmp_path / "file", wave, scenario, Asks())
         assert gs.resume(tmp_path / "file", scheduler=Asks()).digest == uninterrupted.digest
-    with pytest.raises(gs.ScenarioError, match="not registered: add --scheduler"):
+    with pytest.raises(gs.ScenarioError, match="not registered: pass it as scheduler="):
         gs.resume(tmp_path / "file")
 
     class Opaque(Node):

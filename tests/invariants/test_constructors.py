@@ -37,7 +37,6 @@ _Kind = TypeVar("_Kind", bound=type)
 class Constructor(NamedTuple):
     recipe: type[CheckedStruct]
     positional: str = ""
-    keywords: str | None = None
 
 def constructors(**by_name: Constructor) -> Callable[[_Kind], _Kind]: ...
 """

@@ -44,6 +44,7 @@ def test_links_are_drawn_with_the_seed_and_leave_speeds_unchanged():
     again = gs.Platform.pareto(500, seed=1).linked((1e4, 1e6)).bandwidth
     assert again is not None and np.array_equal(links, again)
     assert other.unlinked() == one
+    assert other == gs.Platform.pareto(500, seed=1, bandwidth=(1e4, 1e6))
     assert not pickle.loads(pickle.dumps(other)).bandwidth.flags.writeable
 
 

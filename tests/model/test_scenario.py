@@ -132,6 +132,10 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
             "sede is not a known key of a scenario; did you mean seed? known: seed, platform,",
         ),
         (scenario_text(rest="seed = 1.5"), "seed must be a whole number >= 0, got 1.5"),
+        (
+            scenario_text(rest='[network]\nlatency = "5km"'),
+            "network.latency must be a finite number >= 0 s, got '5km' (a string requires a unit: ns",
+        ),
         (scenario_text(rest="network = 5"), "network must be a table, got 5"),
         ("seed = 1\n", "platform is missing: <scenario> has no table [platform]"),
         (
@@ -146,7 +150,7 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
             scenario_text('kind = "pareto"\nnodse = 5\nseed = 1'),
             "platform.nodse is not a known key; did you mean nodes? known: bandwidth, attributes",
         ),
-        (scenario_text('kind = "pareto"\nnodes = 5'), "platform.seed is missing"),
+        (scenario_text('kind = "pareto"\nseed = 1'), "platform.nodes is missing"),
         (
             scenario_text('kind = "pareto"\nnodes = "5"\nseed = 1'),
             "platform.nodes must be a whole number, got a string",

@@ -493,7 +493,7 @@ def test_a_sweep_report_begins_with_the_verdict(written: Any) -> None:
     over = {"network.latency": ["50 ms", "2 s"], "platform.nodes": [20, 30]}
     swept = gs.sweep(bags(), ["mincent", "fcfs"], over, replicates=2, baseline="mincent")
     found = written(swept, scenario=bags(), command="gridsim sweep study.toml")
-    assert found.text.index("the lowest mean max stretch at") < found.text.index("Comparison")
+    assert found.text.index(swept.verdict()) < found.text.index("Comparison")
     assert "latency (s)" in found.html and "gridsim sweep study.toml" in found.text
     ratio = found.charts["summary-2"]["layout"]["yaxis"]
     assert ratio["type"] == "log" and ratio["range"][0] < 0.0 < ratio["range"][1]
@@ -510,7 +510,8 @@ def test_a_ladder_has_a_report(written: Any) -> None:
     (bars,) = page.charts["summary-0"]["data"]
     steps = [row for row in rows if not row["beside"]]
     widths = [steps[0]["mean"], *(row["difference"] for row in steps[1:]), steps[-1]["mean"]]
-    assert bars["x"] == pytest.approx([1e8 * each.mean for each in widths], rel=1e-6)
+    # rounding errors are drawn as 0
+    assert bars["x"] == pytest.approx([1e8 * each.mean for each in widths], rel=1e-6, abs=1e-3)
     ends = np.cumsum(bars["x"][:-1])
     assert bars["base"] == pytest.approx([0.0, *ends[:-1], 0.0], abs=1e-6 * ends[0])
     assert page.charts["summary-0"]["layout"]["yaxis"]["ticktext"][1] == "central, replanning"

@@ -110,6 +110,13 @@ def test_each_step_is_compared_with_the_previous_step_by_pairs() -> None:
     assert b["difference"].low == pytest.approx(0.5) and b["difference"].high == pytest.approx(2.5)
 
 
+def test_rounding_errors_of_means_are_no_differences() -> None:
+    steps = [Step(name, "", BAGS, gs.MinCent()) for name in "ab"]
+    values = {"a": np.array([1.0, 3.0]), "b": np.array([1.0 + 1e-15, 3.0 - 8e-15])}
+    text = str(Ladder(BAGS, tuple(steps), Replicates((0, 1), {"max_stretch": values})))
+    assert "+0 [+0, +0]" in text and "e-" not in text.partition("s/Mflop")[2]
+
+
 def test_differences_add_up_to_the_last_step(bags: Ladder) -> None:
     for measure in bags.measures:
         rows = [row for row in bags.table(measure) if not row["beside"]]
@@ -120,7 +127,7 @@ def test_differences_add_up_to_the_last_step(bags: Ladder) -> None:
 
 def test_text_and_json_of_a_ladder_have_all_steps(bags: Ladder) -> None:
     said = str(bags)
-    assert "means over 3 replicates" in said and "early acceptance: routers below the root" in said
+    assert "means over 3 replications" in said and "early acceptance: routers below the root" in said
     assert "max stretch, 1e-8 s/Mflop" in said and "B = 3" in said and "4 x 3 x 2" in said
     plain = json.loads(bags.to_json())
     assert gs.Scenario.from_toml(plain["scenario"]) == BAGS and plain["replicates"] == 3
@@ -139,7 +146,7 @@ def test_an_unknown_measure_is_rejected(bags: Ladder) -> None:
 def test_one_replication_has_no_intervals() -> None:
     said = str(ladder(JOBS, 1))
     assert (
-        "intervals of 1 replicates: n = 1" in said and "[" not in said.split("whole grid")[1].split("\n")[0]
+        "intervals of 1 replication: n = 1" in said and "[" not in said.split("whole grid")[1].split("\n")[0]
     )
 
 
@@ -155,6 +162,10 @@ def test_the_ladder_of_rigid_jobs_has_the_steps_of_dgs_asap() -> None:
         gs.DgsAsap(slot=30.0, poll_period=300.0, hops=1, policy="poll"),
     ]
     assert found.measures[0] == "mean_waiting" and "mean waiting, s" in str(found)
+    assert "mean slowdown (bounded: " in str(found)
+    waiting, slowdown = found.charts(full=True)[0][:2]
+    assert (waiting.x.title, slowdown.x.title) == ("mean waiting (s)", "mean slowdown")
+    assert waiting.caption.startswith("Mean waiting of the first step")
     alone = gs.simulate(replication(JOBS, 1), gs.Asap(slot=30.0))
     assert found.replicates["mean_waiting"]["whole grid"][1] == alone.mean_waiting
 
@@ -256,6 +267,7 @@ def test_the_waterfall_goes_from_the_first_step_to_the_last() -> None:
     up, down = (axes.patches[k].get_facecolor() for k in (1, 2))
     assert up != down and axes.patches[0].get_facecolor() == axes.patches[3].get_facecolor()
     assert [text.get_text() for text in axes.texts] == ["+100 %", "-33 %"]
+    assert axes.get_xlabel() == "max stretch (1e-8 s/Mflop)\nlabels: change in % of the first step"
     labels = [label.get_text() for label in axes.get_yticklabels()]
     assert labels == ["a", "b", "c", "all together"]
     files = []

@@ -107,6 +107,8 @@ def compare(names: str | None, baseline: str | None, **flags: Any) -> None:
     for flag in ("retry", "keep_results"):
         if flags[flag]:
             raise ScenarioError(f"--{flag.replace('_', '-')} requires --replicates")
+    if not flags["headline"]:
+        raise ScenarioError("--no-headline requires --replicates and --figure")
     _compare_runs(selection, exclusions, baseline, flags)
 
 

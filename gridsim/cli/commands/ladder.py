@@ -39,7 +39,7 @@ from gridsim.errors import ScenarioError
 @click.option(
     "--ages",
     metavar="S,...",
-    help="Ages of views (s), one step each; only for schedulers with a shared board.",
+    help="Ages of views (s, or with a unit), one step each; only for schedulers with a shared board.",
 )
 @click.option(
     "--replicates",
@@ -103,6 +103,6 @@ def ladder(
 
 def _parse_ages(ages: str) -> list[float]:
     try:
-        return [float(age) for age in ages.split(",")]
-    except ValueError:
-        raise ScenarioError(f"--ages must be numbers, such as 1,10, got {ages!r}") from None
+        return [SECONDS.convert(age.strip(), None, None) for age in ages.split(",")]
+    except click.BadParameter:
+        raise ScenarioError(f"--ages must be times, such as '1,10 s,1 min', got {ages!r}") from None
