@@ -43,15 +43,18 @@ PARTS = [
         "transit",
         "exchange",
         "whole_numbers",
+        "runs",
         "scalars",
     )  # fmt: skip
     or path.parent.name == "probes"
     or (path.stem in MESSAGE_CORE and path.stem not in ("message_core", "view"))
 ]
-#: Kernels without a reference implementation: protocols and their parts are compared with node programs.
+#: Kernels without a reference implementation: protocols and their parts are compared with
+#: node programs, and the queue of policies in Python with the batch queue.
 WITHOUT_REFERENCE = (
     "summary_tree", "decision_log", "negotiations", "nodes", "machine_queues", "task_numbers",
-    "transit", "exchange", "srpt", "walk", "workers", "scalars", "dispatch", *MESSAGE_CORE,
+    "transit", "exchange", "srpt", "walk", "workers", "scalars", "dispatch", "runs", "manual_queue",
+    *MESSAGE_CORE,
 )  # fmt: skip
 WITH_REFERENCE = [path for path in KERNELS if path.stem not in WITHOUT_REFERENCE]
 REFERENCE = Path(__file__).parents[1] / "reference"
