@@ -107,6 +107,8 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("slowdown", "float", "1", "(waiting + run_time) / max(run_time, 10 s), at least 1"),
         Column("failed", "int", "0 or 1", "1 if it was rejected"),
         Column("cancelled", "int", "0 or 1", "of jobs with `cancel_at`: 1 if its user cancelled it"),
+        Column("killed", "int", "0 or 1", "1 if it was killed at the limit of its requested time: it ends "
+               "there"),
         Column("searches", "int", "searches", "`dgs-asap`, `dgs-acap`: rounds of requests for it"),
         Column("conflicts", "int", "", "`dgs-asap`, `zorilla`, `metascheduler`: allocations that a "
                "machine refused or that failed; if it is not 0, the first one did"),

@@ -394,6 +394,12 @@ class Metrics:
             table["release"], table["tasks"], table["run_time"], len(self.machines)
         )
 
+    @metric("h", "machines * run time of all jobs; each machine counts as one core",
+            requirement="applications.failed", selectable=False)  # fmt: skip
+    def core_hours(self) -> float:
+        """Core-hours of all rigid jobs: machines times run time, where each machine counts as one core."""
+        return formulas.total(self.applications["tasks"] * self.applications["run_time"]) / 3600.0
+
     @metric("s", requirement="applications.failed")
     def mean_waiting(self) -> float:
         """Mean waiting time of completed rigid jobs, s; NaN for bags."""
@@ -410,10 +416,37 @@ class Metrics:
         waiting = self._rigid_column("waiting")
         return float(np.median(waiting)) if len(waiting) else math.nan
 
+    @metric("s", "95th percentile", requirement="applications.failed")
+    def p95_waiting(self) -> float:
+        """Waiting time that 95 % of the completed rigid jobs do not exceed, s, interpolated; NaN for bags."""
+        waiting = self._rigid_column("waiting")
+        return float(np.quantile(waiting, 0.95)) if len(waiting) else math.nan
+
     @metric("1", "bounded: run times count as at least 10 s", requirement="applications.failed")
     def mean_slowdown(self) -> float:
         """Mean bounded slowdown of completed rigid jobs; NaN for bags."""
         return formulas.mean(self._rigid_column("slowdown"))
+
+    @metric("1", "bounded; each job counts by its machines", requirement="applications.failed")
+    def mean_slowdown_by_cores(self) -> float:
+        """Mean bounded slowdown of completed rigid jobs, weighted by number of machines; NaN for bags."""
+        return formulas.weighted_mean(self._rigid_column("slowdown"), self._rigid_column("tasks"))
+
+    @metric("1", "of the machine time from first to last release", requirement="applications.failed")
+    def offered_utilization(self) -> float:
+        """Share of all machine time from first to last release that completed jobs use; NaN for bags.
+
+        Time that runs cut off by failures used is not included.
+        """
+        if not self.rigid:
+            return math.nan
+        release = self.applications["release"]
+        earliest = self._completed_column("release")
+        if "not_before" in self.applications:
+            earliest = np.maximum(earliest, self._completed_column("not_before"))
+        start, finish = earliest + self._rigid_column("waiting"), self._rigid_column("finish")
+        nodes, period = self._rigid_column("tasks"), (float(release.min()), float(release.max()))
+        return formulas.utilization_within(start, finish, nodes, period, len(self.machines))
 
     # -- of jobs that may move --------------------------------------------------------------------------
 
@@ -472,9 +505,12 @@ class Metrics:
     _overhead = _cycles_metric("overhead", "Sum of the column of ``cycles``.")
     _slowed = _cycles_metric("slowed", "Sum of the column of ``cycles``.")
     _replicas = _sum_metric("replicas", "replicas", "Replicas begun while another of the same task ran.")
-    _killed = _sum_metric(
-        "killed", "replicas", "Replicas stopped because another of the same task was completed."
-    )
+
+    @metric("replicas, or jobs", "of rigid runs: jobs stopped at their requested time",
+            requirement="applications.killed")  # fmt: skip
+    def _killed(self) -> float:
+        """Rigid jobs killed at their requested time; in work queues, replicas stopped as others ended."""
+        return int(self.applications["killed"].sum()) if "killed" in self.applications else math.nan
 
     # -- of fair trees ----------------------------------------------------------------------------------
 
@@ -541,11 +577,14 @@ UNITS = {
 #: Metric by which schedulers are compared -> the metrics shown by default, except those that runs do not
 #: have.
 DEFAULT_METRICS: dict[str, tuple[str, ...]] = {
-    "mean_waiting": ("mean_waiting", "mean_waiting_by_cores", "median_waiting", "mean_slowdown", "failed"),
+    "mean_waiting": (
+        "mean_waiting", "mean_waiting_by_cores", "median_waiting", "p95_waiting", "mean_slowdown",
+        "mean_slowdown_by_cores", "offered_utilization", "failed",
+    ),
     "mean_turnaround": ("mean_turnaround", "migrated", "messages_per_job"),
     "mean_completion": ("mean_completion", "wasted", "max_stretch_agg"),
     "max_stretch": ("max_stretch_agg", "mean_stretch_agg", "gap"),
-}
+}  # fmt: skip
 #: Alias of a metric, as shown in tables -> its name.
 ALIASES = {"stretch": "max_stretch_agg", "wait": "mean_waiting", "waiting": "mean_waiting"}
 _COMMON_METRICS = ("makespan", "utilization", "messages", "bytes")
