@@ -37,7 +37,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":")
 #: Colour map of continuous scales.
 MAP = "cividis"
-#: Neutral colour of totals and reference lines, distinct from the colours of parts.
+#: Neutral colour of totals, reference lines and recorded schedules, distinct from the colours of parts.
 TOTAL_COLOUR = "#999999"
 #: Formats of figure files: ending of the name -> metadata settings that omit times and versions.
 FORMATS: Mapping[str, dict[str, None]] = {
