@@ -74,6 +74,12 @@ DEFAULT_SCHEDULERS = {
 )
 @shared_run_options
 @bound_option
+@click.option(
+    "--log/--no-log",
+    "log",
+    default=True,
+    help="With the jobs of a log, show the schedule recorded in it, as a reference.  [yes]",
+)
 @click.option("--out", metavar="DIR", help="Save the results in a folder, as NAME.npz.")
 @save_scenario_option
 @verbose_option
@@ -175,6 +181,7 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
             baseline=baseline,
             bound=flags["bound"],
             executor=executor,
+            log=flags["log"],
             **run_arguments(flags["run_flags"], out, flags["report"]),
         )
     save_scenario(flags["save_scenario"])
