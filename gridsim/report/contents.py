@@ -249,9 +249,7 @@ def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -
     return lead | {"digests": ", ".join(f"{name} {result.digest[:16]}" for name, result in results.items())}
 
 
-def _summary(
-    results: Results, baseline: str, bound: BoundKind, comparable: bool, remark: str
-) -> Section:
+def _summary(results: Results, baseline: str, bound: BoundKind, comparable: bool, remark: str) -> Section:
     if len(results) == 1:
         name, result = next(iter(results.items()))
         text = remark and f"{remark[0].upper()}{remark[1:]}."

@@ -162,9 +162,7 @@ def provenance(results: Results) -> list[TextTable]:
         if cells:
             entries[title] = cells
     head = [("result", ""), ("scheduler", "class"), ("digest", "SHA-256")]
-    rows = [
-        [name, result.scheduler["class"], result.digest] for name, result in runs.items()
-    ]
+    rows = [[name, result.scheduler["class"], result.digest] for name, result in runs.items()]
     tables = [table_by_run("Versions and resources", entries, names)] if entries else []
     tables.append(TextTable("Digests", head, rows))
     trace_files = (r.provenance.get("files", {}).items() for r in results.values())

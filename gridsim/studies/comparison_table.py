@@ -132,9 +132,7 @@ def comparison_table(
         ]
     if verbose:
         cells.append(("wall", "s", lambda row: _known(row["wall_seconds"] or math.nan, ".2f")))
-        cells.append(
-            ("digest", "", lambda row: "-" if row["name"] in references else row["digest"][:16])
-        )
+        cells.append(("digest", "", lambda row: "-" if row["name"] in references else row["digest"][:16]))
     return TextTable(
         caption,
         [("scheduler", ""), *((title, unit) for title, unit, _ in cells)],

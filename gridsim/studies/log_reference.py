@@ -1,4 +1,4 @@
-"""The schedule recorded in a job log, as the reference of a comparison of schedulers on the jobs of that log."""
+"""The schedule recorded in a job log, as the reference of a comparison of schedulers on its jobs."""
 
 from __future__ import annotations
 

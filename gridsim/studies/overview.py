@@ -47,7 +47,8 @@ class TextTable:
         """Whether each column has only numbers and missing values; False for the first column."""
         columns = zip(*self.rows, strict=True)
         return [
-            k > 0 and all(cell in (NOT_CHARGED, UNKNOWN, REFERENCE) or _NUMBER.fullmatch(cell) for cell in column)
+            k > 0
+            and all(cell in (NOT_CHARGED, UNKNOWN, REFERENCE) or _NUMBER.fullmatch(cell) for cell in column)
             for k, column in enumerate(columns)
         ]
 

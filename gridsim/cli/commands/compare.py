@@ -253,6 +253,9 @@ def _compare_replications(
     scenario, schedulers, save_scenario = prepare(
         names, flags["scenario_flags"], flags["settings"], _outputs(flags)
     )
+    messages = [f"not applicable: {name}: {reason}" for name, reason in exclusions.items()]
+    if flags["log"] and scenario.workload.recipe.__struct_config__.tag == "job-log":
+        messages.append("no row for the log: its schedule is shown beside single runs, without --replicates")
     with execution_arguments(flags) as execution:
         result = replicate(
             scenario,
@@ -275,7 +278,7 @@ def _compare_replications(
         scenario=save_scenario(flags["save_scenario"]),
         command=_command(result, flags),
         details={"scenario": scenario.to_toml(), "not_applicable": exclusions},
-        messages=[f"not applicable: {name}: {reason}" for name, reason in exclusions.items()],
+        messages=messages,
     )
     if result.errors:
         sys.exit(1)

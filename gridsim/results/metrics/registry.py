@@ -590,6 +590,8 @@ ALIASES = {"stretch": "max_stretch_agg", "wait": "mean_waiting", "waiting": "mea
 _COMMON_METRICS = ("makespan", "utilization", "messages", "bytes")
 #: Metrics shown by default if at least one run has them.
 _OCCASIONAL_METRICS = ("requests_at_root", "decision_wait_mean_s")
+#: The same for rigid jobs only; work queues kill replicas.
+_RIGID_OCCASIONAL_METRICS = ("killed",)
 #: Metrics whose computation takes time quadratic in the number of applications.
 _QUADRATIC_METRICS = ("gap", "lower_bound")
 
@@ -709,7 +711,7 @@ def default_metrics(values: Sequence[Mapping[str, float]], rigid: bool) -> list[
     names = [name for name in others if all(name in run_values for run_values in values)]
     names += [
         name
-        for name in _OCCASIONAL_METRICS
+        for name in (*_OCCASIONAL_METRICS, *(_RIGID_OCCASIONAL_METRICS if rigid else ()))
         if any(math.isfinite(run_values.get(name, math.nan)) for run_values in values)
     ]
     return [first, *names]
