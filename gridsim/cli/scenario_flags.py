@@ -223,10 +223,16 @@ def scenario_of(flags: Flags) -> Scenario:
     from gridsim.model.workload import Workload
     from gridsim.support.arguments import integer, text
 
-    many = flags.get("nodes")
-    if "job_log" in flags and "scenario" not in flags and (many is None or isinstance(many, Multiple)):
+    machines = flags.get("nodes")
+    if (
+        "job_log" in flags
+        and "scenario" not in flags
+        and (machines is None or isinstance(machines, Multiple))
+    ):
         count = _machine_count(text("--job-log", flags["job_log"]))
-        flags["nodes"] = count if many is None else _multiple_count(many, count)  # later calls need it, too
+        flags["nodes"] = (
+            count if machines is None else _multiple_count(machines, count)
+        )  # later calls need it, too
     values = dict(flags)
     if "hosts" in values and "speeds" in values:
         raise ScenarioError("--hosts and --speeds exclude each other")
@@ -241,8 +247,8 @@ def scenario_of(flags: Flags) -> Scenario:
         base = Scenario.from_toml(Path(text("SCENARIO.toml", flags["scenario"])))
     else:
         base = default_scenario(values.get("seed", DEFAULT_SEED))
-    if isinstance(many := values.get("nodes"), Multiple):
-        values["nodes"] = _multiple_count(many, base.platform.nodes)
+    if isinstance(machines := values.get("nodes"), Multiple):
+        values["nodes"] = _multiple_count(machines, base.platform.nodes)
     load = values.pop("load") if isinstance(values.get("load"), Multiple) else None
     if "task_size" in values:
         values["task_size"] = _parse_task_size(values["task_size"])

@@ -81,7 +81,7 @@ class Chart:
         Names of the series in the order of their colours, whether or not all have values.
     reference
         Value of a reference line across the axis of values; None for no line.
-    recorded
+    log_names
         Names of the series that were recorded in a log, not simulated; they are grey and dashed.
     """
 
@@ -92,7 +92,7 @@ class Chart:
     y: ChartAxis | None = None
     order: Sequence[str] = ()
     reference: float | None = None
-    recorded: Collection[str] = ()
+    log_names: Collection[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +164,7 @@ def distribution_chart(
     unit: str,
     items: str,
     order: Sequence[str] = (),
-    recorded: Collection[str] = (),
+    log_names: Collection[str] = (),
 ) -> StepChart:
     """Return the cumulative distributions of a quantity.
 
@@ -178,15 +178,15 @@ def distribution_chart(
         What has the quantity: jobs or applications.
     order
         As in `Chart`; by default that of `samples`.
-    recorded
+    log_names
         As in `Chart`.
     """
     steps, notes = {}, {}
     for name, sample in samples.items():
         x, share = series.distribution(sample)
         rejected = int(np.isnan(np.asarray(sample)).sum())
-        known = ["recorded"] * (name in recorded) + ([f"max {x[-1]:.3g}"] if len(x) else [])
-        missing = f"{rejected} {'unknown' if name in recorded else 'rejected'}"
+        known = ["recorded"] * (name in log_names) + ([f"max {x[-1]:.3g}"] if len(x) else [])
+        missing = f"{rejected} {'unknown' if name in log_names else 'rejected'}"
         notes[name] = ", ".join([*known, missing] if rejected else known)
         steps[name] = np.append(x[:1], x), np.append(np.zeros(min(1, len(x))), share)
     return StepChart(
@@ -195,7 +195,7 @@ def distribution_chart(
         x=ChartAxis(with_unit(quantity, unit), concatenation(samples)),
         y=ChartAxis(f"share of {items}", scale="share"),
         order=list(order or samples),
-        recorded=recorded,
+        log_names=log_names,
         steps=steps,
         notes=notes,
     )
@@ -212,7 +212,7 @@ def result_chart(results: Result | Mapping[str, Result], metric: str | None = No
     samples = {name: series.per_application(result, metric) for name, result in runs.items()}
     unit = "s" if metric == "response" else COLUMN_UNITS["applications"].get(metric, "")
     title = quantity_title(metric, "")
-    return distribution_chart(samples, title, unit, item_name(runs), recorded=recorded_names(runs))
+    return distribution_chart(samples, title, unit, item_name(runs), log_names=recorded_names(runs))
 
 
 def count_chart(
@@ -234,7 +234,7 @@ def count_chart(
         x=ChartAxis(f"time ({unit})", scale="time"),
         y=ChartAxis(label, [curve.values.max(initial=0.0) for curve in lines.values()], "count"),
         order=list(order or runs),
-        recorded=recorded_names(runs),
+        log_names=recorded_names(runs),
         steps={name: (curve.times / factor, curve.values) for name, curve in lines.items()},
         notes={},
     )

@@ -92,7 +92,7 @@ def _draw_steps(chart: StepChart, axes: Axes | None = None) -> Axes:
     axes = styled_axes(axes, width=width, height=height)
     for name, (x, y) in chart.steps.items():
         style, label = series_style(list(chart.order).index(name)), name
-        if name in chart.recorded:
+        if name in chart.log_names:
             style = {"color": TOTAL_COLOUR, "marker": "", "linestyle": "--"}
             label = f"{name} (recorded)"
         if chart.notes:

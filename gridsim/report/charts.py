@@ -92,10 +92,10 @@ def comparison(results: Results, baseline: str) -> PlotlyChart:
     factor, unit = (1.0, "") if is_unitless else time_unit(max(filter(math.isfinite, values), default=0.0))
     values = [value / factor for value in values]
     ratios = [ratio_of(results, name, baseline) for name in names]
-    recorded = recorded_names(results)
+    log_names = recorded_names(results)
     colours = [colour(k if len(names) <= MAX_COLOURS else 0) for k in range(len(names))]
     marker = {
-        "color": [TOTAL_COLOUR if name in recorded else c for name, c in zip(names, colours, strict=True)]
+        "color": [TOTAL_COLOUR if name in log_names else c for name, c in zip(names, colours, strict=True)]
     }
     bars: Figure = {
         "type": "bar",
@@ -103,7 +103,7 @@ def comparison(results: Results, baseline: str) -> PlotlyChart:
         "x": numbers(values),
         "y": list(range(len(names))),
         "text": [
-            REFERENCE if name in recorded and name != baseline else f"{r:.3f}" if math.isfinite(r) else ""
+            REFERENCE if name in log_names and name != baseline else f"{r:.3f}" if math.isfinite(r) else ""
             for name, r in zip(names, ratios, strict=True)
         ],
         "textposition": "auto",
@@ -112,7 +112,7 @@ def comparison(results: Results, baseline: str) -> PlotlyChart:
         "hovertemplate": "%{customdata}: %{x:.6g}, ratio to the baseline: %{text}<extra></extra>",
     }
     caption = f"{_metric_name(measure)} of each scheduler; the number is the ratio to that of {baseline}."
-    if recorded:
+    if log_names:
         caption += "  Grey: the schedule recorded in the log, for reference."
     title = "max stretch" if is_unitless else quantity_title(measure, unit)
     x_axis = value_axis(title, [0.0, *values], rangemode="tozero")
@@ -128,15 +128,15 @@ def distributions(results: Results) -> Iterator[PlotlyChart]:
     """Yield charts of the cumulative distributions of all charted values."""
     for quantity, (unit, samples) in sample_values(results).items():
         items = "jobs" if quantity in ("waiting time", "slowdown", "turnaround") else "applications"
-        recorded = recorded_names(results)
-        yield draw(distribution_chart(samples, quantity, unit, items, list(results), recorded))
+        log_names = recorded_names(results)
+        yield draw(distribution_chart(samples, quantity, unit, items, list(results), log_names))
 
 
 def over_size(results: Results) -> PlotlyChart:
     """Return a chart of the stretch of applications, or the slowdown of rigid jobs, over their size."""
     rigid = measure_of(results) == "mean_waiting"
     metric, column = ("slowdown", "slowdown") if rigid else ("stretch", "stretch_agg")
-    traces, sizes, heights, recorded = [], [], [], recorded_names(results)
+    traces, sizes, heights, log_names = [], [], [], recorded_names(results)
     for number, (name, result) in enumerate(results.items()):
         table = result.applications
         size = table["tasks"] * table["run_time"] / 3600.0 if rigid else table["size"]
@@ -144,7 +144,7 @@ def over_size(results: Results) -> PlotlyChart:
         sizes.append(x)
         heights.append(y)
         marker = {"color": colour(number), "symbol": symbol(number), "size": 6, "opacity": 0.75}
-        if name in recorded:
+        if name in log_names:
             marker["color"], name = TOTAL_COLOUR, f"{name} (recorded)"
         traces.append(
             {

@@ -27,7 +27,7 @@ from gridsim.studies.comparison_table import (
     context_lines,
     measure_of,
     rows_of,
-    simulated,
+    scheduler_results,
     verdict,
 )
 from gridsim.studies.overview import TextTable, enumeration
@@ -113,7 +113,7 @@ def baseline_of(results: Results) -> str:
             schedulers[name] = scheduler_from(result.scheduler, name)
         except ScenarioError:
             continue
-    first = next(iter(simulated(results)))
+    first = next(iter(scheduler_results(results)))
     if "mincent" in results or not schedulers:
         return "mincent" if "mincent" in results else first
     baseline = default_baseline(schedulers)
@@ -143,7 +143,7 @@ def of_results(
     ScenarioError
         If some results are of rigid jobs and others of bags.
     """
-    runs, schedulers = list(results.values()), simulated(results)
+    runs, schedulers = list(results.values()), scheduler_results(results)
     first = runs[0]
     base = baseline_of(results) if baseline is None else baseline
     measure_of(results)
@@ -238,7 +238,7 @@ def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -
     if not comparable:
         lead = {"baseline": lead["baseline"]}
     lead = {key: _convert_times(line) for key, line in lead.items()}
-    results, count = simulated(results), len(results)
+    results, count = scheduler_results(results), len(results)
     if count == 1:
         (result,) = results.values()
         del lead["baseline"]
@@ -308,7 +308,7 @@ def _cards(result: Result, name: str, bound: BoundKind) -> list[Card]:
 def _scenarios(results: Results) -> dict[str, str]:
     """Return title -> TOML of each distinct scenario."""
     names_of: dict[str, list[str]] = {}
-    for name, result in simulated(results).items():
+    for name, result in scheduler_results(results).items():
         names_of.setdefault(result.provenance.get("scenario", ""), []).append(name)
     if len(names_of) == 1:
         return {"scenario.toml": next(iter(names_of))}

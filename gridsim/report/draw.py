@@ -110,7 +110,7 @@ def _draw_steps(chart: StepChart) -> PlotlyChart:
     for name, (x, y) in chart.steps.items():
         heights = np.rint(y).astype(np.int64) if chart.y.scale == "count" else 100.0 * y
         trace = line_trace(list(chart.order).index(name), name, x, heights)
-        if name in chart.recorded:
+        if name in chart.log_names:
             trace["name"] = wrapped_label(f"{name} (recorded)")
             trace["line"] |= {"color": TOTAL_COLOUR, "dash": "dash"}
         traces.append(trace)

@@ -13,7 +13,7 @@ from gridsim.plots.scales import time_unit
 from gridsim.report.charts import sample_values
 from gridsim.results.result import Result
 from gridsim.results.schema import COLUMN_UNITS
-from gridsim.studies.comparison_table import scalar, simulated
+from gridsim.studies.comparison_table import scalar, scheduler_results
 from gridsim.studies.overview import TextTable, file_tables
 
 Results = Mapping[str, Result]
@@ -150,7 +150,7 @@ def text(value: Any) -> str:
 
 def provenance(results: Results) -> list[TextTable]:
     """Return the tables of versions, seed, time and memory, of digests, and of trace files."""
-    runs = simulated(results)
+    runs = scheduler_results(results)
     names = list(runs)
     entries: dict[str, dict[str, str]] = {}
     for key, title in _PROVENANCE_TITLES.items():

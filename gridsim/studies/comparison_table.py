@@ -30,7 +30,7 @@ DISPENSABLE = ("traffic", "busy", "over")
 _RIGID_DISPENSABLE = ("traffic", "makespan", "to end")
 
 
-def simulated(results: Mapping[str, Result]) -> Mapping[str, Result]:
+def scheduler_results(results: Mapping[str, Result]) -> Mapping[str, Result]:
     """Return the results of schedulers, without schedules of job logs; all if there are no others."""
     return {name: result for name, result in results.items() if not result.of_log} or results
 
@@ -65,7 +65,7 @@ def ratio_of(results: Mapping[str, Result], name: str, baseline: str) -> float:
 
 def rows_of(results: Mapping[str, Result], baseline: str, bound: BoundKind) -> list[Row]:
     """Return one row per scheduler: its name here, the ratio to the baseline, and `Result.summary`."""
-    kinds = {result.kind_of_bound() for result in simulated(results).values()}
+    kinds = {result.kind_of_bound() for result in scheduler_results(results).values()}
     if bound == "best" and kinds != {"discrete"}:
         bound = "preemptive"  # one bound for all, which holds for all
     return [
@@ -76,7 +76,7 @@ def rows_of(results: Mapping[str, Result], baseline: str, bound: BoundKind) -> l
 
 def context_lines(results: Mapping[str, Result], baseline: str) -> dict[str, str]:
     """Return lines of text by key: platform, workload and load of the first result, and the baseline."""
-    results = simulated(results)
+    results = scheduler_results(results)
     lines = next(iter(results.values())).describe_scenario()
     lines |= max(results.values(), key=lambda result: result.makespan).describe_availability()
     known: dict[str, list[str]] = {}
@@ -202,8 +202,8 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
     sentence = of_one_run(values, exclusions)
     if measure_of(results) != "mean_waiting":
         return sentence
-    counted = [row for row in rows if row["name"] not in exclusions]
-    means = ({row["name"]: float(row[key]) for row in counted} for key in (BY_JOBS, BY_CORES))
+    ranked_rows = [row for row in rows if row["name"] not in exclusions]
+    means = ({row["name"]: float(row[key]) for row in ranked_rows} for key in (BY_JOBS, BY_CORES))
     return sentence + by_cores(*means)
 
 
@@ -236,14 +236,14 @@ def _cut_off(name: str, result: Result) -> str:
     table = result.applications
     resubmissions = table["resubmitted"] / table["tasks"]
     worst = int(resubmissions.argmax())
-    if (most := resubmissions[worst]) < _MANY_RESUBMISSIONS:
+    if (restarts := resubmissions[worst]) < _MANY_RESUBMISSIONS:
         return ""
     tasks, what = int(table["tasks"][worst]), "job" if result.rigid else "application"
     lasts = table["size"][worst] / tasks / result.machines["speed"].mean()
     plural = "s" * (tasks > 1)
     parts = f"{tasks} core{plural} for" if result.rigid else f"{tasks} task{plural} of"
     return (
-        f"{name}: failures cut off {what} {worst} again and again, {most:,.0f} times: it has {parts} "
+        f"{name}: failures cut off {what} {worst} again and again, {restarts:,.0f} times: it has {parts} "
         f"{lasts:.4g} s, and machines seldom stay up so long"
     )
 
@@ -299,7 +299,7 @@ def _of_measure(
     if measure == "mean_waiting":
         counts = {name: "-" if result.of_log else f"{result.failed}" for name, result in results.items()}
         killed = {row["name"]: f"{row['killed']}" if "killed" in row else "-" for row in rows}
-        counted: list[_Cells] = [
+        count_columns: list[_Cells] = [
             (title, "jobs", lambda row, texts=texts: texts[row["name"]])  # type: ignore[misc]
             for title, texts in (("rejected", counts), ("killed", killed))
             if not set(texts.values()) <= {"0", "-"} or (verbose and set(texts.values()) != {"-"})
@@ -310,7 +310,7 @@ def _of_measure(
             ("waiting", "95 %, s", _cell("p95_waiting", 6)),
             ("slowdown", "mean", _cell("mean_slowdown", 4)),
             *([("slowdown", "by cores", _cell("mean_slowdown_by_cores", 4))] if verbose else []),
-            *counted,
+            *count_columns,
         ]
     done = {name: _completed(result) for name, result in results.items()}
     columns: list[_Cells] = []

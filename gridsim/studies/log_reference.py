@@ -90,7 +90,7 @@ def _recorded_schedule(scenario: Scenario, recipe: JobLogRecipe) -> tuple[Result
     from gridsim.traces.jobs import stated_machines
 
     header = read_header(recipe.path)
-    stated = None if header is None else stated_machines(header, recipe.procs_per_node)
+    header_count = None if header is None else stated_machines(header, recipe.procs_per_node)
     platform = scenario.platform
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TraceWarning)  # the workload has issued them; waits are counted above
@@ -113,7 +113,7 @@ def _recorded_schedule(scenario: Scenario, recipe: JobLogRecipe) -> tuple[Result
         except ScenarioError as error:
             reason = "workload.max_nodes leaves out jobs" if recipe.max_nodes is not None else str(error)
             raise _NoSchedule(f"{_DIFFERENT}: {reason}") from error
-    return result, None if stated is None else stated[1]
+    return result, None if header_count is None else header_count[1]
 
 
 def _peak(result: Result) -> int:
