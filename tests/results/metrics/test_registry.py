@@ -153,6 +153,12 @@ def test_rigid_metrics_are_as_computed_by_hand() -> None:
     assert result.offered_utilization == 20 / (2 * 20) and result.utilization == 80 / (2 * 75)
     assert measures.SUMMARY["killed"](result) == 2 == result.summary()["killed"]
     assert "killed        2 of 3 jobs, at their requested time" in result.format()
+    spared = _killing([0, 0, 0])
+    table, other = (
+        gs.Comparison(run.scenario, {"fcfs": run}, "fcfs").overview().tables[0] for run in (result, spared)
+    )
+    assert dict(zip(table.head, table.rows[0], strict=True))["killed", "jobs"] == "2"
+    assert ("killed", "jobs") not in other.head
 
 
 def test_runs_without_kills_have_no_metric_of_them() -> None:
