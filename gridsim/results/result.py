@@ -237,7 +237,7 @@ class Result(Metrics):
             "machines": len(self.machines),
             "applications": len(self.applications),
             "tasks": int(self.applications["tasks"].sum()),
-            "lower_bound_kind": self.kind_of_bound(bound),
+            **({} if self.rigid else {"lower_bound_kind": self.kind_of_bound(bound)}),
             **summary_values(self, bound),
             "facts": self.facts,
             "wall_seconds": self._provenance.get("wall_seconds"),

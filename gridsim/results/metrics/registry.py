@@ -43,6 +43,8 @@ class Metric(property):
         The table, or table.column, that a result must have for the metric; "" if all results have the metric.
     selectable
         Whether `METRICS` contains the metric, so that studies can select it.  Summaries contain all metrics.
+    of_bags
+        Whether summaries of rigid jobs leave the metric out.
 
     Attributes
     ----------
@@ -52,12 +54,19 @@ class Metric(property):
     """
 
     def __init__(
-        self, function: Callable[[Any], float], unit: str, note: str, requirement: str, selectable: bool
+        self,
+        function: Callable[[Any], float],
+        unit: str,
+        note: str,
+        requirement: str,
+        selectable: bool,
+        of_bags: bool = False,
     ) -> None:
         super().__init__(function)
         self.function = function
         self.name = function.__name__.lstrip("_")
         self.unit, self.note, self.requirement, self.selectable = unit, note, requirement, selectable
+        self.of_bags = of_bags
 
     @overload
     def __get__(self, result: None, owner: type | None = None) -> Metric: ...
@@ -76,16 +85,18 @@ class Metric(property):
         return (self.__doc__ or "").partition("\n\n")[0].replace("\n", " ").strip()
 
     def has(self, tables: Mapping[str, Table]) -> bool:
-        """Return whether a result with these tables has the metric."""
+        """Return whether the summary of a result with these tables has the metric."""
+        if self.of_bags and "failed" in tables["applications"]:
+            return False
         table, _, column = self.requirement.partition(".")
         return not table or (table in tables and (not column or column in tables[table]))
 
 
 def metric(
-    unit: str, note: str = "", *, requirement: str = "", selectable: bool = True
+    unit: str, note: str = "", *, requirement: str = "", selectable: bool = True, of_bags: bool = False
 ) -> Callable[[Callable[[Any], float]], Metric]:
     """Return a decorator that turns a method into a `Metric`, described by the docstring of the method."""
-    return lambda function: Metric(function, unit, note, requirement, selectable)
+    return lambda function: Metric(function, unit, note, requirement, selectable, of_bags)
 
 
 def _cycles_metric(name: str, text: str) -> Metric:
@@ -316,37 +327,37 @@ class Metrics:
         table = self.applications
         return formulas.load_of(table["release"], table["size"], self.aggregate_speed)
 
-    @metric("s/Mflop")
+    @metric("s/Mflop", of_bags=True)
     def max_stretch(self) -> float:
         """Largest stretch of an application, s/Mflop; NaN if none was completed."""
         return _maximum(self._completed_column("stretch"))
 
-    @metric("1", "max_stretch * aggregate_speed")
+    @metric("1", "max_stretch * aggregate_speed", of_bags=True)
     def max_stretch_agg(self) -> float:
         """Largest stretch of an application times the aggregate speed, as shown in tables."""
         return _maximum(self._completed_column("stretch_agg"))
 
-    @metric("s/Mflop")
+    @metric("s/Mflop", of_bags=True)
     def mean_stretch(self) -> float:
         """Mean stretch over applications, s/Mflop."""
         return formulas.mean(self._completed_column("stretch"))
 
-    @metric("1", "mean_stretch * aggregate_speed")
+    @metric("1", "mean_stretch * aggregate_speed", of_bags=True)
     def mean_stretch_agg(self) -> float:
         """Mean stretch over applications times the aggregate speed, as shown in tables."""
         return self.mean_stretch * self.aggregate_speed
 
-    @metric("s/Mflop")
+    @metric("s/Mflop", of_bags=True)
     def min_stretch(self) -> float:
         """Smallest stretch of an application, s/Mflop; NaN if none was completed."""
         return -_maximum(-self._completed_column("stretch"))
 
-    @metric("s/Mflop")
+    @metric("s/Mflop", of_bags=True)
     def _lower_bound(self) -> float:
         """Lower bound of the largest stretch, s/Mflop; summaries omit it for more than 5,000 applications."""
         return self.bound().stretch
 
-    @metric("1", "max stretch / lower bound")
+    @metric("1", "max stretch / lower bound", of_bags=True)
     def _gap(self) -> float:
         """Largest stretch / lower bound; summaries omit it for more than 5,000 applications."""
         return self.gap()
@@ -678,9 +689,12 @@ def summary_values(result: Metrics, bound: BoundKind) -> dict[str, float | None]
     """Return all metrics of a result, with the lower bound and optimality gap for this kind of bound.
 
     Both are None for more than `BOUND_LIMIT` applications, since they take long to compute, and if no
-    application was completed.
+    application was completed.  Rigid jobs have neither, nor stretches.
     """
     values = dict(result._linear_metrics)
+    if result.rigid:
+        check_bound(bound)
+        return {name: values[name] for name in SUMMARY if name in values}
     has_bound = len(result.applications) <= BOUND_LIMIT and bool(result._completed.any())
     values["lower_bound"] = result.bound(bound).stretch if has_bound else None
     values["gap"] = result.gap(bound) if has_bound else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -152,6 +153,9 @@ def test_rigid_metrics_are_as_computed_by_hand() -> None:
     assert result.core_hours == (30 + 10 + 40) / 3600
     assert result.offered_utilization == 20 / (2 * 20) and result.utilization == 80 / (2 * 75)
     assert measures.SUMMARY["killed"](result) == 2 == result.summary()["killed"]
+    assert not [name for name in result.summary() if re.search("stretch|bound|gap", name)]
+    with pytest.raises(ScenarioError, match="bound must be one of"):
+        result.summary("tight")  # type: ignore[arg-type]
     assert "killed        2 of 3 jobs, at their requested time" in result.format()
     spared = _killing([0, 0, 0])
     table, other = (
