@@ -109,7 +109,7 @@ def metrics(title: str) -> Iterator[str]:
     yield "| key | unit | definition | only with |"
     yield "|---|---|---|---|"
     for name, each in SUMMARY.items():
-        where = f"`{each.requirement}`" if each.requirement else ""
+        where = f"`{each.requirement}`" if each.requirement else "bags" if each.of_bags else ""
         yield f"| `{name}` | {each.unit} | {escaped(each.text)} | {where} |"
 
 

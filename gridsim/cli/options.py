@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -76,6 +77,31 @@ class UnitQuantity(_Quantity):
 
 
 SECONDS, WORK = UnitQuantity("s"), UnitQuantity("Mflop")
+
+
+class Multiple(float):
+    """A factor of the value that a flag would have by default, such as 2x."""
+
+
+class _OrMultiple(_Type):
+    """A number, or a `Multiple`: a number > 0 followed by x."""
+
+    def __init__(self, number: Any) -> None:
+        self.number, self.name = number, number.name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not (isinstance(value, str) and value.endswith("x")):
+            return self.number.convert(value, param, ctx)
+        factor = float(FLOAT.convert(value[:-1], param, ctx))
+        if not 0 < factor < math.inf:
+            self.fail(f"must be a factor > 0, such as 1.3x, got {value!r}", param, ctx)
+        return Multiple(factor)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "N|FACTORx"
+
+
+INT_OR_MULTIPLE, FLOAT_OR_MULTIPLE = _OrMultiple(INT), _OrMultiple(FLOAT)
 
 
 class _FieldType(_Type):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from gridsim.cli.options import (
-    FLOAT,
+    FLOAT_OR_MULTIPLE,
     INT,
+    INT_OR_MULTIPLE,
     SECONDS,
     WORK,
     Decorator,
     Flags,
+    Multiple,
     OptionGroup,
     field_option,
     flags_in_errors,
@@ -47,7 +50,9 @@ _BAGS = "gridsim.model.bag_workloads:BagRecipe"
 _scenario_options: tuple[Decorator, ...] = (
     click.argument("scenario", required=False, metavar="[SCENARIO.toml]"),
     click.option(
-        "--nodes", type=INT, help="Number of machines.  [1000; with a job log, as its header states]"
+        "--nodes",
+        type=INT_OR_MULTIPLE,
+        help="Number of machines; 2x: twice the default.  [1000; with a job log, as its header states]",
     ),
     click.option(
         "--speeds",
@@ -67,8 +72,9 @@ _scenario_options: tuple[Decorator, ...] = (
     ),
     click.option(
         "--load",
-        type=FLOAT,
-        help="Scale the release times to this load (work / capacity).  [as drawn, or as in the log]",
+        type=FLOAT_OR_MULTIPLE,
+        help="Scale the release times to this load (work / capacity); 1.3x: to 1.3 times the default.  [as "
+        "drawn, or as in the log]",
     ),
     click.option("--job-log", metavar="FILE", help="Make bags of tasks from a job log (SWF, GWF, .tr)."),
     click.option(
@@ -217,8 +223,16 @@ def scenario_of(flags: Flags) -> Scenario:
     from gridsim.model.workload import Workload
     from gridsim.support.arguments import integer, text
 
-    if "job_log" in flags and not {"scenario", "nodes"} & set(flags):
-        flags["nodes"] = _machine_count(text("--job-log", flags["job_log"]))  # later calls need it, too
+    machines = flags.get("nodes")
+    if (
+        "job_log" in flags
+        and "scenario" not in flags
+        and (machines is None or isinstance(machines, Multiple))
+    ):
+        count = _machine_count(text("--job-log", flags["job_log"]))
+        flags["nodes"] = (
+            count if machines is None else _multiple_count(machines, count)
+        )  # later calls need it, too
     values = dict(flags)
     if "hosts" in values and "speeds" in values:
         raise ScenarioError("--hosts and --speeds exclude each other")
@@ -233,6 +247,9 @@ def scenario_of(flags: Flags) -> Scenario:
         base = Scenario.from_toml(Path(text("SCENARIO.toml", flags["scenario"])))
     else:
         base = default_scenario(values.get("seed", DEFAULT_SEED))
+    if isinstance(machines := values.get("nodes"), Multiple):
+        values["nodes"] = _multiple_count(machines, base.platform.nodes)
+    load = values.pop("load") if isinstance(values.get("load"), Multiple) else None
     if "task_size" in values:
         values["task_size"] = _parse_task_size(values["task_size"])
     seed = {"seed": values["seed"]} if "seed" in values else {}
@@ -268,7 +285,27 @@ def scenario_of(flags: Flags) -> Scenario:
         faults=_faults(flags, run_seed) or base.faults,
     )
     changes = dict(map(_parse_change, flags.get("changes", ())))
-    return scenario.replaced(changes) if changes else scenario
+    scenario = scenario.replaced(changes) if changes else scenario
+    return scenario if load is None else _with_load(scenario, load)
+
+
+def _multiple_count(factor: Multiple, count: int) -> int:
+    """Return `factor` times a number of machines, rounded, at least 1."""
+    return max(1, round(factor * count))
+
+
+def _with_load(scenario: Scenario, factor: Multiple) -> Scenario:
+    """Return the scenario with releases scaled to `factor` times its load."""
+    import dataclasses
+
+    from gridsim.model.workload import Workload
+    from gridsim.results.metrics.formulas import offered_load
+
+    load = offered_load(scenario.workload.realize(scenario.platform), scenario.platform)
+    if load == math.inf:
+        raise ScenarioError(f"--load {factor:g}x requires applications or jobs released at different times")
+    recipe = _with_flags("workload", scenario.workload.recipe, {"load": factor * load}, ("load",), {})
+    return dataclasses.replace(scenario, workload=Workload(recipe))
 
 
 def _check_not_job_log(file: str) -> None:

@@ -6,7 +6,7 @@ plain: each of the two escapes what it would interpret.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -81,6 +81,8 @@ class Chart:
         Names of the series in the order of their colours, whether or not all have values.
     reference
         Value of a reference line across the axis of values; None for no line.
+    log_names
+        Names of the series that were recorded in a log, not simulated; they are grey and dashed.
     """
 
     title: str
@@ -90,6 +92,7 @@ class Chart:
     y: ChartAxis | None = None
     order: Sequence[str] = ()
     reference: float | None = None
+    log_names: Collection[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +159,12 @@ def concatenation(samples: Mapping[str, ArrayLike]) -> Floats:
 
 
 def distribution_chart(
-    samples: Mapping[str, ArrayLike], quantity: str, unit: str, items: str, order: Sequence[str] = ()
+    samples: Mapping[str, ArrayLike],
+    quantity: str,
+    unit: str,
+    items: str,
+    order: Sequence[str] = (),
+    log_names: Collection[str] = (),
 ) -> StepChart:
     """Return the cumulative distributions of a quantity.
 
@@ -170,13 +178,16 @@ def distribution_chart(
         What has the quantity: jobs or applications.
     order
         As in `Chart`; by default that of `samples`.
+    log_names
+        As in `Chart`.
     """
     steps, notes = {}, {}
     for name, sample in samples.items():
         x, share = series.distribution(sample)
         rejected = int(np.isnan(np.asarray(sample)).sum())
-        known = [f"max {x[-1]:.3g}"] if len(x) else []
-        notes[name] = ", ".join([*known, f"{rejected} rejected"] if rejected else known)
+        known = ["recorded"] * (name in log_names) + ([f"max {x[-1]:.3g}"] if len(x) else [])
+        missing = f"{rejected} {'unknown' if name in log_names else 'rejected'}"
+        notes[name] = ", ".join([*known, missing] if rejected else known)
         steps[name] = np.append(x[:1], x), np.append(np.zeros(min(1, len(x))), share)
     return StepChart(
         title=f"Distribution of the {quantity}",
@@ -184,6 +195,7 @@ def distribution_chart(
         x=ChartAxis(with_unit(quantity, unit), concatenation(samples)),
         y=ChartAxis(f"share of {items}", scale="share"),
         order=list(order or samples),
+        log_names=log_names,
         steps=steps,
         notes=notes,
     )
@@ -199,7 +211,8 @@ def result_chart(results: Result | Mapping[str, Result], metric: str | None = No
             metric = "stretch"
     samples = {name: series.per_application(result, metric) for name, result in runs.items()}
     unit = "s" if metric == "response" else COLUMN_UNITS["applications"].get(metric, "")
-    return distribution_chart(samples, quantity_title(metric, ""), unit, item_name(runs))
+    title = quantity_title(metric, "")
+    return distribution_chart(samples, title, unit, item_name(runs), log_names=recorded_names(runs))
 
 
 def count_chart(
@@ -213,12 +226,15 @@ def count_chart(
     lines = {name: curve.downsample(POINTS) for name, curve in counts.items()}
     items = item_name(runs)
     label, title, caption = (text.format(items) for text in _QUANTITIES[quantity])
+    if items == "jobs":
+        caption = caption.replace("released, with no task started", "released and have not started")
     return StepChart(
         title=title,
         caption=caption[:1].upper() + caption[1:],
         x=ChartAxis(f"time ({unit})", scale="time"),
         y=ChartAxis(label, [curve.values.max(initial=0.0) for curve in lines.values()], "count"),
         order=list(order or runs),
+        log_names=recorded_names(runs),
         steps={name: (curve.times / factor, curve.values) for name, curve in lines.items()},
         notes={},
     )
@@ -231,6 +247,12 @@ def _by_name(results: Result | Mapping[str, Result]) -> Mapping[str, Result]:
         raise ScenarioError("results must contain at least one result, got none")
     check_count(len(runs))
     return runs
+
+
+def recorded_names(results: Mapping[str, Result]) -> list[str]:
+    """Return the names of schedules of job logs among results of schedulers; none without the latter."""
+    names = [name for name, result in results.items() if result.of_log]
+    return names if len(names) < len(results) else []
 
 
 def item_name(results: Mapping[str, Result]) -> str:

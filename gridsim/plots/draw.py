@@ -13,6 +13,7 @@ from gridsim.plots.estimates import MAX_COLOURS, intervals, lines, row_chart_hei
 from gridsim.plots.scales import extent, fit_scale, label_powers, log_scale, ratio_scale
 from gridsim.plots.style import (
     COLOURS,
+    TOTAL_COLOUR,
     check_count,
     escape_math,
     label_width,
@@ -91,6 +92,9 @@ def _draw_steps(chart: StepChart, axes: Axes | None = None) -> Axes:
     axes = styled_axes(axes, width=width, height=height)
     for name, (x, y) in chart.steps.items():
         style, label = series_style(list(chart.order).index(name)), name
+        if name in chart.log_names:
+            style = {"color": TOTAL_COLOUR, "marker": "", "linestyle": "--"}
+            label = f"{name} (recorded)"
         if chart.notes:
             label = f"{name} ({chart.notes[name]})"
             style |= {"markersize": 5, "markevery": [len(x) - 1] if len(x) else None}

@@ -37,7 +37,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ("-", "--", "-.", ":")
 #: Colour map of continuous scales.
 MAP = "cividis"
-#: Neutral colour of totals and reference lines, distinct from the colours of parts.
+#: Neutral colour of totals, reference lines and recorded schedules, distinct from the colours of parts.
 TOTAL_COLOUR = "#999999"
 #: Formats of figure files: ending of the name -> metadata settings that omit times and versions.
 FORMATS: Mapping[str, dict[str, None]] = {
@@ -73,7 +73,10 @@ _NAMES = {
     "mean_waiting": "mean waiting time",
     "mean_waiting_by_cores": "mean waiting time by cores",
     "median_waiting": "median waiting time",
+    "p95_waiting": "95th percentile of the waiting time",
     "mean_slowdown": "mean bounded slowdown",
+    "mean_slowdown_by_cores": "mean bounded slowdown by cores",
+    "offered_utilization": "share of the machine time used until the last release",
     "mean_completion": "mean completion time",
     "failed": "rejected jobs",
     "response": "response time",

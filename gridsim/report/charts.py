@@ -11,10 +11,10 @@ from typing import Any, get_args
 
 import numpy as np
 
-from gridsim.plots.charts import count_chart, distribution_chart
+from gridsim.plots.charts import count_chart, distribution_chart, recorded_names
 from gridsim.plots.estimates import MAX_COLOURS
 from gridsim.plots.scales import time_unit
-from gridsim.plots.style import quantity_title
+from gridsim.plots.style import TOTAL_COLOUR, quantity_title
 from gridsim.report.draw import draw, line_trace
 from gridsim.report.figures import (
     POINTS,
@@ -36,6 +36,7 @@ from gridsim.report.figures import (
 from gridsim.results.metrics import series
 from gridsim.results.metrics.registry import display_name
 from gridsim.results.result import Result
+from gridsim.results.text import REFERENCE
 from gridsim.studies.comparison_table import measure_of, ratio_of
 from gridsim.support.arrays import Floats
 
@@ -91,19 +92,28 @@ def comparison(results: Results, baseline: str) -> PlotlyChart:
     factor, unit = (1.0, "") if is_unitless else time_unit(max(filter(math.isfinite, values), default=0.0))
     values = [value / factor for value in values]
     ratios = [ratio_of(results, name, baseline) for name in names]
-    marker = {"color": [colour(k if len(names) <= MAX_COLOURS else 0) for k in range(len(names))]}
+    log_names = recorded_names(results)
+    colours = [colour(k if len(names) <= MAX_COLOURS else 0) for k in range(len(names))]
+    marker = {
+        "color": [TOTAL_COLOUR if name in log_names else c for name, c in zip(names, colours, strict=True)]
+    }
     bars: Figure = {
         "type": "bar",
         "orientation": "h",
         "x": numbers(values),
         "y": list(range(len(names))),
-        "text": [f"{ratio:.3f}" if math.isfinite(ratio) else "" for ratio in ratios],
+        "text": [
+            REFERENCE if name in log_names and name != baseline else f"{r:.3f}" if math.isfinite(r) else ""
+            for name, r in zip(names, ratios, strict=True)
+        ],
         "textposition": "auto",
         "marker": marker,
         "customdata": [label(name) for name in names],
-        "hovertemplate": "%{customdata}: %{x:.6g}, %{text} of the baseline<extra></extra>",
+        "hovertemplate": "%{customdata}: %{x:.6g}, ratio to the baseline: %{text}<extra></extra>",
     }
     caption = f"{_metric_name(measure)} of each scheduler; the number is the ratio to that of {baseline}."
+    if log_names:
+        caption += "  Grey: the schedule recorded in the log, for reference."
     title = "max stretch" if is_unitless else quantity_title(measure, unit)
     x_axis = value_axis(title, [0.0, *values], rangemode="tozero")
     if series.is_wide(values):  # a logarithmic axis has no 0 from which bars could start
@@ -118,19 +128,24 @@ def distributions(results: Results) -> Iterator[PlotlyChart]:
     """Yield charts of the cumulative distributions of all charted values."""
     for quantity, (unit, samples) in sample_values(results).items():
         items = "jobs" if quantity in ("waiting time", "slowdown", "turnaround") else "applications"
-        yield draw(distribution_chart(samples, quantity, unit, items, list(results)))
+        log_names = recorded_names(results)
+        yield draw(distribution_chart(samples, quantity, unit, items, list(results), log_names))
 
 
 def over_size(results: Results) -> PlotlyChart:
     """Return a chart of the stretch of applications, or the slowdown of rigid jobs, over their size."""
     rigid = measure_of(results) == "mean_waiting"
     metric, column = ("slowdown", "slowdown") if rigid else ("stretch", "stretch_agg")
-    traces, sizes, heights = [], [], []
+    traces, sizes, heights, log_names = [], [], [], recorded_names(results)
     for number, (name, result) in enumerate(results.items()):
-        x, y = series.scatter_points(result.applications["size"], result.applications[column], POINTS)
+        table = result.applications
+        size = table["tasks"] * table["run_time"] / 3600.0 if rigid else table["size"]
+        x, y = series.scatter_points(size, table[column], POINTS)
         sizes.append(x)
         heights.append(y)
         marker = {"color": colour(number), "symbol": symbol(number), "size": 6, "opacity": 0.75}
+        if name in log_names:
+            marker["color"], name = TOTAL_COLOUR, f"{name} (recorded)"
         traces.append(
             {
                 "type": "scatter",
@@ -141,7 +156,7 @@ def over_size(results: Results) -> PlotlyChart:
             }
             | {"marker": marker}
         )
-    x_axis = value_axis("size (Mflop)", np.concatenate(sizes))
+    x_axis = value_axis("size (core-hours)" if rigid else "size (Mflop)", np.concatenate(sizes))
     y_axis = value_axis(metric, np.concatenate(heights))
     item = "job" if rigid else "application"
     caption = f"The {metric} of each {item} over its size, which shows whether small {item}s suffer."

@@ -27,6 +27,7 @@ from gridsim.studies.comparison_table import (
     context_lines,
     measure_of,
     rows_of,
+    scheduler_results,
     verdict,
 )
 from gridsim.studies.overview import TextTable, enumeration
@@ -112,10 +113,11 @@ def baseline_of(results: Results) -> str:
             schedulers[name] = scheduler_from(result.scheduler, name)
         except ScenarioError:
             continue
+    first = next(iter(scheduler_results(results)))
     if "mincent" in results or not schedulers:
-        return "mincent" if "mincent" in results else next(iter(results))
+        return "mincent" if "mincent" in results else first
     baseline = default_baseline(schedulers)
-    return next(iter(results)) if schedulers[baseline].decentralized else baseline
+    return first if schedulers[baseline].decentralized else baseline
 
 
 def of_results(
@@ -125,11 +127,14 @@ def of_results(
     baseline: str | None = None,
     bound: BoundKind = "best",
     files: Mapping[str, str] | None = None,
+    remark: str = "",
 ) -> Page:
     """Return the page on one or several results.
 
     Parameters
     ----------
+    remark
+        Sentence below the comparison; may be empty.
     files
         Name -> file that contains the result.
 
@@ -138,15 +143,15 @@ def of_results(
     ScenarioError
         If some results are of rigid jobs and others of bags.
     """
-    names, runs = list(results), list(results.values())
+    runs, schedulers = list(results.values()), scheduler_results(results)
     first = runs[0]
     base = baseline_of(results) if baseline is None else baseline
     measure_of(results)
     scenarios, comparable = _scenarios(results), _are_comparable(results)
     sections = [
-        _summary(results, base, bound, comparable),
+        _summary(results, base, bound, comparable, remark),
         Section(
-            "applications",
+            "jobs" if first.rigid else "applications",
             "Jobs" if first.rigid else "Applications",
             charts=_with_data(*charts.distributions(results), charts.over_size(results)),
             tables=tables.quantiles(results),
@@ -160,7 +165,7 @@ def of_results(
             charts=_with_data(*charts.traffic(results), charts.cycles(results)),
             tables=tables.messages(results),
         ),
-        Section("facts", "Facts and parameters", tables=tables.facts(results)),
+        Section("facts", "Facts and parameters", tables=tables.facts(schedulers)),
         Section(
             "scenario", "Scenario", codes=[Code(title, toml) for title, toml in scenarios.items() if toml]
         ),
@@ -171,7 +176,7 @@ def of_results(
             text=f"{_saving_instructions(scenarios.values())}.  The commands must report the same digest.",
             codes=[
                 _repeat_commands(name, result, (files or {}).get(name))
-                for name, result in results.items()
+                for name, result in schedulers.items()
                 if "scenario" in result.provenance
             ],
         ),
@@ -179,7 +184,8 @@ def of_results(
     notes = [] if comparable else [_DIFFERENT_SCENARIOS]
     lead = _lead(results, base, bound, comparable)
     count = len(first.machines)
-    suffix = " compared" if len(names) > 1 else f" on {count} machine{'' if count == 1 else 's'}"
+    suffix = " compared" if len(runs) > 1 else f" on {count} machine{'' if count == 1 else 's'}"
+    names = [*schedulers, *(["the schedule in the log"] if len(schedulers) < len(runs) else [])]
     return Page(
         title or enumeration(names) + suffix,
         lead,
@@ -232,22 +238,25 @@ def _lead(results: Results, baseline: str, bound: BoundKind, comparable: bool) -
     if not comparable:
         lead = {"baseline": lead["baseline"]}
     lead = {key: _convert_times(line) for key, line in lead.items()}
-    if len(results) == 1:
+    results, count = scheduler_results(results), len(results)
+    if count == 1:
+        (result,) = results.values()
         del lead["baseline"]
         lead |= {"scheduler": line} if (line := "".join(_schedulers(results))) else {}
-        return lead | {"digest": next(iter(results.values())).digest}
+        return lead if result.of_log else lead | {"digest": result.digest}
     if len(results) > tables.MAX_COLUMNS:  # the table of digests shows them
         return lead
     return lead | {"digests": ", ".join(f"{name} {result.digest[:16]}" for name, result in results.items())}
 
 
-def _summary(results: Results, baseline: str, bound: BoundKind, comparable: bool) -> Section:
+def _summary(results: Results, baseline: str, bound: BoundKind, comparable: bool, remark: str) -> Section:
     if len(results) == 1:
         name, result = next(iter(results.items()))
-        return Section("summary", "Summary", cards=_cards(result, name, bound))
+        text = remark and f"{remark[0].upper()}{remark[1:]}."
+        return Section("summary", "Summary", text=text, cards=_cards(result, name, bound))
     rows = rows_of(results, baseline, bound)
     table = comparison_table(results, rows, baseline, bound, caption="Schedulers compared", verbose=True)
-    notes = [*_schedulers(results), *cautions(results, rows, bound)]
+    notes = [*_schedulers(results), *cautions(results, rows, bound), *filter(None, [remark])]
     views = [replace(tables.convert_times(table), notes=notes)]
     if not comparable:
         lines = {name: result.describe_scenario() for name, result in results.items()}
@@ -299,7 +308,7 @@ def _cards(result: Result, name: str, bound: BoundKind) -> list[Card]:
 def _scenarios(results: Results) -> dict[str, str]:
     """Return title -> TOML of each distinct scenario."""
     names_of: dict[str, list[str]] = {}
-    for name, result in results.items():
+    for name, result in scheduler_results(results).items():
         names_of.setdefault(result.provenance.get("scenario", ""), []).append(name)
     if len(names_of) == 1:
         return {"scenario.toml": next(iter(names_of))}

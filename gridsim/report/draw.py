@@ -109,7 +109,11 @@ def _draw_steps(chart: StepChart) -> PlotlyChart:
     traces = []
     for name, (x, y) in chart.steps.items():
         heights = np.rint(y).astype(np.int64) if chart.y.scale == "count" else 100.0 * y
-        traces.append(line_trace(list(chart.order).index(name), name, x, heights))
+        trace = line_trace(list(chart.order).index(name), name, x, heights)
+        if name in chart.log_names:
+            trace["name"] = wrapped_label(f"{name} (recorded)")
+            trace["line"] |= {"color": TOTAL_COLOUR, "dash": "dash"}
+        traces.append(trace)
     plot = figure(traces, _axis(chart.x), _axis(chart.y), showlegend=len(chart.order) > 1)
     return PlotlyChart(chart.title, chart.caption, plot)
 

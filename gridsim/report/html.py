@@ -95,7 +95,12 @@ def _page(
         )
     if isinstance(results, Comparison):
         return of_results(
-            results.results, title=title, baseline=results.baseline, bound=results.bound, files=files
+            results.all_results,
+            title=title,
+            baseline=results.baseline,
+            bound=results.bound,
+            files=files,
+            remark=results.log_remark,
         )
     if isinstance(results, Result):
         results = {results.scheduler["name"]: results}

@@ -62,10 +62,10 @@ def _machine_axis(count: int) -> dict[str, Any]:
 def _piece_bars(result: Result, factor: float, unit: str) -> Figure:
     table = result.tables["schedule"]
     application, is_completed = table["application"], table["completed"] > 0
-    item_name = "job" if result.rigid else "application"
+    item_name, part = ("job", "machine") if result.rigid else ("application", "task")
     numbers_in_log = application if result.jobs_of_log is None else result.jobs_of_log[application]
     texts = [
-        f"{item_name} {a}, {n} task{'' if n == 1 else 's'}"
+        f"{item_name} {a}, {n} {part}{'' if n == 1 else 's'}"
         for a, n in zip(numbers_in_log.tolist(), table["tasks"].tolist(), strict=True)
     ]
     marker = {

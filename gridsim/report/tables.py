@@ -13,7 +13,7 @@ from gridsim.plots.scales import time_unit
 from gridsim.report.charts import sample_values
 from gridsim.results.result import Result
 from gridsim.results.schema import COLUMN_UNITS
-from gridsim.studies.comparison_table import scalar
+from gridsim.studies.comparison_table import scalar, scheduler_results
 from gridsim.studies.overview import TextTable, file_tables
 
 Results = Mapping[str, Result]
@@ -150,18 +150,19 @@ def text(value: Any) -> str:
 
 def provenance(results: Results) -> list[TextTable]:
     """Return the tables of versions, seed, time and memory, of digests, and of trace files."""
-    names = list(results)
+    runs = scheduler_results(results)
+    names = list(runs)
     entries: dict[str, dict[str, str]] = {}
     for key, title in _PROVENANCE_TITLES.items():
         cells = {
             name: text(result.provenance[key])
-            for name, result in results.items()
+            for name, result in runs.items()
             if result.provenance.get(key) is not None
         }
         if cells:
             entries[title] = cells
     head = [("result", ""), ("scheduler", "class"), ("digest", "SHA-256")]
-    rows = [[name, result.scheduler["class"], result.digest] for name, result in results.items()]
+    rows = [[name, result.scheduler["class"], result.digest] for name, result in runs.items()]
     tables = [table_by_run("Versions and resources", entries, names)] if entries else []
     tables.append(TextTable("Digests", head, rows))
     trace_files = (r.provenance.get("files", {}).items() for r in results.values())

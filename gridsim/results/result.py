@@ -237,7 +237,7 @@ class Result(Metrics):
             "machines": len(self.machines),
             "applications": len(self.applications),
             "tasks": int(self.applications["tasks"].sum()),
-            "lower_bound_kind": self.kind_of_bound(bound),
+            **({} if self.rigid else {"lower_bound_kind": self.kind_of_bound(bound)}),
             **summary_values(self, bound),
             "facts": self.facts,
             "wall_seconds": self._provenance.get("wall_seconds"),
@@ -247,10 +247,12 @@ class Result(Metrics):
 
     def __repr__(self) -> str:
         if self.rigid:
+            failed = f"{self.failed} {'of unknown wait' if self.of_log else 'rejected'}"
+            digest = "" if self.of_log else f", digest {self.digest[:16]}"
             return (
                 f"<Result of {self.scheduler['name']}: {len(self.applications)} rigid jobs on "
-                f"{len(self.machines)} machines, {self.failed} rejected, mean waiting "
-                f"{self.mean_waiting:.6g} s, makespan {self.makespan:.6g} s, digest {self.digest[:16]}>"
+                f"{len(self.machines)} machines, {failed}, mean waiting "
+                f"{self.mean_waiting:.6g} s, makespan {self.makespan:.6g} s{digest}>"
             )
         return (
             f"<Result of {self.scheduler['name']}: {len(self.applications)} applications on "

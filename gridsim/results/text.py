@@ -19,8 +19,8 @@ LOOSE = {
 }
 Lines = dict[str, str]
 
-#: Text for numbers that a job log does not state, such as messages.
-UNKNOWN = "unknown"
+#: Text for numbers that a job log does not state, such as messages, and in place of its ratio to a scheduler.
+UNKNOWN, REFERENCE = "unknown", "reference"
 
 
 def draw_lines(random_parts: Iterable[str]) -> Lines:
@@ -70,20 +70,28 @@ def run_lines(
     """
     values = {**facts["parameters"], **facts["facts"]}
     reports = (f"{key} {value}" for key, value in values.items() if isinstance(value, (str, int, float)))
+    rigid = "mean_waiting" in facts
+    lines = {**scenario_lines(facts, released_within, remarks), **(availability or {})}
+    if _is_log(facts):
+        record = f"recorded in {facts['parameters'].get('log', 'a job log')}, not simulated"
+        return {
+            **lines,
+            "schedule": record if name in (None, facts["scheduler"]) else f"{name}: {record}",
+            **_job_lines(facts),
+            "makespan": f"{facts['makespan']:.1f} s",
+            "utilization": _utilization_text(facts),
+        }
     return {
-        **scenario_lines(facts, released_within, remarks),
-        **(availability or {}),
+        **lines,
         "scheduler": name or facts["scheduler"],
         **({"reports": ", ".join(reports) or "-"} if verbose else {}),
-        **(_job_lines(facts) if "mean_waiting" in facts else _bag_lines(facts)),
+        **(_job_lines(facts) if rigid else _bag_lines(facts)),
         "makespan": f"{facts['makespan']:.1f} s",
         **(_turnaround_lines(facts) if "mean_turnaround" in facts else {}),
         **(_cycle_lines(facts) if "wasted" in facts else {}),
-        "utilization": _value_text(facts["utilization"], 100, ".1f", "%"),
-        "resubmitted": f"{facts['resubmitted']} tasks",
-        "messages": UNKNOWN
-        if math.isnan(facts["messages"])
-        else f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB){_task_data_text(facts)}",
+        "utilization": _utilization_text(facts),
+        **(_restart_lines(facts) if rigid else {"resubmitted": f"{facts['resubmitted']} tasks"}),
+        "messages": f"{facts['messages']} ({facts['bytes'] / 1e6:.2f} MB){_task_data_text(facts)}",
         "wall time": _value_text(facts["wall_seconds"], 1, ".2f", "s"),
         "peak memory": _value_text(facts["peak_memory"], 1e-6, ".0f", "MB (of the process so far)"),
         "digest": facts["digest"],
@@ -97,6 +105,8 @@ def _value_text(value: float | None, factor: float, digits: str, unit: str) -> s
 
 def scenario_lines(facts: Facts, released_within: float, remarks: Lines | None = None) -> Lines:
     """Return a line on each of the platform, the workload and the load, and the `remarks` on the workload."""
+    if "core_hours" in facts:
+        return _rigid_scenario_lines(facts, released_within, remarks)
     seconds = facts["work"] / facts["tasks"] / (facts["aggregate_speed"] / facts["machines"])
     load, speed = facts["offered_load"], _number_text(facts["aggregate_speed"])
     return {
@@ -107,6 +117,20 @@ def scenario_lines(facts: Facts, released_within: float, remarks: Lines | None =
         f"released within {released_within:.6g} s",
         **(remarks or {}),
         "load": f"{load:.4g} (work submitted / capacity during submission)"
+        if math.isfinite(load)
+        else "inf: everything is released at once",
+    }
+
+
+def _rigid_scenario_lines(facts: Facts, released_within: float, remarks: Lines | None) -> Lines:
+    """Return the lines of `scenario_lines` for rigid jobs; a machine counts as one core."""
+    jobs, load = facts["applications"], facts["offered_load"]
+    return {
+        "platform": _count_text(facts["machines"], "machine"),
+        "workload": f"{_count_text(jobs, 'job')}, {_number_text(facts['core_hours'])} core-hours; a mean job "
+        f"has {_count_text(facts['tasks'] / jobs, 'core')}; released within {released_within:.6g} s",
+        **(remarks or {}),
+        "load": f"{load:.4g} (core-hours submitted / those of the machines during submission)"
         if math.isfinite(load)
         else "inf: everything is released at once",
     }
@@ -140,6 +164,9 @@ def planned_lines(scenario: Scenario) -> Lines:
         "work": total(applications.size),
         "offered_load": offered_load(applications, platform),
     }
+    if scenario.workload.rigid:
+        core_seconds = total(applications.size) / float(platform.speeds[0])
+        facts["core_hours"] = core_seconds / 3600.0
     released_within = float(applications.release[-1] - applications.release[0])
     lines = scenario_lines(facts, released_within, scenario.workload.remarks)
     if scenario.faults is not None:
@@ -163,8 +190,29 @@ def _number_text(value: float) -> str:
     return f"{float(f'{value:.6g}'):,.0f}" if 1e4 <= value < 1e15 else f"{value:.6g}"
 
 
-def _count_text(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def _count_text(count: float, noun: str) -> str:
+    number = f"{count:,}" if isinstance(count, int) else f"{count:.4g}"
+    return f"{number} {noun}{'' if count == 1 else 's'}"
+
+
+def _is_log(facts: Facts) -> bool:
+    """Return whether these are the values of a schedule recorded in a job log."""
+    return "unknown_waits" in facts["facts"]
+
+
+def _utilization_text(facts: Facts) -> str:
+    text = _value_text(facts["utilization"], 100, ".1f", "%")
+    if "offered_utilization" not in facts:
+        return text
+    offered = _value_text(facts["offered_utilization"], 100, ".1f", "%")
+    return f"{offered} from first to last release, {text} until the last end"
+
+
+def _restart_lines(facts: Facts) -> Lines:
+    """Return a line on rigid jobs that failures cut off; no line without any."""
+    if not facts["resubmitted"]:
+        return {}
+    return {"restarts": f"{_count_text(facts['resubmitted'], 'core')} in all, of jobs cut off by failures"}
 
 
 def _task_data_text(facts: Facts) -> str:
@@ -194,15 +242,17 @@ def _bag_lines(facts: Facts) -> Lines:
 def _job_lines(facts: Facts) -> Lines:
     cancelled = f", {facts['cancelled']} cancelled by their users" if "cancelled" in facts else ""
     lines = {
-        "requests": f"{100 * facts['request_utilization']:.1f} % of the machines, first to last release",
         "rejected": f"{facts['failed']} of {facts['applications']} jobs{cancelled}",
         "waiting": f"mean {facts['mean_waiting']:.6g} s, by cores {facts['mean_waiting_by_cores']:.6g} s, "
-        f"median {facts['median_waiting']:.6g} s",
-        "slowdown": f"{facts['mean_slowdown']:.4g} (mean, bounded: run times of at least 10 s)",
+        f"median {facts['median_waiting']:.6g} s, 95th percentile {facts['p95_waiting']:.6g} s",
+        "slowdown": f"mean {facts['mean_slowdown']:.4g}, by cores {facts['mean_slowdown_by_cores']:.4g} "
+        "(bounded: run times of at least 10 s)",
     }
-    if "unknown_waits" in facts["facts"]:  # the schedule of a job log, where no job is rejected
+    if _is_log(facts):  # no job is rejected
         del lines["rejected"]
         lines["waiting"] += f", unknown for {facts['failed']} jobs" if facts["failed"] else ""
+    elif "terminated" in facts:
+        lines["killed"] = f"{facts['terminated']} of {facts['applications']} jobs"
     return lines
 
 

@@ -27,6 +27,7 @@ from gridsim.studies.comparison_table import (
     scalar,
     verdict,
 )
+from gridsim.studies.log_reference import LOG, LogReference, log_reference
 from gridsim.studies.overview import Overview, as_text
 from gridsim.studies.study import Study
 from gridsim.support.arguments import hint, unknown_name_error
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
     from gridsim.studies.replicate import Replicates
 
 
+#: Entries of a summary that the schedule of a job log does not have.
+_NOT_OF_LOGS = ("messages", "dropped", "bytes", "wall_seconds", "peak_memory", "digest")
+
+
 @dataclass(frozen=True)
 class Comparison(Study):
     """Results of several schedulers on one scenario.
@@ -54,14 +59,23 @@ class Comparison(Study):
         Name of the scheduler whose `measure` counts as 1.
     bound
         The kind of lower bound by which the table divides maximum stretches; see `Result.bound`.
+    log
+        The schedule recorded in the log from which the jobs come, as a reference: texts, charts and pages
+        show it, but it is neither compared nor ranked.  None if there is none.
+    log_remark
+        Remark on `log`, or why there is none; see `gridsim.studies.log_reference`.
     """
 
     scenario: Scenario
     results: Mapping[str, Result]
     baseline: str
     bound: BoundKind = "best"
+    log: Result | None = None
+    log_remark: str = ""
 
     def __getitem__(self, name: str) -> Result:
+        if name == LOG and self.log is not None:
+            return self.log
         if name not in self.results:
             raise unknown_name_error("scheduler", name, self.results)
         return self.results[name]
@@ -78,13 +92,20 @@ class Comparison(Study):
         full
             Include further metrics, wall times, digests and the facts that schedulers report.
         """
-        rows = self.table()
+        results = self.all_results
+        rows = rows_of(results, self.baseline, self.bound)
+        lines = (remarks if full else cautions)(results, rows, self.bound)
         return Overview(
-            context_lines(self.results, self.baseline),
-            [comparison_table(self.results, rows, self.baseline, self.bound, verbose=full)],
-            verdict(self.results, rows),
-            (remarks if full else cautions)(self.results, rows, self.bound),
+            context_lines(results, self.baseline),
+            [comparison_table(results, rows, self.baseline, self.bound, verbose=full)],
+            verdict(results, rows),
+            [*lines, *filter(None, [self.log_remark])],
         )
+
+    @property
+    def all_results(self) -> dict[str, Result]:
+        """The results, and after them, if there is one, the recorded schedule under the name "log"."""
+        return {**self.results, **({} if self.log is None else {LOG: self.log})}
 
     def verdict(self) -> str:
         """Return a sentence on the best scheduler by each metric; empty for a single scheduler."""
@@ -98,13 +119,13 @@ class Comparison(Study):
 
     def charts(self, *, full: bool = False) -> list[list[Chart]]:
         """Return a chart of the distribution of the stretch, or of the waiting time of rigid jobs."""
-        return [[result_chart(self.results)]]
+        return [[result_chart(self.all_results)]]
 
     def plot(self, kind: str = "distribution", **options: Any) -> Figure:
         """Draw the results together, or a chart each; see `Result.plot`."""
-        from gridsim.studies.figures import of_results
+        from gridsim.studies.figures import SHARED_CHARTS, of_results
 
-        return of_results(kind, self.results, **options)
+        return of_results(kind, self.all_results if kind in SHARED_CHARTS else self.results, **options)
 
     @property
     def measure(self) -> str:
@@ -116,7 +137,10 @@ class Comparison(Study):
         return ratio_of(self.results, name, self.baseline)
 
     def table(self) -> list[dict[str, Any]]:
-        """Return one row per scheduler: its name here, the ratio to the baseline, and `Result.summary`."""
+        """Return one row per scheduler: its name here, the ratio to the baseline, and `Result.summary`.
+
+        There is no row for the log.
+        """
         return rows_of(self.results, self.baseline, self.bound)
 
     def format(self, *, width: int = WIDTH, verbose: bool = False) -> str:
@@ -133,11 +157,21 @@ class Comparison(Study):
         return as_text(self.overview(full=verbose), width)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the scenario (TOML), the baseline, the rows and their units as plain values."""
+        """Return the scenario (TOML), the baseline, the rows and their units as plain values.
+
+        The recorded schedule, if there is one, is not among the schedulers, but the entry ``log``.
+        """
+        reference: dict[str, Any] = {}
+        if self.log is not None:
+            summary = self.log.summary()
+            reference["log"] = {name: value for name, value in summary.items() if name not in _NOT_OF_LOGS}
+        if self.log_remark:
+            reference["log_remark"] = self.log_remark
         return {
             "scenario": self.scenario.to_toml(),
             "baseline": self.baseline,
             "schedulers": self.table(),
+            **reference,
             "units": {**UNITS, "ratio": f"1 ({self.measure.replace('_', ' ')} / that of {self.baseline})"},
         }
 
@@ -154,6 +188,7 @@ def compare(
     time_limit: float | None = ...,
     record: Record = ...,
     executor: Executor | None = ...,
+    log: bool = ...,
     replicates: None = ...,
 ) -> Comparison: ...
 
@@ -183,6 +218,7 @@ def compare(
     time_limit: float | None = None,
     record: Record = False,
     executor: Executor | None = None,
+    log: bool = True,
     replicates: int | None = None,
     **study: Any,
 ) -> Comparison | Replicates:
@@ -202,6 +238,9 @@ def compare(
         As in `simulate`.
     executor
         Runs the simulations; None runs them in this process, one after another.
+    log
+        Whether to show the schedule recorded in the job log from which rigid jobs come, as a reference, if
+        jobs and machines are those of the log.  Otherwise a remark says why it is not shown.
     replicates
         How many replications to run.  None runs the scenario as it is, once, and returns a `Comparison`.  A
         number runs `gridsim.replicate` with the usual metrics, and returns `Replicates` with means and paired
@@ -242,9 +281,12 @@ def compare(
     results: dict[str, Result] = {}
     read = TraceDigests()
 
-    def have(name: str, result: Result) -> None:
+    def check_files(name: str, result: Result) -> None:
         if file := read.changed_file(result.files_read, scenario.places()):
             raise FileChanged(f"{file} must not change during the comparison, got other content for {name}")
+
+    def have(name: str, result: Result) -> None:
+        check_files(name, result)
         results[name] = result
 
     scope = WarningScope()
@@ -272,7 +314,15 @@ def compare(
         finally:
             for run in runs.values():
                 run.cancel()
-    return Comparison(scenario, results, baseline, bound)
+    reference = LogReference()
+    if log:
+        with scope:
+            reference = log_reference(scenario)
+        if reference.result is not None and LOG in results:
+            reference = LogReference(remark=f"no row for the log: a scheduler is called {LOG}")
+        elif reference.result is not None:
+            check_files(LOG, reference.result)
+    return Comparison(scenario, results, baseline, bound, reference.result, reference.remark)
 
 
 def _run_in_worker(

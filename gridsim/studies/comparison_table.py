@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from gridsim.errors import ScenarioError
 from gridsim.optimization.bounds import BOUND_LIMIT
 from gridsim.results.metrics.registry import BoundKind
 from gridsim.results.result import Result
-from gridsim.results.text import LOOSE, UNKNOWN, draw_lines
+from gridsim.results.text import LOOSE, REFERENCE, UNKNOWN, draw_lines
 from gridsim.studies.overview import NOT_CHARGED, TextTable
 from gridsim.studies.verdicts import by_cores, of_one_run
 
@@ -24,8 +24,15 @@ BY_JOBS, BY_CORES = "mean_waiting", "mean_waiting_by_cores"
 _STARTING = 4
 #: Resubmissions per task from which on an application is named: its tasks take longer than machines stay up.
 _MANY_RESUBMISSIONS = 100
-#: Columns that are left out first, in this order, where the terminal is too narrow for all.
+#: Columns that are left out first, in this order, where the terminal is too narrow for all; those of rigid
+#: jobs.
 DISPENSABLE = ("traffic", "busy", "over")
+_RIGID_DISPENSABLE = ("traffic", "makespan", "to end")
+
+
+def scheduler_results(results: Mapping[str, Result]) -> Mapping[str, Result]:
+    """Return the results of schedulers, without schedules of job logs; all if there are no others."""
+    return {name: result for name, result in results.items() if not result.of_log} or results
 
 
 def measure_of(results: Mapping[str, Result]) -> str:
@@ -58,7 +65,8 @@ def ratio_of(results: Mapping[str, Result], name: str, baseline: str) -> float:
 
 def rows_of(results: Mapping[str, Result], baseline: str, bound: BoundKind) -> list[Row]:
     """Return one row per scheduler: its name here, the ratio to the baseline, and `Result.summary`."""
-    if bound == "best" and any(result.kind_of_bound() != "discrete" for result in results.values()):
+    kinds = {result.kind_of_bound() for result in scheduler_results(results).values()}
+    if bound == "best" and kinds != {"discrete"}:
         bound = "preemptive"  # one bound for all, which holds for all
     return [
         {"name": name, "ratio": ratio_of(results, name, baseline), **result.summary(bound)}
@@ -68,6 +76,7 @@ def rows_of(results: Mapping[str, Result], baseline: str, bound: BoundKind) -> l
 
 def context_lines(results: Mapping[str, Result], baseline: str) -> dict[str, str]:
     """Return lines of text by key: platform, workload and load of the first result, and the baseline."""
+    results = scheduler_results(results)
     lines = next(iter(results.values())).describe_scenario()
     lines |= max(results.values(), key=lambda result: result.makespan).describe_availability()
     known: dict[str, list[str]] = {}
@@ -104,23 +113,31 @@ def comparison_table(
         column is dispensable.
     """
     measure = measure_of(results)
-    cells = [
+    rigid = measure == "mean_waiting"
+    references = {name for name, result in results.items() if result.of_log}
+    cells: list[_Cells] = [
         *_MEASURE_COLUMNS[measure],
-        ("relative", f"to {baseline}", lambda row: _known(row["ratio"], ".3f")),
+        ("relative", f"to {baseline}", lambda row: _ratio(row, references, baseline)),
         *_of_measure(results, rows, measure, bound, verbose),
         ("makespan", "s", lambda row: f"{row['makespan']:.1f}"),
-        ("busy", "%", lambda row: _known(100 * row["utilization"], ".1f")),
-        ("messages", "", lambda row: _messages(results[row["name"]])),
-        ("traffic", "MB", lambda row: f"{row['bytes'] / 1e6:.2f}" if row["messages"] > 0 else "-"),
-    ]
+        *(_OFFERED_COLUMN if rigid else ()),
+        ("to end" if rigid else "busy", "busy, %" if rigid else "%",
+         lambda row: _known(100 * row["utilization"], ".1f")),
+    ]  # fmt: skip
+    # in a comparison of batch queues nobody sends messages
+    if verbose or not rigid or any(_messages(result) not in _NO_MESSAGES for result in results.values()):
+        cells += [
+            ("messages", "", lambda row: _messages(results[row["name"]])),
+            ("traffic", "MB", lambda row: f"{row['bytes'] / 1e6:.2f}" if row["messages"] > 0 else "-"),
+        ]
     if verbose:
         cells.append(("wall", "s", lambda row: _known(row["wall_seconds"] or math.nan, ".2f")))
-        cells.append(("digest", "", lambda row: row["digest"][:16]))
+        cells.append(("digest", "", lambda row: "-" if row["name"] in references else row["digest"][:16]))
     return TextTable(
         caption,
         [("scheduler", ""), *((title, unit) for title, unit, _ in cells)],
         [[row["name"], *(cell(row) for _, _, cell in cells)] for row in rows],
-        dispensable=() if verbose else DISPENSABLE,
+        dispensable=() if verbose else _RIGID_DISPENSABLE if rigid else DISPENSABLE,
     )
 
 
@@ -128,6 +145,8 @@ def remarks(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKind
     """Return lines with the facts of each scheduler, and a line with the reason if there is no bound."""
     lines = []
     for row in rows:
+        if results[row["name"]].of_log:
+            continue
         facts = (f"{key} {_short(value)}" for key, value in row["facts"].items() if scalar(value))
         if said := ", ".join(facts):
             lines.append(f"{row['name']}: {said}")
@@ -157,6 +176,7 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
         if row["facts"].get("requests_at_root") is not None
     ]
     lines += [said for name, result in results.items() if (said := _cut_off(name, result))]
+    lines += [_reference_line(name, result) for name, result in results.items() if result.of_log]
     gaps = [row for row in rows if "mean_waiting" not in row]
     if any(row["gap"] is None for row in gaps):
         lines.append(f"no lower bound: it is computed for up to {BOUND_LIMIT} applications")
@@ -168,11 +188,11 @@ def cautions(results: Mapping[str, Result], rows: Sequence[Row], bound: BoundKin
 def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
     """Return a sentence on the best scheduler by each metric, and its lead; empty for one scheduler."""
     exclusions = {}
+    rows = [row for row in rows if not results[row["name"]].of_log]
     fewest = min((row.get("failed", 0) for row in rows), default=0)
     for row in rows:
         if row.get("failed", 0) > fewest:
-            undone = "does not state when {} jobs ran" if results[row["name"]].of_log else "rejected {} jobs"
-            exclusions[row["name"]] = f"it {undone.format(row['failed'])}"
+            exclusions[row["name"]] = f"it rejected {row['failed']} jobs"
         elif "mean_waiting" not in row and (done := _completed(results[row["name"]])) != "all":
             exclusions[row["name"]] = f"it completed {done} tasks"
     values = {
@@ -182,8 +202,8 @@ def verdict(results: Mapping[str, Result], rows: Sequence[Row]) -> str:
     sentence = of_one_run(values, exclusions)
     if measure_of(results) != "mean_waiting":
         return sentence
-    counted = [row for row in rows if row["name"] not in exclusions]
-    means = ({row["name"]: float(row[key]) for row in counted} for key in (BY_JOBS, BY_CORES))
+    ranked_rows = [row for row in rows if row["name"] not in exclusions]
+    means = ({row["name"]: float(row[key]) for row in ranked_rows} for key in (BY_JOBS, BY_CORES))
     return sentence + by_cores(*means)
 
 
@@ -199,24 +219,44 @@ def _decision_line(name: str, facts: Mapping[str, Any]) -> str:
     )
 
 
+def _reference_line(name: str, result: Result) -> str:
+    """Return a line on the schedule of a job log."""
+    unknown, jobs = result.failed, len(result.applications)
+    known = f"; the waiting times of {unknown} of {jobs} jobs are unknown" if unknown else ""
+    return (
+        f"{name}: the schedule recorded in {result.scheduler['parameters'].get('log', 'a job log')}, as a "
+        f"reference, not ranked: the log shows neither the rules and limits of its system nor outages{known}"
+    )
+
+
 def _cut_off(name: str, result: Result) -> str:
     """Return a line on the application whose tasks were begun again most often; empty if that is seldom."""
+    if result.of_log:
+        return ""
     table = result.applications
     resubmissions = table["resubmitted"] / table["tasks"]
     worst = int(resubmissions.argmax())
-    if (most := resubmissions[worst]) < _MANY_RESUBMISSIONS:
+    if (restarts := resubmissions[worst]) < _MANY_RESUBMISSIONS:
         return ""
     tasks, what = int(table["tasks"][worst]), "job" if result.rigid else "application"
     lasts = table["size"][worst] / tasks / result.machines["speed"].mean()
+    plural = "s" * (tasks > 1)
+    parts = f"{tasks} core{plural} for" if result.rigid else f"{tasks} task{plural} of"
     return (
-        f"{name}: failures cut off {what} {worst} again and again, {most:,.0f} times: it has {tasks} "
-        f"task{'s' * (tasks > 1)} of {lasts:.4g} s, and machines seldom stay up so long"
+        f"{name}: failures cut off {what} {worst} again and again, {restarts:,.0f} times: it has {parts} "
+        f"{lasts:.4g} s, and machines seldom stay up so long"
     )
 
 
 def scalar(value: Any) -> bool:
     """Whether a fact or a parameter is short enough for a line: a text, a number, or true or false."""
     return isinstance(value, (str, bool, int, float))
+
+
+def _ratio(row: Row, references: Collection[str], baseline: str) -> str:
+    """Return the ratio to the baseline; a schedule that was recorded is no scheduler to be compared."""
+    is_reference = row["name"] in references and row["name"] != baseline
+    return REFERENCE if is_reference else _known(row["ratio"], ".3f")
 
 
 def _known(value: float, digits: str) -> str:
@@ -238,6 +278,11 @@ _MEASURE_COLUMNS: dict[str, tuple[_Cells, ...]] = {
     "mean_completion": (("completion", "mean, s", _cell("mean_completion", 6)),),
     "max_stretch": (("stretch", "max", _cell("max_stretch_agg", 5)),),
 }
+_OFFERED_COLUMN: tuple[_Cells, ...] = (
+    ("offered", "busy, %", lambda row: _known(100 * row.get("offered_utilization", math.nan), ".1f")),
+)
+#: Texts for the messages of schedulers that are not charged for any, and of logs.
+_NO_MESSAGES = (NOT_CHARGED, UNKNOWN)
 #: Metric of comparison -> metric of a row -> its name in the sentences of `verdict`.
 _VERDICT_METRICS = {
     "mean_waiting": {"mean_waiting": "mean waiting time", "mean_slowdown": "mean slowdown"},
@@ -253,12 +298,19 @@ def _of_measure(
     """Return the columns after the ratio: other metrics that belong to the metric of comparison."""
     if measure == "mean_waiting":
         counts = {name: "-" if result.of_log else f"{result.failed}" for name, result in results.items()}
-        rejected = ("rejected", "jobs", lambda row: counts[row["name"]])
+        killed = {row["name"]: f"{row['terminated']}" if "terminated" in row else "-" for row in rows}
+        count_columns: list[_Cells] = [
+            (title, "jobs", lambda row, texts=texts: texts[row["name"]])  # type: ignore[misc]
+            for title, texts in (("rejected", counts), ("killed", killed))
+            if not set(texts.values()) <= {"0", "-"} or (verbose and set(texts.values()) != {"-"})
+        ]
         return [
             ("waiting", "by cores, s", _cell("mean_waiting_by_cores", 6)),
             ("waiting", "median, s", _cell("median_waiting", 6)),
+            ("waiting", "95 %, s", _cell("p95_waiting", 6)),
             ("slowdown", "mean", _cell("mean_slowdown", 4)),
-            *([rejected] if verbose or not set(counts.values()) <= {"0", "-"} else []),
+            *([("slowdown", "by cores", _cell("mean_slowdown_by_cores", 4))] if verbose else []),
+            *count_columns,
         ]
     done = {name: _completed(result) for name, result in results.items()}
     columns: list[_Cells] = []

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from gridsim.results.text import UNKNOWN
+from gridsim.results.text import REFERENCE, UNKNOWN
 from gridsim.support import html
 from gridsim.support.text import WIDTH, align, wrap_columns, wrap_text
 
@@ -47,7 +47,8 @@ class TextTable:
         """Whether each column has only numbers and missing values; False for the first column."""
         columns = zip(*self.rows, strict=True)
         return [
-            k > 0 and all(cell in (NOT_CHARGED, UNKNOWN) or _NUMBER.fullmatch(cell) for cell in column)
+            k > 0
+            and all(cell in (NOT_CHARGED, UNKNOWN, REFERENCE) or _NUMBER.fullmatch(cell) for cell in column)
             for k, column in enumerate(columns)
         ]
 

@@ -271,3 +271,54 @@ def test_a_job_log_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         log.read_text().replace(" 20 ", " 21 ", 1) + "30 400 0 9 1 -1 -1 1 9 -1 1 1 1 -1 -1 -1 -1 -1\n"
     )
     assert len(gs.simulate(scenario, gs.Fcfs()).applications) and len(parsed) == 2
+
+
+def _job_log(folder: Path) -> Path:
+    """Write a log of two jobs for four machines; the second is released after 10 s and waits 50 s."""
+    log = folder / "site.swf"
+    rest = "-1 1 1 1 1 1 1 -1 -1"
+    log.write_text(f"; MaxProcs: 4\n1 0 0 60 3 -1 -1 3 90 {rest}\n2 10 50 20 2 -1 -1 2 90 {rest}\n")
+    return log
+
+
+def test_multiples_of_machines_and_load_are_of_those_of_the_log(tmp_path: Path) -> None:
+    """The load of the log is (3 * 60 + 2 * 20) / (4 * 10) = 5.5."""
+    where = ("--job-log", _job_log(tmp_path), "--rigid", "--schedulers", "backfill")
+    as_it_is = invoke(*where)
+    assert as_it_is.exit_code == 0 and "log " in as_it_is.stdout and "load      5.5 " in as_it_is.stdout
+    for flags, line, reason in (
+        (["--nodes", "2x"], "platform  8 machines", "8 machines instead of 4"),
+        (["--load", "2x"], "load      11 (core-hours", "releases are scaled to a load of 11"),
+        (
+            ["--nodes", "0.75x", "--load", "0.3"],
+            "load      0.3 (core-hours",
+            "releases are scaled to a load of 0.3",
+        ),
+    ):
+        found = invoke(*where, *flags)
+        assert line in found.stdout, found.output
+        text = " ".join(found.stdout.split())
+        assert f"the jobs or the machines differ from those of the log: {reason}" in text
+    invalid = invoke(*where, "--load", "-1x")
+    assert invalid.exit_code == 2 and "must be a factor > 0, such as 1.3x, got '-1x'" in invalid.stderr
+
+
+def test_multiples_apply_to_scenario_files_and_bags(tmp_path: Path) -> None:
+    bags().save(tmp_path / "bags.toml")
+    found = json.loads(invoke(tmp_path / "bags.toml", "--schedulers", "fcfs", "--json").stdout)
+    more = invoke(tmp_path / "bags.toml", "--schedulers", "fcfs", "--load", "1.5x", "--nodes", "2x", "--json")
+    rows = [document["schedulers"][0] for document in (found, json.loads(more.stdout))]
+    assert rows[1]["machines"] == 24 and rows[0]["machines"] == 12
+    at_once = gs.Workload.of([0.0, 0.0], [1, 1], 1000.0)
+    gs.Scenario(gs.Platform.equal(2), at_once).save(tmp_path / "once.toml")
+    refused = invoke(tmp_path / "once.toml", "--load", "2x")
+    assert refused.exit_code == 2 and "--load 2x requires applications or jobs released at" in refused.stderr
+
+
+def test_the_row_of_the_log_is_a_choice_and_of_single_runs(tmp_path: Path) -> None:
+    where = ("--job-log", _job_log(tmp_path), "--rigid", "--schedulers", "backfill")
+    said = json.loads(invoke(*where, "--json").stdout)
+    assert said["log"]["mean_waiting"] == 25 and "digest" not in said["log"]
+    assert "log" not in json.loads(invoke(*where, "--json", "--no-log").stdout)
+    repeated = invoke(*where, "--replicates", 2, "--workers", 1)
+    assert repeated.exit_code == 0 and "shown beside single runs, without --replicates" in repeated.stdout

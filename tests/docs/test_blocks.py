@@ -58,6 +58,10 @@ NOT_RUN = {
     "README.md": {
         'python3 -m venv .venv && . .venv/bin/activate && pip install ".[plot,stats]"': "installs",
         'python3 -m venv .venv && .venv/bin/pip install ".[test]" && .venv/bin/pytest -n auto': "installs",
+        "gridsim compare --job-log KTH-SP2-1996-2.1-cln.swf.gz --rigid --schedulers backfill,"
+        "backfill-fcfs": "a log of the archive",
+        "scheduler      waiting     relative      waiting    waiting  waiting  slowdown  offered "
+        "  to end": "what it prints",
     },
     "docs/guides/cluster.md": {
         "#!/bin/bash": "a job of Slurm",

@@ -16,6 +16,7 @@ from gridsim import Workload
 from gridsim.errors import ScenarioError, TraceWarning
 from gridsim.model.rigid_workloads import PROFILES, SHARES
 from gridsim.results.metrics.formulas import job_slowdown, request_utilization
+from gridsim.scheduling.registry import registered
 from gridsim.validation.results import validate_result
 
 CLUSTER = gs.Platform.equal(100, speed=500.0)
@@ -286,3 +287,29 @@ def test_utilization_is_defined_if_all_jobs_are_dropped():
     busy = result.machines["busy"]
     assert result.machines["utilization"] == pytest.approx(busy / result.provenance["clock_seconds"])
     assert busy.sum() > 0
+
+
+def test_jobs_without_a_requested_time_are_counted_once_and_have_their_run_time(tmp_path: Path) -> None:
+    """A comparison realizes the workload for each scheduler and reads the log for its row."""
+    log = tmp_path / "x.swf"
+    rest = "-1 1 1 1 1 1 1 -1 -1"
+    jobs = ((0, 60, -1), (5, 30, 90), (9, 40, -1))
+    log.write_text(
+        "; MaxProcs: 4\n"
+        + "".join(f"{k} {t} 0 {run} 1 -1 -1 1 {asked} {rest}\n" for k, (t, run, asked) in enumerate(jobs, 1))
+    )
+    scenario = gs.Scenario(gs.Platform.equal(4), gs.Workload.jobs_from_log(log))
+    with pytest.warns(gs.TraceWarning) as warned:
+        found = gs.compare(scenario, {"easy": gs.BatchQueue(), "asap": gs.Asap()})
+    said = [str(entry.message) for entry in warned if "requested time" in str(entry.message)]
+    assert len(said) == 1 and "x.swf:2: 2 jobs without a requested time, counted as their run time" in said[0]
+    for result in found.all_results.values():
+        assert result.applications["requested"].tolist() == [60, 90, 40]
+
+
+def test_all_schedulers_of_rigid_jobs_know_requested_times_by_default() -> None:
+    """Zorilla reserves nothing, so that it needs no estimates."""
+    registrations = {name: kind(**values) for name, (kind, values) in registered().items() if kind.rigid}
+    estimates = {name: getattr(each, "estimate", None) for name, each in registrations.items()}
+    assert {name for name, estimate in estimates.items() if estimate is None} == {"zorilla"}
+    assert set(estimates.values()) == {"requested", None}

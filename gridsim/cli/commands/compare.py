@@ -74,6 +74,12 @@ DEFAULT_SCHEDULERS = {
 )
 @shared_run_options
 @bound_option
+@click.option(
+    "--log/--no-log",
+    "log",
+    default=True,
+    help="With the jobs of a log, show the schedule recorded in it, as a reference.  [yes]",
+)
 @click.option("--out", metavar="DIR", help="Save the results in a folder, as NAME.npz.")
 @save_scenario_option
 @verbose_option
@@ -177,6 +183,7 @@ def _compare_runs(names: list[str], exclusions: dict[str, str], baseline: str | 
             baseline=baseline,
             bound=flags["bound"],
             executor=executor,
+            log=flags["log"],
             **run_arguments(flags["run_flags"], out, flags["report"]),
         )
     save_scenario(flags["save_scenario"])
@@ -248,6 +255,9 @@ def _compare_replications(
     scenario, schedulers, save_scenario = prepare(
         names, flags["scenario_flags"], flags["settings"], _outputs(flags)
     )
+    messages = [f"not applicable: {name}: {reason}" for name, reason in exclusions.items()]
+    if flags["log"] and scenario.workload.recipe.__struct_config__.tag == "job-log":
+        messages.append("no row for the log: its schedule is shown beside single runs, without --replicates")
     with execution_arguments(flags) as execution:
         result = replicate(
             scenario,
@@ -270,7 +280,7 @@ def _compare_replications(
         scenario=save_scenario(flags["save_scenario"]),
         command=_command(result, flags),
         details={"scenario": scenario.to_toml(), "not_applicable": exclusions},
-        messages=[f"not applicable: {name}: {reason}" for name, reason in exclusions.items()],
+        messages=messages,
     )
     if result.errors:
         sys.exit(1)

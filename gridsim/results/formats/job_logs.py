@@ -450,6 +450,10 @@ def job_difference(result: Result, reference: Result) -> str:
 _COMPARED_COLUMNS = {"release": "s", "tasks": "tasks", "task_size": "Mflop"}
 
 
+#: Such a column -> its name and unit for rigid jobs, and whether it is a work, to be divided by the speed.
+_RIGID_NAMES = {"tasks": ("nodes", "nodes", False), "task_size": ("run time", "s", True)}
+
+
 def _difference(result: Result, speeds: Any, columns: Mapping[str, Any]) -> str:
     """Return the first difference between `result` and given machines and applications; "" if none.
 
@@ -460,18 +464,23 @@ def _difference(result: Result, speeds: Any, columns: Mapping[str, Any]) -> str:
     columns
         Columns of the applications, those of `_COMPARED_COLUMNS`.
     """
-    table, speeds_of_result = result.applications, result.machines["speed"]
+    table, speeds_of_result, rigid = result.applications, result.machines["speed"], result.rigid
+    items, item = ("jobs", "job") if rigid else ("applications", "application")
     if not np.array_equal(speeds_of_result, speeds):
         return f"machines of the result, {_describe_speeds(speeds_of_result)}, got {_describe_speeds(speeds)}"
     if len(columns["release"]) != len(table):
-        return f"{len(table)} applications of the result, got {len(columns['release'])}"
+        return f"{len(table)} {items} of the result, got {len(columns['release'])}"
     for name, unit in _COMPARED_COLUMNS.items():
         actual, expected = columns[name], table[name]
         # the clock has a resolution of 1 ns
         different = np.abs(actual - expected) > 1e-9 * np.maximum(1.0, np.abs(expected))
         for i in np.flatnonzero(different)[:1]:
+            if rigid and name in _RIGID_NAMES:  # task_size is the run time at the speed of the machines
+                name, unit, factor = _RIGID_NAMES[name]
+                speed = float(speeds_of_result[0]) if factor else 1.0
+                actual, expected = actual / speed, expected / speed
             return (
-                f"applications of the result, where {name} of application {i} is {expected[i]:.12g} {unit}, "
+                f"{items} of the result, where {name} of {item} {i} is {expected[i]:.12g} {unit}, "
                 f"got {actual[i]:.12g} {unit}"
             )
     return ""

@@ -66,6 +66,25 @@ def request_utilization(release: Floats, nodes: Floats, run_time: Floats, machin
     return total(nodes * run_time) / (machines * span) if span > 0 else math.inf
 
 
+def utilization_within(
+    start: Floats, finish: Floats, nodes: NDArray[Any], period: tuple[float, float], machines: int
+) -> float:
+    """Return the share of the time of `machines` within a period in which jobs ran; NaN for an empty period.
+
+    Parameters
+    ----------
+    start, finish
+        Start and end of each job, s.
+    nodes
+        Number of machines of each job.
+    period
+        Begin and end, s.
+    """
+    begin, end = period
+    inside = np.maximum(np.minimum(finish, end) - np.maximum(start, begin), 0.0)
+    return total(nodes * inside) / (machines * (end - begin)) if end > begin else math.nan
+
+
 def makespan(release: Floats, finish: Floats) -> float:
     """Return the time from the first release to the last finish, s; a finish of NaN is ignored."""
     return float(np.fmax.reduce(finish) - release.min())

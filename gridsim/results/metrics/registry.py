@@ -43,6 +43,8 @@ class Metric(property):
         The table, or table.column, that a result must have for the metric; "" if all results have the metric.
     selectable
         Whether `METRICS` contains the metric, so that studies can select it.  Summaries contain all metrics.
+    of_bags
+        Whether summaries of rigid jobs leave the metric out.
 
     Attributes
     ----------
@@ -52,12 +54,19 @@ class Metric(property):
     """
 
     def __init__(
-        self, function: Callable[[Any], float], unit: str, note: str, requirement: str, selectable: bool
+        self,
+        function: Callable[[Any], float],
+        unit: str,
+        note: str,
+        requirement: str,
+        selectable: bool,
+        of_bags: bool = False,
     ) -> None:
         super().__init__(function)
         self.function = function
         self.name = function.__name__.lstrip("_")
         self.unit, self.note, self.requirement, self.selectable = unit, note, requirement, selectable
+        self.of_bags = of_bags
 
     @overload
     def __get__(self, result: None, owner: type | None = None) -> Metric: ...
@@ -76,16 +85,18 @@ class Metric(property):
         return (self.__doc__ or "").partition("\n\n")[0].replace("\n", " ").strip()
 
     def has(self, tables: Mapping[str, Table]) -> bool:
-        """Return whether a result with these tables has the metric."""
+        """Return whether the summary of a result with these tables has the metric."""
+        if self.of_bags and "failed" in tables["applications"]:
+            return False
         table, _, column = self.requirement.partition(".")
         return not table or (table in tables and (not column or column in tables[table]))
 
 
 def metric(
-    unit: str, note: str = "", *, requirement: str = "", selectable: bool = True
+    unit: str, note: str = "", *, requirement: str = "", selectable: bool = True, of_bags: bool = False
 ) -> Callable[[Callable[[Any], float]], Metric]:
     """Return a decorator that turns a method into a `Metric`, described by the docstring of the method."""
-    return lambda function: Metric(function, unit, note, requirement, selectable)
+    return lambda function: Metric(function, unit, note, requirement, selectable, of_bags)
 
 
 def _cycles_metric(name: str, text: str) -> Metric:
@@ -316,37 +327,37 @@ class Metrics:
         table = self.applications
         return formulas.load_of(table["release"], table["size"], self.aggregate_speed)
 
-    @metric("s/Mflop")
+    @metric("s/Mflop", of_bags=True)
     def max_stretch(self) -> float:
         """Largest stretch of an application, s/Mflop; NaN if none was completed."""
         return _maximum(self._completed_column("stretch"))
 
-    @metric("1", "max_stretch * aggregate_speed")
+    @metric("1", "max_stretch * aggregate_speed", of_bags=True)
     def max_stretch_agg(self) -> float:
         """Largest stretch of an application times the aggregate speed, as shown in tables."""
         return _maximum(self._completed_column("stretch_agg"))
 
-    @metric("s/Mflop")
+    @metric("s/Mflop", of_bags=True)
     def mean_stretch(self) -> float:
         """Mean stretch over applications, s/Mflop."""
         return formulas.mean(self._completed_column("stretch"))
 
-    @metric("1", "mean_stretch * aggregate_speed")
+    @metric("1", "mean_stretch * aggregate_speed", of_bags=True)
     def mean_stretch_agg(self) -> float:
         """Mean stretch over applications times the aggregate speed, as shown in tables."""
         return self.mean_stretch * self.aggregate_speed
 
-    @metric("s/Mflop")
+    @metric("s/Mflop", of_bags=True)
     def min_stretch(self) -> float:
         """Smallest stretch of an application, s/Mflop; NaN if none was completed."""
         return -_maximum(-self._completed_column("stretch"))
 
-    @metric("s/Mflop")
+    @metric("s/Mflop", of_bags=True)
     def _lower_bound(self) -> float:
         """Lower bound of the largest stretch, s/Mflop; summaries omit it for more than 5,000 applications."""
         return self.bound().stretch
 
-    @metric("1", "max stretch / lower bound")
+    @metric("1", "max stretch / lower bound", of_bags=True)
     def _gap(self) -> float:
         """Largest stretch / lower bound; summaries omit it for more than 5,000 applications."""
         return self.gap()
@@ -383,6 +394,12 @@ class Metrics:
 
     _cancelled = _sum_metric("cancelled", "jobs", "Number of rigid jobs that their users cancelled.")
 
+    @metric("jobs", "killed, for example at their requested time", requirement="applications.terminated")
+    def terminated(self) -> float:
+        """Number of rigid jobs that were killed before they had ended; NaN if jobs cannot be killed."""
+        table = self.applications
+        return int(table["terminated"].sum()) if "terminated" in table else math.nan
+
     @metric(
         "1", "nodes * run time / all machine time, first to last release",
         requirement="applications.failed", selectable=False,
@@ -393,6 +410,12 @@ class Metrics:
         return formulas.request_utilization(
             table["release"], table["tasks"], table["run_time"], len(self.machines)
         )
+
+    @metric("h", "machines * run time of all jobs; each machine counts as one core",
+            requirement="applications.failed", selectable=False)  # fmt: skip
+    def core_hours(self) -> float:
+        """Core-hours of all rigid jobs: machines times run time, where each machine counts as one core."""
+        return formulas.total(self.applications["tasks"] * self.applications["run_time"]) / 3600.0
 
     @metric("s", requirement="applications.failed")
     def mean_waiting(self) -> float:
@@ -410,10 +433,37 @@ class Metrics:
         waiting = self._rigid_column("waiting")
         return float(np.median(waiting)) if len(waiting) else math.nan
 
+    @metric("s", "95th percentile", requirement="applications.failed")
+    def p95_waiting(self) -> float:
+        """Waiting time that 95 % of the completed rigid jobs do not exceed, s, interpolated; NaN for bags."""
+        waiting = self._rigid_column("waiting")
+        return float(np.quantile(waiting, 0.95)) if len(waiting) else math.nan
+
     @metric("1", "bounded: run times count as at least 10 s", requirement="applications.failed")
     def mean_slowdown(self) -> float:
         """Mean bounded slowdown of completed rigid jobs; NaN for bags."""
         return formulas.mean(self._rigid_column("slowdown"))
+
+    @metric("1", "bounded; each job counts by its machines", requirement="applications.failed")
+    def mean_slowdown_by_cores(self) -> float:
+        """Mean bounded slowdown of completed rigid jobs, weighted by number of machines; NaN for bags."""
+        return formulas.weighted_mean(self._rigid_column("slowdown"), self._rigid_column("tasks"))
+
+    @metric("1", "of the machine time from first to last release", requirement="applications.failed")
+    def offered_utilization(self) -> float:
+        """Share of all machine time from first to last release that completed jobs use; NaN for bags.
+
+        Time that runs cut off by failures used is not included.
+        """
+        if not self.rigid:
+            return math.nan
+        release = self.applications["release"]
+        earliest = self._completed_column("release")
+        if "not_before" in self.applications:
+            earliest = np.maximum(earliest, self._completed_column("not_before"))
+        start, finish = earliest + self._rigid_column("waiting"), self._rigid_column("finish")
+        nodes, period = self._rigid_column("tasks"), (float(release.min()), float(release.max()))
+        return formulas.utilization_within(start, finish, nodes, period, len(self.machines))
 
     # -- of jobs that may move --------------------------------------------------------------------------
 
@@ -472,6 +522,7 @@ class Metrics:
     _overhead = _cycles_metric("overhead", "Sum of the column of ``cycles``.")
     _slowed = _cycles_metric("slowed", "Sum of the column of ``cycles``.")
     _replicas = _sum_metric("replicas", "replicas", "Replicas begun while another of the same task ran.")
+
     _killed = _sum_metric(
         "killed", "replicas", "Replicas stopped because another of the same task was completed."
     )
@@ -541,16 +592,19 @@ UNITS = {
 #: Metric by which schedulers are compared -> the metrics shown by default, except those that runs do not
 #: have.
 DEFAULT_METRICS: dict[str, tuple[str, ...]] = {
-    "mean_waiting": ("mean_waiting", "mean_waiting_by_cores", "median_waiting", "mean_slowdown", "failed"),
+    "mean_waiting": (
+        "mean_waiting", "mean_waiting_by_cores", "median_waiting", "p95_waiting", "mean_slowdown",
+        "mean_slowdown_by_cores", "offered_utilization", "failed",
+    ),
     "mean_turnaround": ("mean_turnaround", "migrated", "messages_per_job"),
     "mean_completion": ("mean_completion", "wasted", "max_stretch_agg"),
     "max_stretch": ("max_stretch_agg", "mean_stretch_agg", "gap"),
-}
+}  # fmt: skip
 #: Alias of a metric, as shown in tables -> its name.
 ALIASES = {"stretch": "max_stretch_agg", "wait": "mean_waiting", "waiting": "mean_waiting"}
 _COMMON_METRICS = ("makespan", "utilization", "messages", "bytes")
 #: Metrics shown by default if at least one run has them.
-_OCCASIONAL_METRICS = ("requests_at_root", "decision_wait_mean_s")
+_OCCASIONAL_METRICS = ("requests_at_root", "decision_wait_mean_s", "terminated")
 #: Metrics whose computation takes time quadratic in the number of applications.
 _QUADRATIC_METRICS = ("gap", "lower_bound")
 
@@ -637,9 +691,12 @@ def summary_values(result: Metrics, bound: BoundKind) -> dict[str, float | None]
     """Return all metrics of a result, with the lower bound and optimality gap for this kind of bound.
 
     Both are None for more than `BOUND_LIMIT` applications, since they take long to compute, and if no
-    application was completed.
+    application was completed.  Rigid jobs have neither, nor stretches.
     """
     values = dict(result._linear_metrics)
+    if result.rigid:
+        check_bound(bound)
+        return {name: values[name] for name in SUMMARY if name in values}
     has_bound = len(result.applications) <= BOUND_LIMIT and bool(result._completed.any())
     values["lower_bound"] = result.bound(bound).stretch if has_bound else None
     values["gap"] = result.gap(bound) if has_bound else None

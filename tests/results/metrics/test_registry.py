@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 
+import numpy as np
 import pytest
 
+import gridsim as gs
 from gridsim.errors import ScenarioError
 from gridsim.model.platform import Platform
 from gridsim.model.scenario import Scenario
@@ -22,6 +25,12 @@ from gridsim.results.metrics.registry import (
 from gridsim.simulation.simulate import simulate
 
 SCENARIO = Scenario(Platform.of([1000.0, 2000.0]), Workload.of([0.0, 10.0], [10, 20], 1000.0))
+
+
+RIGID = [
+    "mean_waiting", "mean_waiting_by_cores", "median_waiting", "p95_waiting", "mean_slowdown",
+    "mean_slowdown_by_cores", "offered_utilization", "failed",
+]  # fmt: skip
 
 
 def test_metrics_are_requested_by_name_and_by_function():
@@ -84,13 +93,13 @@ def test_bounds_of_many_applications_are_computed_only_on_request(toy, monkeypat
             math.nan,
             math.nan,
             True,
-            ["mean_waiting", "mean_waiting_by_cores", "median_waiting", "mean_slowdown", "failed"],
+            RIGID,
         ),
         (
             0.0,
             0.0,
             True,
-            ["mean_waiting", "mean_waiting_by_cores", "median_waiting", "mean_slowdown", "failed"],
+            RIGID,
         ),
         (0.0, 0.0, False, ["mean_turnaround", "migrated", "messages_per_job"]),
         (math.nan, 0.0, False, ["mean_completion", "wasted", "max_stretch_agg"]),
@@ -99,18 +108,16 @@ def test_bounds_of_many_applications_are_computed_only_on_request(toy, monkeypat
 def test_default_metrics_depend_on_the_runs(migrated, wasted, rigid, first):
     always = ["makespan", "utilization", "messages", "bytes"]
     values = dict.fromkeys(METRICS, 1.0) | {"migrated": migrated, "wasted": wasted}
-    values |= dict.fromkeys(root := ["requests_at_root", "decision_wait_mean_s"], math.nan)
+    values |= dict.fromkeys([*(root := ["requests_at_root", "decision_wait_mean_s"]), "terminated"], math.nan)
     assert default_metrics([values, values], rigid) == first + always
     # metrics of fair trees are shown if one of the runs is of a fair tree
     assert default_metrics([values, values | dict.fromkeys(root, 0.5)], rigid) == first + always + root
+    killing = [values, values | {"terminated": 2.0}]
+    assert default_metrics(killing, rigid) == [*first, *always, "terminated"]
     # a metric that one of the runs lacks is neither an indicator nor shown
     unlike = values | {"migrated": math.nan, "wasted": math.nan}
     del unlike["mean_stretch_agg"], unlike["gap"], unlike["bytes"], unlike["failed"]
-    usual = (
-        ["mean_waiting", "mean_waiting_by_cores", "median_waiting", "mean_slowdown"]
-        if rigid
-        else ["max_stretch_agg"]
-    )
+    usual = RIGID[:-1] if rigid else ["max_stretch_agg"]
     assert default_metrics([values, unlike], rigid) == usual + always[:-1]
     del unlike["migrated"], unlike["wasted"]  # as in the row of a store
     assert default_metrics([values, unlike], rigid) == usual + always[:-1]
@@ -122,3 +129,53 @@ def test_all_default_metrics_are_shown_without_runs():
         "max_stretch_agg",
         "makespan",
     ]
+
+
+def _killing(killed: list[int]) -> gs.Result:
+    """Return the result of three jobs, of which the last ends after the last release."""
+    jobs = gs.Workload.jobs_of(release=[0.0, 10.0, 20.0], nodes=[1, 2, 1], run_time=[30.0, 5.0, 40.0])
+    run = gs.simulate(gs.Scenario(gs.Platform.equal(2), jobs), gs.BatchQueue(backfill="none"))
+    table = gs.Table({**dict(run.applications.items()), "terminated": np.array(killed)})
+    tables = {**run.tables, "applications": table}
+    return gs.Result(tables=tables, facts={}, scheduler=run.scheduler, provenance=run.provenance)
+
+
+def test_rigid_metrics_are_as_computed_by_hand() -> None:
+    """Starts at 0, 30 and 35 s: waits of 0, 20 and 15 s; in the first 20 s one of two machines is busy."""
+    result = _killing([0, 1, 1])
+    assert result.applications["waiting"].tolist() == [0, 20, 15]
+    assert result.mean_waiting_by_cores == (0 + 2 * 20 + 15) / 4
+    assert result.p95_waiting == pytest.approx(15 + 0.9 * 5)
+    slowdown = [1, 2.5, 55 / 40]
+    assert result.applications["slowdown"].tolist() == slowdown
+    assert result.mean_slowdown_by_cores == (slowdown[0] + 2 * slowdown[1] + slowdown[2]) / 4
+    assert result.core_hours == (30 + 10 + 40) / 3600
+    assert result.offered_utilization == 20 / (2 * 20) and result.utilization == 80 / (2 * 75)
+    assert measures.SUMMARY["terminated"](result) == 2 == result.summary()["terminated"]
+    assert not [name for name in result.summary() if re.search("stretch|bound|gap", name)]
+    with pytest.raises(ScenarioError, match="bound must be one of"):
+        result.summary("tight")  # type: ignore[arg-type]
+    assert "killed        2 of 3 jobs" in result.format()
+    spared = _killing([0, 0, 0])
+    table, other = (
+        gs.Comparison(run.scenario, {"fcfs": run}, "fcfs").overview().tables[0] for run in (result, spared)
+    )
+    assert dict(zip(table.head, table.rows[0], strict=True))["killed", "jobs"] == "2"
+    assert ("killed", "jobs") not in other.head
+
+
+def test_runs_without_kills_have_no_metric_of_them() -> None:
+    jobs = gs.Workload.jobs_of(release=[0.0], nodes=[1], run_time=[5.0])
+    result = gs.simulate(gs.Scenario(gs.Platform.equal(2), jobs), gs.BatchQueue())
+    assert math.isnan(measures.METRICS["terminated"](result)) and "terminated" not in result.summary()
+    # all jobs are released at one instant: nothing is offered before the last release
+    assert math.isnan(result.offered_utilization) and "- from first to last release" in result.format()
+
+
+def test_offered_utilization_counts_from_the_earliest_start_that_a_job_states() -> None:
+    """The job reserves from 50 s on; before, no machine is busy."""
+    jobs = gs.Workload.jobs_of(
+        release=[0.0, 100.0], nodes=[1, 1], run_time=[10.0, 10.0], not_before=[50.0, 100.0]
+    )
+    result = gs.simulate(gs.Scenario(gs.Platform.equal(1), jobs), gs.Asap(slot=1.0))
+    assert result.offered_utilization == pytest.approx(0.1)

@@ -1,0 +1,177 @@
+"""The schedule of a job log beside schedulers that run its jobs, and the words of texts on rigid jobs."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gridsim as gs
+from gridsim.errors import TraceWarning
+from gridsim.plots.style import TOTAL_COLOUR
+from gridsim.studies.log_reference import log_reference
+
+SCHEDULERS: dict[str, Any] = {"easy": gs.BatchQueue(), "fcfs": gs.BatchQueue(backfill="none")}
+#: Submission, wait, run time, processors of each job; at most 4 processors are busy at once.
+JOBS = [(0, 0, 10, 2), (1, 9, 5, 3), (2, 0, 8, 1), (3, 7, 2, 1)]
+
+_WORDS_OF_BAGS = re.compile(r"(?i).{0,60}\b(?:applications?|tasks?|Mflop|stretch(?:es)?)\b.{0,30}")
+
+
+def log(path: Path, jobs: list[tuple[int, int, int, int]], header: str = "; MaxProcs: 4\n") -> Path:
+    lines = [
+        f"{k} {submit} {wait} {lasts} {procs} -1 -1 {procs} 20 -1 1 1 1 -1 1 1 -1 -1"
+        for k, (submit, wait, lasts, procs) in enumerate(jobs, 1)
+    ]
+    path.write_text(header + "\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return log(tmp_path / "own.swf", JOBS)
+
+
+def scenario(path: Path, machines: int = 4, **selection: Any) -> gs.Scenario:
+    return gs.Scenario(gs.Platform.equal(machines), gs.Workload.jobs_from_log(path, **selection))
+
+
+def test_the_row_of_the_log_has_its_waiting_times(path: Path) -> None:
+    """Waits of 0, 9, 0 and 7 s; until the last release, at 3 s, two jobs run."""
+    found = gs.compare(scenario(path), SCHEDULERS)
+    own = found["log"]
+    assert own.mean_waiting == 4 and own.mean_waiting_by_cores == (3 * 9 + 7) / 7
+    assert own.median_waiting == 3.5
+    assert own.mean_slowdown == (1 + 1.4 + 1 + 1) / 4 and own.utilization == 45 / 60
+    # until 3 s: two machines from 0 s on, and one from 2 s on
+    assert own.offered_utilization == (2 * 3 + 1) / (4 * 3)
+    row = next(line.split() for line in str(found).splitlines() if line.startswith("log "))
+    assert row == ["log", "4", "reference", "4.85714", "3.5", "8.7", "1.1", "15.0", "58.3", "75.0"]
+
+
+def test_the_log_is_neither_ranked_nor_among_the_schedulers(path: Path) -> None:
+    found = gs.compare(scenario(path), SCHEDULERS)
+    assert [*found.results] == ["easy", "fcfs"] == [row["name"] for row in found.table()]
+    assert "log" not in found.verdict() and found.baseline == "easy"
+    assert found["log"].digest[:16] not in found.format(verbose=True) and "unknown" not in str(found)
+    data = json.loads(found.to_json())
+    assert data["log"]["mean_waiting"] == 4 and not {"digest", "messages", "bytes"} & {*data["log"]}
+    assert len(data["schedulers"]) == 2 and len(found.runs()) == 2
+    lines = {str(line.get_label()): line for line in found.figure().axes[0].lines}
+    (label,) = (name for name in lines if name.startswith("log (recorded"))
+    assert lines[label].get_color() == TOTAL_COLOUR
+
+
+def test_the_log_can_be_left_out(path: Path) -> None:
+    found = gs.compare(scenario(path), SCHEDULERS, log=False)
+    assert found.log is None and "log " not in str(found) and "no row" not in str(found)
+    with pytest.raises(KeyError):
+        found["log"]
+
+
+@pytest.mark.parametrize(
+    ("machines", "selection", "reason"),
+    [
+        (5, {}, "differ from those of the log: 5 machines instead of 4"),
+        (3, {}, "differ from those of the log: 3 machines instead of 4"),
+        (4, {"utilization": 0.5}, "releases are scaled to a load of 0.5"),
+        (4, {"copies": 2}, "each job is submitted 2 times"),
+        (4, {"max_nodes": 2}, "workload.max_nodes leaves out jobs"),
+        (4, {"constraints": gs.Constraints(memory=[1.0])}, "jobs have constraints"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::gridsim.errors.TraceWarning")
+def test_changed_jobs_or_machines_have_no_row(path: Path, machines: int, selection: Any, reason: str) -> None:
+    reference = log_reference(scenario(path, machines, **selection))
+    assert reference.result is None and reference.remark.startswith("no row for the log: the jobs or the")
+    assert reason in reference.remark
+
+
+def test_a_limit_that_leaves_out_no_job_and_whole_nodes_keep_the_row(path: Path) -> None:
+    assert log_reference(scenario(path, max_nodes=3)).result is not None
+    nodes = log_reference(scenario(path, machines=2, procs_per_node=2)).result
+    assert nodes is not None and nodes.applications["tasks"].tolist() == [1, 2, 1, 1]
+
+
+def test_the_recorded_schedule_must_fit_if_the_header_states_no_machines(tmp_path: Path) -> None:
+    path = log(tmp_path / "x.swf", JOBS, header="")
+    assert log_reference(scenario(path, 3)).remark.endswith(
+        "its jobs used up to 4 machines at once, and the platform has 3"
+    )
+    for machines in (4, 9):  # job 2 starts at 10 s, at which job 1 ends
+        assert log_reference(scenario(path, machines)).result is not None
+
+
+def test_unknown_waits_are_a_remark_or_a_reason(tmp_path: Path) -> None:
+    unknown = [(submit, -1, lasts, procs) for submit, _, lasts, procs in JOBS]
+    none_known = log_reference(scenario(log(tmp_path / "none.swf", unknown)))
+    assert none_known.remark == "no row for the log: the log does not state the waiting times of its jobs"
+    some = log_reference(scenario(log(tmp_path / "some.swf", [*JOBS[:3], unknown[3]])))
+    assert some.result is None and "the waiting time of 1 of 4 jobs" in some.remark
+    many = [(10 * k, 0, 5, 1) for k in range(200)]
+    found = gs.compare(scenario(log(tmp_path / "few.swf", [*many, (2000, -1, 5, 1)])), SCHEDULERS)
+    assert found.log is not None and "the waiting times of 1 of 201 jobs are unknown" in " ".join(
+        str(found).split()
+    )
+
+
+def test_a_window_is_said_to_begin_with_empty_machines(path: Path) -> None:
+    assert "before the window" in log_reference(scenario(path, start=1.0)).remark
+    assert log_reference(scenario(path, end=3.0)).remark == ""
+
+
+def test_workloads_that_are_no_log_have_neither_row_nor_remark() -> None:
+    jobs = gs.Workload.jobs_of(release=[0.0], nodes=1, run_time=5.0)
+    found = gs.compare(gs.Scenario(gs.Platform.equal(4), jobs), SCHEDULERS)
+    assert found.log is None and found.log_remark == ""
+
+
+def test_a_scheduler_called_log_keeps_its_name(path: Path) -> None:
+    found = gs.compare(scenario(path), {"log": gs.BatchQueue()})
+    assert found.log is None and not found["log"].of_log and "a scheduler is called log" in str(found)
+
+
+def test_the_faults_of_a_log_are_reported_once(tmp_path: Path) -> None:
+    """The row of the log reads the file again."""
+    path = log(tmp_path / "x.swf", [*JOBS, (4, 0, 0, 1)])
+    with pytest.warns(TraceWarning) as warned:
+        gs.compare(scenario(path), SCHEDULERS)
+    assert len([entry for entry in warned if "run time 0 s" in str(entry.message)]) == 1
+
+
+def _texts(path: Path, folder: Path) -> dict[str, str]:
+    """Return all texts on runs of the jobs of a log: of runs, comparisons, replications and pages."""
+    setting = scenario(path)
+    schedulers = {**SCHEDULERS, "dgs": gs.DgsAsap(slot=1.0), "asap": gs.Asap(slot=1.0)}
+    found = gs.compare(setting, schedulers, record=True)
+    repeated = gs.compare(setting, SCHEDULERS, replicates=2)
+    for name, study in (("one", found["dgs"]), ("all", found), ("many", repeated)):
+        gs.write_report(study, folder / f"{name}.html")
+    return {
+        "run": found["dgs"].format(verbose=True) + repr(found["dgs"]) + found["log"].format(),
+        "notebook": found._repr_html_() + found["easy"]._repr_html_(),
+        "comparison": str(found) + found.format(verbose=True) + found.verdict(),
+        "replications": str(repeated),
+        **{f"page of {name}": (folder / f"{name}.html").read_text() for name in ("one", "all", "many")},
+    }
+
+
+def test_texts_on_rigid_jobs_have_no_words_of_bags(path: Path, tmp_path: Path) -> None:
+    """Pages contain a program, a style sheet and the scenario, which are no texts on the run."""
+    for name, text in _texts(path, tmp_path).items():
+        charts = "".join(re.findall(r'(?s)<script type="application/json"[^>]*>(.*?)</script>', text))
+        plain = re.sub(r"(?s)<script.*?</script>|<style.*?</style>|<details.*?</details>", "", text)
+        words = _WORDS_OF_BAGS.findall(plain + charts)
+        assert not words, (name, words)
+
+
+def test_the_log_of_a_site_is_a_row(traces: Path) -> None:
+    """The guide on formats has these numbers."""
+    (path,) = (traces / "kth-sp2").glob("*.swf.gz")
+    with pytest.warns(TraceWarning):
+        found = gs.compare(scenario(path, 100), {"easy": gs.BatchQueue()})
+    assert found.log is not None and round(found["log"].mean_waiting) == 15_296
+    assert found["log"].median_waiting == 300 and round(found["log"].mean_slowdown) == 193
