@@ -70,7 +70,9 @@ _scenario_options: tuple[Decorator, ...] = (
         type=FLOAT,
         help="Scale the release times to this load (work / capacity).  [as drawn, or as in the log]",
     ),
-    click.option("--job-log", metavar="FILE", help="Make bags of tasks from a job log (SWF, GWF, .tr)."),
+    click.option(
+        "--job-log", metavar="FILE", help="Make bags of tasks from a job log (SWF, sacct, .tr ...)."
+    ),
     click.option(
         "--rigid",
         is_flag=True,
