@@ -76,7 +76,9 @@ _scenario_options: tuple[Decorator, ...] = (
         help="Scale the release times to this load (work / capacity); 1.3x: to 1.3 times the default.  [as "
         "drawn, or as in the log]",
     ),
-    click.option("--job-log", metavar="FILE", help="Make bags of tasks from a job log (SWF, GWF, .tr)."),
+    click.option(
+        "--job-log", metavar="FILE", help="Make bags of tasks from a job log (SWF, sacct, .tr ...)."
+    ),
     click.option(
         "--rigid",
         is_flag=True,

@@ -256,7 +256,7 @@ class BagRecipe(_Bags, frozen=True, kw_only=True, tag="bags"):
 
 
 class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
-    """Bags of tasks from a job log (SWF, GWF, .tr).
+    """Bags of tasks from a job log, such as SWF, sacct or .tr.
 
     A bag is a group of jobs of one user, at most `gap` s apart and within `span` s.  A job of p
     processors becomes p tasks.  The task size (Mflop) is the mean run time of the bag's tasks times
@@ -267,7 +267,7 @@ class LogRecipe(_Bags, frozen=True, kw_only=True, tag="log"):
     drawn for the job; jobs of one submit time are released 0.01 s apart.  Schedulers see the mean
     duration that the log states as the estimate of the bag's tasks (`Applications.estimate`).
 
-    `gap` and `span` apply only to SWF and GWF logs, `whole_seconds` only to .tr logs.  `realize` reads
+    `gap` and `span` do not apply to .tr logs, `whole_seconds` applies only to them.  `realize` reads
     the file, and rejects a job of more processors than the platform has machines.
 
     Parameters

@@ -283,7 +283,7 @@ class WorkloadConstructors:
         whole_seconds: bool = True,
         load: float | None = None,
     ) -> Workload:
-        """Return a workload: bags of tasks from a job log (SWF, GWF, .tr).
+        """Return a workload: bags of tasks from a job log, such as SWF, sacct or .tr.
 
         A bag is a group of jobs of one user, at most `gap` s apart and within `span` s.  A job of p
         processors becomes p tasks.  The task size (Mflop) is the mean run time of the bag's tasks times
@@ -294,7 +294,7 @@ class WorkloadConstructors:
         drawn for the job; jobs of one submit time are released 0.01 s apart.  Schedulers see the mean
         duration that the log states as the estimate of the bag's tasks (`Applications.estimate`).
 
-        `gap` and `span` apply only to SWF and GWF logs, `whole_seconds` only to .tr logs.  `realize` reads
+        `gap` and `span` do not apply to .tr logs, `whole_seconds` applies only to them.  `realize` reads
         the file, and rejects a job of more processors than the platform has machines.
 
         Parameters
@@ -495,7 +495,7 @@ class WorkloadConstructors:
         seed: int = 1,
         constraints: Constraints | None = None,
     ) -> Workload:
-        """Return a workload: the rigid jobs of a log (SWF or GWF), released as recorded, the first at 0 s.
+        """Return a workload: the rigid jobs of a job log, such as SWF or sacct, released as recorded, the first at 0 s.
 
         `realize` reads the file, and rejects a job of more nodes than the platform has machines that suit it.
 

@@ -102,7 +102,7 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
 
 
 class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
-    """The rigid jobs of a log (SWF or GWF), released as recorded, the first at 0 s.
+    """The rigid jobs of a job log, such as SWF or sacct, released as recorded, the first at 0 s.
 
     `realize` reads the file, and rejects a job of more nodes than the platform has machines that suit it.
 

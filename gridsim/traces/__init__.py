@@ -5,6 +5,7 @@ from __future__ import annotations
 from gridsim.traces.availability import AvailabilityTrace
 from gridsim.traces.avt import read_avt
 from gridsim.traces.bags import Bags, bags_of_tasks, derive_bags
+from gridsim.traces.conversion import convert
 from gridsim.traces.formats import TraceFormat
 from gridsim.traces.fta import read_fta
 from gridsim.traces.gwf import read_gwf
@@ -36,6 +37,7 @@ __all__ = [
     "availability_files",
     "availability_places",
     "bags_of_tasks",
+    "convert",
     "derive_bags",
     "derive_jobs",
     "format_of_name",

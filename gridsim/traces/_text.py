@@ -134,7 +134,7 @@ def text_lines(path: StrPath) -> Generator[str, None, None]:
             yield from block.split("\n")
 
 
-def text_blocks(path: StrPath) -> Generator[str, None, None]:
+def text_blocks(path: StrPath, longest_line: int = LONGEST_LINE) -> Generator[str, None, None]:
     """Yield a UTF-8 text file, plain or gzip (detected from its content), in blocks of whole lines.
 
     The newline at the end of a block is left out.  Callers that stop before the end must close the generator;
@@ -144,7 +144,7 @@ def text_blocks(path: StrPath) -> Generator[str, None, None]:
     ------
     TraceFormatError
         If the file cannot be read, is truncated, corrupt, binary, not UTF-8, or not gzip although it ends in
-        .gz, if a line has more than `LONGEST_LINE` bytes, or if the unpacked contents exceed the memory of
+        .gz, if a line has more than `longest_line` bytes, or if the unpacked contents exceed the memory of
         this machine or `MAX_GZIP_RATIO` times the size of the file.
     """
     _LOG.debug("reading %s", path)
@@ -163,9 +163,9 @@ def text_blocks(path: StrPath) -> Generator[str, None, None]:
                 complete, newline, rest = chunk.rpartition(b"\n")
                 if not newline:  # a line longer than the chunk
                     block += chunk
-                    if len(block) > LONGEST_LINE:
+                    if len(block) > longest_line:
                         raise format_error(
-                            path, last_line + 1, f"a line must have at most {LONGEST_LINE} bytes, got more"
+                            path, last_line + 1, f"a line must have at most {longest_line} bytes, got more"
                         )
                     continue
                 block += complete

@@ -10,12 +10,12 @@ from typing import Any, Literal
 from gridsim.support.files import StrPath
 from gridsim.support.imports import plugins
 from gridsim.traces.availability import AvailabilityTrace
+from gridsim.traces.job_formats import JOB_FORMATS
 from gridsim.traces.jobs import JobLog
 
 #: Format that gridsim reads without plugins -> its description.
 BUILT_IN = {
-    "swf": "job logs in the Standard Workload Format",
-    "gwf": "job logs in the Grid Workload Format",
+    **{name: format.description for name, format in JOB_FORMATS.items()},
     "tr": "logs of jobs with the durations of their tasks",
     "avt": "availability: up intervals of each host",
     "fta": "availability: a Failure Trace Archive folder, or its event_trace.tab",

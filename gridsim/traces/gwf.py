@@ -8,15 +8,15 @@ others describe sites, networks, disks, virtual organizations and projects.
 
 from __future__ import annotations
 
-from array import array
 from contextlib import closing
 
 import numpy as np
 
 from gridsim.support.files import StrPath
-from gridsim.traces._text import number_fault, text_lines
+from gridsim.traces._text import text_lines
 from gridsim.traces.jobs import JOB_FIELDS, JobFormat, JobLog, ParsedJobs, parse_jobs, repair
 from gridsim.traces.opendc import is_opendc_header, parse_opendc
+from gridsim.traces.text_columns import MixedColumn
 
 GWF_FIELDS = JOB_FIELDS[:16]
 _TEXTS = GWF_FIELDS[11:]  # user to partition
@@ -54,7 +54,7 @@ def parse_gwf(path: StrPath) -> ParsedJobs:
     with closing(text_lines(path)) as lines:
         if is_opendc_header(next(lines, "")):
             return ParsedJobs({}, parse_opendc(path), np.zeros(0, np.int64))
-    columns = [_Column() for _ in _TEXTS]
+    columns = [MixedColumn() for _ in _TEXTS]
     numbers, last = len(GWF_FIELDS) - len(_TEXTS), len(GWF_FIELDS)
 
     def plain_line(line: str) -> str:
@@ -69,33 +69,5 @@ def parse_gwf(path: StrPath) -> ParsedJobs:
     parsed_jobs = parse_jobs(path, GWF, plain_line)
     jobs = parsed_jobs.jobs
     for name, column in zip(_TEXTS, columns, strict=True):
-        text = np.array(column.text, dtype=np.int64)
-        jobs[name] = np.where(text < 0, jobs[name], text + jobs[name].max() + 1)
+        jobs[name], _ = column.numbers(jobs[name])
     return parsed_jobs
-
-
-class _Column:
-    """Column of words, each a whole number or a text.
-
-    Attributes
-    ----------
-    text
-        Number of the text of each line, or -1 if the word is a whole number.
-    """
-
-    def __init__(self) -> None:
-        self.text = array("q")
-        self._text_numbers: dict[str, int] = {}
-        self._texts = 0
-
-    def add(self, word: str) -> str:
-        """Add a word to the column; return it if it is a whole number, else -1."""
-        text = self._text_numbers.get(word)
-        if text is None:
-            text = -1
-            if number_fault("", word, integer=True):
-                text = self._texts
-                self._texts += 1
-            self._text_numbers[word] = text
-        self.text.append(text)
-        return word if text < 0 else "-1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from contextlib import closing
@@ -20,17 +21,23 @@ from gridsim.traces.avt import parse_count, read_avt
 from gridsim.traces.bags import Bags, bags_of_durations, bags_of_jobs, report_bags
 from gridsim.traces.formats import BUILT_IN, TraceFormat, format_descriptions, plugin_formats
 from gridsim.traces.fta import EVENT_FILES, NODE_TABLES, event_file, node_table, read_fta
-from gridsim.traces.gwf import GWF, load_gwf
+from gridsim.traces.gwf import GWF
 from gridsim.traces.hosts import read_host_speeds
+from gridsim.traces.job_formats import JOB_FORMATS, format_of_content
 from gridsim.traces.job_lines import lines_of, unused_fields
 from gridsim.traces.job_remarks import contradictions
-from gridsim.traces.jobs import JobFormat, JobLog, header_of
-from gridsim.traces.swf import SWF, load_swf
+from gridsim.traces.jobs import JOB_FIELDS, JobLog, header_of
+from gridsim.traces.swf import SWF, is_semicolon_job
 from gridsim.traces.tr import TaskLog, is_record, load_tr, read_tr
 
 FORMATS = tuple(BUILT_IN)
 
-_SUFFIXES = {".swf": "swf", ".gwf": "gwf", ".tr": "tr", ".avt": "avt", ".csv": "hosts"}
+_SUFFIXES = {
+    **{suffix: name for name, format in JOB_FORMATS.items() for suffix in format.suffixes},
+    ".tr": "tr",
+    ".avt": "avt",
+    ".csv": "hosts",
+}
 _MAX_HEADER_LINES = 1000  # number of lines from which a format is detected; headers are shorter
 
 
@@ -73,8 +80,12 @@ def detect_format(path: StrPath) -> str:
     TraceFormatError
         If neither determines the format, or the file cannot be read.
     """
-    if format := format_of_name(path):
-        return format
+    named = format_of_name(path)
+    # tables of host speeds and of jobs may both be CSV files, and FTA and WTA traces may be folders
+    if named in ("", "hosts") or Path(path).is_dir():
+        named = format_of_content(path) or named
+    if named:
+        return named
     has_comments = False
     for line in islice(text_lines(path), _MAX_HEADER_LINES):
         words = line.split()
@@ -98,7 +109,7 @@ def detect_format(path: StrPath) -> str:
         path,
         1,
         f"the format must be one of {', '.join(FORMATS)}, got an unknown format; state it with --format of "
-        "gridsim trace lint (tables of sacct must be converted first)",
+        "gridsim trace lint (tables of sacct need -P, and a first line with the names of columns)",
     )
 
 
@@ -111,6 +122,8 @@ def _format_of_record(words: list[str], has_comments: bool) -> str | None:
         Whether the file begins with comment lines with #.
     """
     count = parse_count(words[1]) if len(words) > 1 else None
+    if is_semicolon_job(" ".join(words)):
+        return "swf"
     if is_record(words):
         return "tr"
     # nearly every line of a job log has a -1; lines of up intervals have none
@@ -129,9 +142,12 @@ def _format_of_record(words: list[str], has_comments: bool) -> str | None:
 
 def read_header(path: StrPath) -> dict[str, str] | None:
     """Return the header of a job log, as in `JobLog.header`, without its jobs; None for other traces."""
-    format = {"swf": SWF, "gwf": GWF}.get(detect_format(path))
-    if format is None:
+    job_log = JOB_FORMATS.get(detect_format(path))
+    if job_log is None:
         return None
+    if job_log.lines is None:
+        return job_log.parse(path).header
+    format = job_log.lines(path)
     with closing(text_lines(path)) as lines:
         first = takewhile(lambda line: not format.is_job(line), islice(lines, _MAX_HEADER_LINES))
         return header_of(line.lstrip().removeprefix(format.comment) for line in first)
@@ -158,7 +174,8 @@ def info(path: StrPath, *, format: str | None = None) -> dict[str, Any]:
     The keys format, file, bytes, sha256 and records (number of lines of jobs, of hosts or of models) are
     always there.  For a job log, the numbers describe the jobs that ran, after the reader's repairs, which a
     `TraceWarning` reports.  left_out counts the other jobs, not_used the jobs with fields that no run uses,
-    and contradictions lists the statements of the log that cannot be true.
+    and contradictions lists the statements of the log that cannot be true.  dropped, if the reader drops
+    something, counts the records that are no jobs, and the columns that no run uses.
 
     Parameters
     ----------
@@ -175,26 +192,33 @@ def info(path: StrPath, *, format: str | None = None) -> dict[str, Any]:
     format = choose_format(path, format)
     file = event_file(path) if format == "fta" else Path(path)
     facts_of: dict[str, Callable[[StrPath], dict[str, Any]]] = {
-        "swf": lambda file: _job_facts(load_swf(file).report_repairs(), SWF),
-        "gwf": lambda file: _job_facts(load_gwf(file).report_repairs(), GWF),
         "tr": lambda file: _task_facts(read_tr(file)),
         "avt": lambda file: _availability_facts(read_avt(file)),
         "fta": lambda file: _availability_facts(read_fta(file)),
         "hosts": _host_facts,
     }
-    facts = (
-        facts_of[format](file) if format in facts_of else _plugin_facts(plugin_formats()[format].read(file))
-    )
-    digest = sha256(os.fspath(file))
-    size = file.stat().st_size
+    files = [os.fspath(file)]
+    if job_log := JOB_FORMATS.get(format):
+        files = job_log.files(path)
+        facts = _job_facts(job_log.load(path), job_log.fields)
+    elif format in facts_of:
+        facts = facts_of[format](file)
+    else:
+        facts = _plugin_facts(plugin_formats()[format].read(file))
+    digests = [sha256(name) for name in files]
+    # of several files, the digest is that of their digests
+    digest = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    size = sum(os.stat(name).st_size for name in files)
     return {"format": format, "file": os.fspath(file), "bytes": size, "sha256": digest, **facts}
 
 
 def _plugin_facts(trace: JobLog | AvailabilityTrace) -> dict[str, Any]:
-    return _job_facts(trace, SWF) if isinstance(trace, JobLog) else _availability_facts(trace)
+    return _job_facts(trace, JOB_FIELDS) if isinstance(trace, JobLog) else _availability_facts(trace)
 
 
-def _job_facts(log: JobLog, format: JobFormat) -> dict[str, Any]:
+def _job_facts(log: JobLog, fields: tuple[str, ...]) -> dict[str, Any]:
+    dropped = {remark.text.removesuffix(", left out"): len(remark.lines) for remark in log.remarks}
+    log = log.report_repairs()
     lines = lines_of(log.jobs)
     jobs, procs = log.jobs[lines.ran], log.procs[lines.ran]
     submit, run_time = jobs["submit"], jobs["run_time"]
@@ -205,7 +229,7 @@ def _job_facts(log: JobLog, format: JobFormat) -> dict[str, Any]:
         "unknown_run_time": lines.unknown_run_time,
     }
     all_rows = np.ones(len(log), np.bool_)
-    unknown = {name: int((log.jobs[name] == -1).sum()) for name in format.fields}
+    unknown = {name: int((log.jobs[name] == -1).sum()) for name in fields}
     unused = {name: len(remark.lines) for name, remark in unused_fields(log.jobs, lines.ran).items()}
     return {
         "records": len(log),
@@ -221,6 +245,7 @@ def _job_facts(log: JobLog, format: JobFormat) -> dict[str, Any]:
         "unknown": {name: count for name, count in unknown.items() if count},
         "not_used": {name: count for name, count in unused.items() if count},
         "contradictions": [contradiction.message for contradiction in contradictions(log, lines, all_rows)],
+        **({"dropped": dropped} if dropped else {}),
         "header": log.header,
     }
 
@@ -267,7 +292,9 @@ def _host_facts(path: StrPath) -> dict[str, Any]:
 
 
 def read_jobs(path: StrPath) -> JobLog:
-    """Read a job log, SWF or GWF, with `read_swf` or `read_gwf`.
+    """Read a job log in a format of `gridsim.traces.job_formats.JOB_FORMATS` or of a plugin.
+
+    One `TraceWarning` counts what the reader left out, and one the repairs of `read_swf`.
 
     Raises
     ------
@@ -279,13 +306,20 @@ def read_jobs(path: StrPath) -> JobLog:
 
 def load_jobs(path: StrPath) -> JobLog:
     """Read a job log as `read_jobs` does, without a warning about repairs."""
-    # a folder, such as an FTA trace, is no job log: the SWF reader raises an error that says why
-    format = "swf" if Path(path).is_dir() else detect_format(path)
+    format = detect_format(path)
+    if format == "fta" and Path(path).is_dir():
+        format = "swf"  # whose reader raises an error that says that a folder is no job log
+    return load_format(path, format)
+
+
+def load_format(path: StrPath, format: str) -> JobLog:
+    """Read a job log of a format as `load_jobs` does; other traces raise TraceFormatError."""
     if (plugin := plugin_formats().get(format)) is not None and plugin.kind == "jobs":
         return _read(plugin, path, JobLog)
-    if format not in ("swf", "gwf"):
-        raise format_error(path, 1, f"the file must be a job log, swf or gwf, got {format}")
-    return load_swf(path) if format == "swf" else load_gwf(path)
+    if format not in JOB_FORMATS:
+        known = f"{', '.join(list(JOB_FORMATS)[:-1])} or {list(JOB_FORMATS)[-1]}"
+        raise format_error(path, 1, f"the file must be a job log, {known}, got {format}")
+    return JOB_FORMATS[format].load(path)
 
 
 def read_bags(path: StrPath, *, gap: float, span: float, whole_seconds: bool) -> Bags:

@@ -101,6 +101,13 @@ def _parts_of_whole_jobs(jobs: NDArray[np.void], is_part: Rows, complete: Rows) 
     return is_part & np.isin(jobs["job"], numbers[numbers >= 0])
 
 
+def job_count(jobs: NDArray[np.void]) -> int:
+    """Return the number of jobs; parts of a job count as one, or with the line for the whole job."""
+    part = np.isin(jobs["status"], PARTS)
+    whole_jobs = jobs["job"][~part]
+    return len(whole_jobs) + len(np.setdiff1d(jobs["job"][part], whole_jobs))
+
+
 def unknown_submissions(jobs: NDArray[np.void]) -> Rows:
     """Return which lines have no submission time: those with -1, unless the log has times below -1."""
     submit = jobs["submit"]

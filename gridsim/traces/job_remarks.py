@@ -12,18 +12,19 @@ from numpy.typing import NDArray
 
 from gridsim.errors import TraceWarning, warn
 from gridsim.traces._text import parse_number, warn_remarks
-from gridsim.traces.job_lines import PARTS, JobLines, Rows, remarks_on, unused_fields
+from gridsim.traces.job_lines import PARTS, JobLines, Rows, job_count, remarks_on, unused_fields
 from gridsim.traces.jobs import JobLog, stated_machines
 
 
 def report(log: JobLog, lines: JobLines, used: Rows, zero_run_time: float, stacklevel: int = 3) -> None:
     """Issue a `TraceWarning`, at the caller's caller, for each kind of remark on the `used` lines.
 
-    The remarks are on repairs that have not been reported, on lines that are left out or reinterpreted, on
-    fields that no run uses, and on contradictions.
+    The remarks are on what the reader left out and on repairs, unless they have been reported, on lines that
+    are left out or reinterpreted, on fields that no run uses, and on contradictions.
     """
     jobs = log.jobs
     stacklevel += 1
+    warn_remarks(log.path, log.remarks, stacklevel)
     warn_remarks(log.path, [remark.restrict(jobs["line"][used]) for remark in log.repairs], stacklevel)
     for remark in remarks_on(jobs, lines, used, zero_run_time):
         warn_remarks(log.path, [remark], stacklevel)
@@ -144,11 +145,7 @@ def _over_capacity(log: JobLog, lines: JobLines, rows: Rows, limit: int) -> tupl
 def _count_contradictions(log: JobLog) -> dict[str, str]:
     """Return code -> text of contradictions between the header and the numbers of lines and jobs."""
     jobs, texts = log.jobs, {}
-    part = np.isin(jobs["status"], PARTS)
-    count = len(jobs)
-    if part.any():
-        whole_jobs = jobs["job"][~part]
-        count = len(whole_jobs) + len(np.setdiff1d(jobs["job"][part], whole_jobs))
+    count = job_count(jobs)
     records, max_jobs = _number(log.header, "MaxRecords"), _number(log.header, "MaxJobs")
     if records is not None and records != len(jobs):
         texts["other-record-count"] = f"the header says {records:.15g} records, but the file has {len(jobs)}"

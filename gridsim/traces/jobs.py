@@ -86,12 +86,16 @@ class JobLog:
         row for each line of a job or of a part of a job (`gridsim.traces.job_lines`).
     repairs
         Repairs that have not been reported by a warning.
+    remarks
+        What the reader left out of the log, such as steps of jobs and columns that no run uses, unless it has
+        been reported by a warning.
     """
 
     path: str
     header: dict[str, str]
     jobs: NDArray[np.void]
     repairs: tuple[Remark, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
     @classmethod
     def of(cls, path: StrPath, *, header: dict[str, str] | None = None, **fields: Any) -> JobLog:
@@ -149,9 +153,13 @@ class JobLog:
         return len(self.jobs)
 
     def report_repairs(self) -> JobLog:
-        """Report the repairs by one `TraceWarning`, at the caller's caller; return the log without them."""
+        """Report repairs and remarks at the caller's caller; return the log without them.
+
+        Both are one `TraceWarning`.
+        """
+        warn_remarks(self.path, self.remarks, 4)
         warn_remarks(self.path, self.repairs, 4)
-        return replace(self, repairs=())
+        return replace(self, repairs=(), remarks=())
 
     @property
     def procs(self) -> NDArray[np.int64]:
@@ -179,6 +187,8 @@ class JobFormat:
         Number of columns of a line, including columns that are not in `fields`.
     texts
         Fields that may be any word.
+    separator
+        Text between two fields; None for white space.
     """
 
     comment: str
@@ -186,6 +196,13 @@ class JobFormat:
     min_fields: int
     columns: int
     texts: tuple[str, ...] = ()
+    separator: str | None = None
+
+    def words(self, text: str) -> list[str]:
+        """Return the fields of a line; an empty one, between two separators, is -1 (unknown)."""
+        if self.separator is None:
+            return text.split()
+        return [word.strip() or "-1" for word in text.split(self.separator)]
 
     def is_job(self, text: str) -> bool:
         """Return whether a line is neither empty nor a comment."""
@@ -194,7 +211,7 @@ class JobFormat:
 
     def line_fault(self, text: str) -> str | None:
         """Return the fault of a job line; None if there is none."""
-        words = text.split()
+        words = self.words(text)
         if len(words) < self.min_fields:
             suffix = " or more" if self.min_fields < self.columns else ""
             return f"a line must have {self.min_fields} fields{suffix}, got {len(words)}"
@@ -220,7 +237,7 @@ class JobFormat:
         first = True
         for number, line in enumerate(text_lines(path), 1):
             if self.is_job(line):
-                if not (first and is_column_header(line)) and (fault := self.line_fault(line)):
+                if not (first and is_column_header(self.words(line))) and (fault := self.line_fault(line)):
                     yield number, fault
                 first = False
 
@@ -243,9 +260,9 @@ def stated_machines(header: dict[str, str], procs_per_node: int = 1) -> tuple[st
     return None
 
 
-def is_column_header(line: str) -> bool:
-    """Return whether `line`, the first non-comment line, has column names: no word is a number."""
-    return all(parse_number(word) is None for word in line.split())
+def is_column_header(words: list[str]) -> bool:
+    """Return whether the words of the first non-comment line are column names: none is a number."""
+    return all(parse_number(word) is None for word in words)
 
 
 class ParsedJobs(NamedTuple):
@@ -255,11 +272,14 @@ class ParsedJobs(NamedTuple):
     ----------
     unread
         int64; the lines with a value of `UNUSED_FIELDS` that cannot be read, sorted.
+    remarks
+        Remarks on records and columns of the file that are left out.
     """
 
     header: dict[str, str]
     jobs: NDArray[np.void]
     unread: NDArray[np.int64]
+    remarks: tuple[Remark, ...] = ()
 
 
 def parse_jobs(path: StrPath, format: JobFormat, plain: Callable[[str], str] | None = None) -> ParsedJobs:
@@ -412,7 +432,7 @@ class _JobLineReader:
                     message = f"a log must have at most {_MAX_COMMENTS} lines of comments, got more"
                     raise format_error(self._path, number, message)
             elif text:
-                if not (self._at_start and is_column_header(text)):
+                if not (self._at_start and is_column_header(self._format.words(text))):
                     self.numbers.append(number)
                     jobs.append(text)
                 self._at_start = False
@@ -437,7 +457,7 @@ def repair(path: StrPath, parsed_jobs: ParsedJobs) -> JobLog:
     previous part or, for the first part, the submission of the line above.  The array of the parsed jobs may
     be changed; that of the log is read-only.
     """
-    header, jobs, _ = parsed_jobs
+    header, jobs = parsed_jobs.header, parsed_jobs.jobs
     submit, run_time, line = jobs["submit"], jobs["run_time"], jobs["line"]
     wrong = (run_time < 0) & (run_time != -1)
     run_time[wrong] = -1
@@ -451,7 +471,13 @@ def repair(path: StrPath, parsed_jobs: ParsedJobs) -> JobLog:
     if (np.diff(submit) < 0).any():
         jobs = jobs[np.argsort(submit, kind="stable")]
     jobs.flags.writeable = False
-    return JobLog(os.fspath(path), header, jobs, tuple(remark for remark in repairs if len(remark.lines)))
+    return JobLog(
+        os.fspath(path),
+        header,
+        jobs,
+        tuple(remark for remark in repairs if len(remark.lines)),
+        parsed_jobs.remarks,
+    )
 
 
 def _first_fault(path: StrPath, format: JobFormat, default: str) -> TraceFormatError:

@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -20,13 +21,12 @@ from gridsim.traces._text import text_lines
 from gridsim.traces.availability import AvailabilityTrace, RawIntervals, first_line
 from gridsim.traces.avt import parse_avt, read_avt
 from gridsim.traces.fta import UP, event_file, node_names, parse_fta, read_fta
-from gridsim.traces.gwf import GWF, parse_gwf
 from gridsim.traces.hosts import parse_host_speeds
 from gridsim.traces.info import FORMATS, choose_format, detect_format, info
+from gridsim.traces.job_formats import JOB_FORMATS, JobLogFormat
 from gridsim.traces.job_lines import PARTS, lines_of, unknown_submissions, unused_fields
 from gridsim.traces.job_remarks import contradictions
-from gridsim.traces.jobs import JobFormat, JobLog, ParsedJobs
-from gridsim.traces.swf import SWF, parse_swf
+from gridsim.traces.jobs import JobFormat, JobLog
 from gridsim.traces.tr import SAME_TIME_GAP, faulty_lines, parse_tr
 
 __all__ = ["FORMATS", "Finding", "detect_format", "info", "lint"]
@@ -85,8 +85,7 @@ def lint(path: StrPath, *, format: str | None = None) -> list[Finding]:
         If the format is unknown.
     """
     checks: dict[str, Callable[[StrPath], list[Finding]]] = {
-        "swf": lambda path: _lint_jobs(path, SWF, parse_swf),
-        "gwf": lambda path: _lint_jobs(path, GWF, parse_gwf),
+        **{name: partial(_lint_jobs, format=format) for name, format in JOB_FORMATS.items()},
         "tr": _lint_tr,
         "avt": _lint_avt,
         "fta": _lint_fta,
@@ -133,19 +132,19 @@ def _duplicates(values: NDArray[Any]) -> NDArray[np.bool_]:
     return duplicates
 
 
-Parse = Callable[[StrPath], ParsedJobs]
-
-
-def _lint_jobs(path: StrPath, format: JobFormat, parse: Parse) -> list[Finding]:
+def _lint_jobs(path: StrPath, format: JobLogFormat) -> list[Finding]:
     try:
-        parsed_jobs = parse(path)
+        parsed_jobs = format.parse(path)
     except TraceFormatError:
-        faults = list(format.faulty_lines(path))  # raises again for a file that is not text
+        if format.lines is None:
+            raise
+        lines_format = format.lines(path)
+        faults = list(lines_format.faulty_lines(path))  # raises again for a file that is not text
         if not faults:
             raise
         short = [number for number, fault in faults if not fault.startswith("field")]
         bad = [number for number, fault in faults if fault.startswith("field")]
-        short_message = f"line of fewer than {format.min_fields} fields"
+        short_message = f"line of fewer than {lines_format.min_fields} fields"
         bad_number = "line with a field that is no finite (whole) number"
         return [
             Finding("error", "missing-fields", short_message, len(short), min(short, default=0)),
@@ -228,7 +227,18 @@ def _lint_jobs(path: StrPath, format: JobFormat, parse: Parse) -> list[Finding]:
         count, first = len(fault.lines), int(fault.lines.min(initial=2**62))
         message = f"job {fault.text}" if count else fault.text
         findings.append(Finding(severity, fault.code, message, max(1, count), first if count else 0))
-    findings += _columns(path, format)
+    findings += [
+        Finding(
+            "note",
+            "left-out",
+            remark.text,
+            len(remark.lines),
+            first_line(remark.lines, np.arange(len(remark.lines))),
+        )
+        for remark in parsed_jobs.remarks
+    ]
+    if format.lines is not None:
+        findings += _columns(path, format.lines(path))
     findings.append(Finding("note", "no-header", "no header comments", int(not header), 1))
     return findings
 
@@ -281,7 +291,7 @@ def _columns(path: StrPath, format: JobFormat) -> list[Finding]:
     """Return findings for readable job lines with more or fewer columns than the format."""
     wide, short = array("q"), array("q")
     for number, text in enumerate(text_lines(path), 1):
-        columns = len(text.split(None, format.columns))
+        columns = len(text.split(format.separator, format.columns))
         if columns != format.columns and format.is_job(text):
             (wide if columns > format.columns else short).append(number)
     extra = f"more than {format.columns} columns, further ones ignored"

@@ -70,8 +70,8 @@ NOT_RUN = {
     },
     "docs/guides/lemmas.md": {'pip install ".[testing]"': "installs"},
     "docs/guides/trace.md": {
-        "sacct -aXP -S 2026-01-01 -E 2026-02-01 \\": "a command of Slurm",
-        "JobIDRaw|User|State|Submit|Start|ElapsedRaw|NNodes|NCPUS|TimelimitRaw": "what it prints",
+        "SLURM_TIME_FORMAT=%s sacct -aXP -S 2026-01-01 -E 2026-02-01 \\": "a command of Slurm",
+        "JobIDRaw|JobID|User|State|Submit|Start|ElapsedRaw|NNodes|NCPUS|TimelimitRaw|JobName": "its output",
     },
     "docs/guides/experiments.md": {
         "SELECT scheduler, count(*) AS runs, avg(max_stretch) AS mean": "DuckDB is no extra of ours",

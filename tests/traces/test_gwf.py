@@ -76,7 +76,7 @@ def test_a_file_of_another_format_is_rejected(write):
     path = write("a.avt", "a 1 0 10\n")
     with pytest.raises(TraceFormatError) as caught:
         read_jobs(path)
-    assert str(caught.value) == f"{path}:1: the file must be a job log, swf or gwf, got avt"
+    assert str(caught.value).startswith(f"{path}:1: the file must be a job log, swf, gwf, ")
     with pytest.raises(TraceFormatError) as caught:
         read_jobs(path.parent)
     assert str(caught.value) == f"{path.parent}: Is a directory"

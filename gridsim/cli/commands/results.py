@@ -169,10 +169,10 @@ def export(file: str, kind: str, machines: str | None, out: str, as_json: bool) 
 @click.command(cls=NamingCommand)
 @click.argument("file", metavar="SCHEDULE")
 @click.option("--nodes", type=INT, metavar="N", help="Number of machines, for a job log or a jobs table.")
-@click.option("--job-log", metavar="FILE", help="Submitted jobs (SWF, GWF), for a job log or a jobs table.")
+@click.option("--job-log", metavar="FILE", help="Submitted jobs, a job log, for a job log or a jobs table.")
 @json_option
 def validate(file: str, nodes: int | None, job_log: str | None, as_json: bool) -> None:
-    """Check a finished schedule: a result (run --record), Batsim's jobs table, or a job log (SWF, GWF).
+    """Check a finished schedule: a result (run --record), Batsim's jobs table, or a job log, such as SWF.
 
     The exit code is 1 if an invariant is violated.
     """

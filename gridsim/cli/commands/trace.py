@@ -1,21 +1,21 @@
-"""The commands `gridsim trace info` and `gridsim trace lint`."""
+"""The commands `gridsim trace info`, `gridsim trace lint` and `gridsim trace convert`."""
 
 from __future__ import annotations
 
 import click
 
-from gridsim.cli.options import json_option
+from gridsim.cli.options import INT, json_option
 from gridsim.cli.output import print_text, single_line
 from gridsim.errors import GridSimError
 
 
 @click.group()
 def trace() -> None:
-    """Inspect trace files: job logs (swf, gwf, tr), availability (avt, fta), host speeds (hosts)."""
+    """Inspect and convert trace files: job logs, availability, host speeds (gridsim list traces)."""
 
 
 _format = click.option(
-    "--format", "kind", help="Format: swf, gwf, tr, avt, fta or hosts.  [detected from the file]"
+    "--format", "kind", help="Format, one of gridsim list traces.  [detected from the file]"
 )
 
 
@@ -69,3 +69,35 @@ def trace_lint(ctx: click.Context, file: str, kind: str | None, as_json: bool) -
         kinds = "1 kind of finding" if len(findings) == 1 else f"{len(findings)} kinds of findings"
         print_text(f"{name}: {kinds if findings else 'no findings'}")
     ctx.exit(int(any(finding.severity == "error" for finding in findings)))
+
+
+@trace.command("convert")
+@click.argument("file", metavar="IN")
+@click.argument("output", metavar="OUT.swf")
+@_format
+@click.option("--max-procs", type=INT, help="Processors of the machine, for the header.")
+@click.option("--zone", metavar="NAME", help="Time zone of times that have none, such as Europe/Berlin.")
+@json_option
+def trace_convert(
+    file: str, output: str, kind: str | None, max_procs: int | None, zone: str | None, as_json: bool
+) -> None:
+    """Write a job log of any format in Standard Workload Format, and count what was left out.
+
+    Users, groups and queues are numbered in the order of their appearance; the header lists their names.
+    """
+    from gridsim.support.arguments import text
+    from gridsim.support.text import to_json
+    from gridsim.traces.conversion import convert
+
+    summary = convert(text("IN", file), text("OUT.swf", output), format=kind, max_procs=max_procs, zone=zone)
+    if as_json:
+        click.echo(to_json(summary))
+        return
+    never_ran = f", {summary['never_ran']} of which never ran" if summary["never_ran"] else ""
+    print_text(f"{single_line(output)}: {summary['jobs']} jobs{never_ran}, from {summary['format']}")
+    for key, names in summary["names"].items():
+        print_text(f"  {names} names of {key} in the header")
+    for description, count in {**summary["repairs"], **summary["dropped"]}.items():
+        print_text(f"  {count} {single_line(description)}")
+    if summary["note"]:
+        print_text(f"  {single_line(summary['note'])}")

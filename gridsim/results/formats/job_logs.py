@@ -297,7 +297,7 @@ def result_from_log(
     max_nodes: int | None = None,
     name: str = "log",
 ) -> Result:
-    """Read the schedule recorded in a job log (SWF, GWF) as the result of a scheduler called `name`.
+    """Read the schedule recorded in a job log, such as SWF or sacct, as the result of a scheduler `name`.
 
     A job starts after its wait and runs for its run time, regardless of its status.  The jobs are those of
     the workload, so jobs that never ran and lines for parts of jobs are left out (see

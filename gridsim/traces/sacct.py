@@ -1,0 +1,380 @@
+"""Job logs of Slurm: tables that ``sacct -P`` prints, with any columns in any order.
+
+Source: https://slurm.schedmd.com/sacct.html.  A job has a line of its own and lines for its steps, whose
+numbers have a dot (11.batch).  Tasks of an array are jobs (12_3); those that wait share a line (12_[4-9%2]).
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridsim.support.files import StrPath
+from gridsim.traces._text import Remark, text_lines
+from gridsim.traces.accounting import COMPLETED, Floats, Rows, first_known, make_jobs, run_columns
+from gridsim.traces.job_lines import CANCELLED, FAILED
+from gridsim.traces.jobs import ParsedJobs
+from gridsim.traces.tables import AccountingTable, Bytes, InvalidValue, check_columns, read_table
+from gridsim.traces.values import (
+    has_zone,
+    is_unknown,
+    number_names,
+    parse_counts,
+    parse_durations,
+    parse_memory,
+    parse_numbers,
+    parse_times,
+    resource_amount,
+    whole_numbers,
+)
+
+#: The command whose table has everything that gridsim uses.
+EXPORT = (
+    "sacct -aXP -S START -E END --format=JobIDRaw,JobID,User,Account,Partition,State,Submit,Start,End,"
+    "ElapsedRaw,TimelimitRaw,NNodes,NCPUS,ReqMem"
+)
+_JOB_ID = r"\d+(_(\d+|\[[^\]|]*\]?)|\+\d+)*(\.[\w+.]+)?"
+_TIME = r"[\d:T+.Z -]*|[A-Za-z]*(/[A-Za-z])?"
+_DURATION = r"[\d:.-]*|[A-Za-z_]*"
+_NUMBER = r"[\d.]*[KMGTP]?|[A-Za-z_]*"
+#: Column, in lower case -> pattern of its values; None for any text without the separator.
+_PATTERNS: dict[str, re.Pattern[str] | None] = {
+    **dict.fromkeys(("jobid", "jobidraw"), re.compile(_JOB_ID)),
+    "state": re.compile(r"[A-Z_]+\+?( by \S+)?"),
+    **dict.fromkeys(("submit", "start", "end"), re.compile(_TIME)),
+    **dict.fromkeys(("elapsed", "timelimit", "planned", "reserved", "suspended"), re.compile(_DURATION)),
+    **dict.fromkeys(("elapsedraw", "timelimitraw"), re.compile(_NUMBER)),
+    **dict.fromkeys(
+        ("alloccpus", "ncpus", "reqcpus", "allocnodes", "nnodes", "reqnodes"), re.compile(_NUMBER)
+    ),
+    **dict.fromkeys(("user", "uid", "account", "group", "gid", "partition"), None),
+    **dict.fromkeys(("alloctres", "reqtres"), re.compile(r"[\w/:]+=[^|]*|")),
+    "reqmem": re.compile(r"[\d.]*[KMGTP]?[Bcn]?"),
+    "exclusive": None,
+}
+#: Columns, in lower case, that may have separators or newlines in their values.
+_TEXTS = frozenset(
+    ("jobname", "comment", "admincomment", "systemcomment", "submitline", "workdir", "extra", "container")
+    + ("constraints", "reason", "stdin", "stdout", "stderr", "failednode", "licenses")
+)
+#: Columns that no run uses, in lower case, by which a table of sacct is also known.
+_NAMES = frozenset((*_PATTERNS, *_TEXTS, "exitcode", "derivedexitcode", "qos", "nodelist", "priority"))
+#: Columns of many different values, in lower case.
+_NUMBERS = frozenset(
+    ("jobid", "jobidraw", "submit", "start", "end", "elapsed", "elapsedraw", "planned", "timelimitraw")
+)
+#: Column that is not read -> the columns that state the same.
+_REDUNDANT = {
+    "elapsed": ("elapsedraw",),
+    "timelimit": ("timelimitraw",),
+    "alloctres": ("ncpus", "nnodes", "reqmem"),
+    "reqtres": ("ncpus", "nnodes", "reqmem"),
+}
+_NEEDS = {
+    "a submit time": ("Submit",),
+    "a start or wait": ("Start", "Planned", "Reserved", "End+ElapsedRaw", "End+Elapsed"),
+    "a run time": ("ElapsedRaw", "Elapsed", "Start+End"),
+    "processors or nodes": (
+        *("NCPUS", "AllocCPUS", "ReqCPUS", "AllocTRES", "ReqTRES", "NNodes", "AllocNodes", "ReqNodes"),
+    ),
+}
+_WAITING = ("PENDING", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT", "REVOKED")
+_RUNNING = (
+    "RUNNING",
+    "SUSPENDED",
+    "COMPLETING",
+    "CONFIGURING",
+    "RESIZING",
+    "SIGNALING",
+    "STAGE_OUT",
+    "STOPPED",
+)
+_ENDED = {
+    "COMPLETED": COMPLETED,
+    "CANCELLED": CANCELLED,
+    **dict.fromkeys(
+        ("FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "REQUEUED")
+        + ("LAUNCH_FAILED", "RECONFIG_FAIL"),
+        FAILED,
+    ),
+}
+#: State -> status in SWF, or -2 for jobs that wait and -3 for jobs that run.
+_STATES = {**_ENDED, **dict.fromkeys(_WAITING, -2), **dict.fromkeys(_RUNNING, -3)}
+_TASK = re.compile(r"(\d+)(?:_(\d+)|\+(\d+))?")
+
+
+def table_separator(line: str, names: frozenset[str] = _NAMES) -> str | None:
+    """Return the separator of a line with the names of columns; None if it does not name two known columns.
+
+    Parameters
+    ----------
+    names
+        Known names, in lower case.
+    """
+    for separator in ("|", "\t", ";", ","):
+        words = [word.strip().lower() for word in line.split(separator)]
+        if len(words) > 1 and len(names.intersection(words)) >= 2:
+            return separator
+    return None
+
+
+def parse_sacct(path: StrPath) -> ParsedJobs:
+    """Return the jobs of a table of ``sacct -P`` as in the file, in its order.
+
+    Steps, jobs that have not ended, and pending arrays are left out, and columns that no run uses;
+    `ParsedJobs.remarks` counts them.  A job that was cancelled or failed before it started is a job that
+    never ran.  Processors are CPUs, or nodes if the table has no CPUs or all jobs are exclusive.  Accounts
+    are groups, and partitions are queues.  Times without a time zone are read as if clocks never changed.
+
+    Raises
+    ------
+    TraceFormatError
+        If a needed column is missing, a line has too few or too many fields, or a value cannot be read.
+    """
+    with closing(text_lines(path)) as lines:
+        first = next((line for line in lines if line.strip()), "")
+    separator = table_separator(first) or "|"
+    names = [name.strip() for name in first.split(separator)]
+    check_columns(path, names, _NEEDS, f"export with: {EXPORT}")
+    present = {name.lower() for name in names}
+    redundant = {name for name, columns in _REDUNDANT.items() if present.issuperset(columns)}
+    patterns = {name: pattern for name, pattern in _PATTERNS.items() if name not in redundant}
+    return _jobs(read_table(path, separator, patterns, texts=_TEXTS, numbers=_NUMBERS))
+
+
+def _jobs(table: AccountingTable) -> ParsedJobs:
+    line = table.line
+    step = _steps(table)
+    pending_array = _pending_arrays(table) & ~step
+    state = table.numbers(_statuses, "State")
+    started = table.numbers(parse_times, "Start")
+    ended = table.numbers(parse_times, "End")
+    status = np.full(len(line), -1.0) if state is None else state
+    if state is None and started is not None:
+        # without states, a job that has no start waits, and one that has no end runs
+        status[np.isnan(started)] = -2
+        if ended is not None:
+            status[np.isnan(ended) & ~np.isnan(started)] = -3
+    waiting = ~step & ~pending_array & (status == -2)
+    running = ~step & ~pending_array & (status == -3)
+    rows = ~step & ~pending_array & ~waiting & ~running
+
+    submit, is_local = _submissions(table, rows)
+    run_time = _run_times(table, started, ended)
+    start = _starts(table, submit, started, ended, run_time)
+    end = np.full(len(line), np.nan) if ended is None else ended
+    nodes = first_known(*(table.numbers(parse_counts, name) for name in ("AllocNodes", "NNodes", "ReqNodes")))
+    procs = _processors(table, nodes, rows)
+    users, user_names = number_names(table.get("User", "UID"), rows)
+    groups, group_names = number_names(table.get("Account", "Group", "GID"), rows)
+    queues, queue_names = number_names(table.get("Partition"), rows)
+    fields = {
+        "job": _numbers(table, rows),
+        "submit": submit,
+        **run_columns(submit, start, end, run_time, procs, status),
+        "req_time": _limits(table),
+        "req_memory": _memory(table, procs, nodes),
+        "status": status,
+        "user": users,
+        "group": groups,
+        "queue": queues,
+    }
+    header = {"Computer": "Slurm"}
+    header |= {
+        key: names
+        for key, names in (("User", user_names), ("Group", group_names), ("Queue", queue_names))
+        if names
+    }
+    if note := _sharing(nodes, procs, rows):
+        header["Note"] = note
+    remarks = (
+        Remark(line[step], "job steps, which belong to jobs with lines of their own, left out"),
+        Remark(line[pending_array], "arrays of pending jobs, left out"),
+        Remark(line[waiting], "pending jobs, left out"),
+        Remark(line[running], "jobs that have not ended, left out"),
+        Remark(line[_clock_changes(table, rows, started, ended, run_time, is_local)], _CLOCK),
+        table.unused(_PATTERNS),
+    )
+    selected = {name: column[rows] for name, column in fields.items()}
+    return make_jobs(table.path, selected, line[rows], header=header, is_local=is_local, remarks=remarks)
+
+
+def _steps(table: AccountingTable) -> Rows:
+    """Return the lines of steps: their numbers have a dot; without numbers, they have no user."""
+    if (number := table.get("JobID", "JobIDRaw")) is not None:
+        return number.has(".")
+    if (user := table.get("User", "UID", "Partition")) is not None:
+        rows = user.map(is_unknown, np.bool_)
+        return rows
+    return np.zeros(len(table), np.bool_)
+
+
+def _pending_arrays(table: AccountingTable) -> Rows:
+    number = table.get("JobID")
+    return np.zeros(len(table), np.bool_) if number is None else number.has("[")
+
+
+def _numbers(table: AccountingTable, rows: Rows) -> NDArray[np.int64]:
+    """Return the numbers of jobs: JobIDRaw, else JobID; tasks of arrays get numbers above all others."""
+    raw, number = table.get("JobIDRaw"), table.get("JobID")
+    if raw is None and number is None:
+        return np.cumsum(rows)
+    column = raw if raw is not None else number
+    assert column is not None
+    numbers = np.full(len(table), -1, np.int64)
+    tasks: list[tuple[tuple[int, ...], int]] = []
+    values, whole = map(column.rows, whole_numbers(column.bytes()))
+    numbers[whole] = values[whole]
+    for row in np.flatnonzero(rows & ~whole).tolist():
+        match = _TASK.fullmatch(column.bytes()[column.index(row)].decode(errors="replace"))
+        if match is None:
+            raise table.error(
+                column, InvalidValue(column.index(row), "the number of a job such as 12, 12_3 or 12+1")
+            )
+        tasks.append((tuple(int(part) for part in match.groups() if part is not None), row))
+    following = int(numbers[rows].max(initial=0)) + 1
+    for number_of_task, (_, row) in enumerate(sorted(tasks), following):
+        numbers[row] = number_of_task
+    return numbers
+
+
+def _statuses(values: Bytes) -> Floats:
+    statuses = np.full(len(values), -1.0)
+    for k, value in enumerate(values.tolist()):
+        words = value.decode(errors="replace").split()
+        state = words[0].upper() if words else ""
+        if state.endswith("+"):  # cut off to the width of the column
+            state = next((name for name in _STATES if name.startswith(state[:-1])), state)
+        if state in _STATES:
+            statuses[k] = _STATES[state]
+        elif not is_unknown(state):
+            raise InvalidValue(k, f"a state of Slurm, such as {', '.join(_ENDED)}", _STATES)
+    return statuses
+
+
+def _submissions(table: AccountingTable, rows: Rows) -> tuple[Floats, bool]:
+    """Return the submissions, and whether they have no time zone."""
+    column = table.get("Submit")
+    assert column is not None
+    seconds = table.numbers(parse_times, "Submit")
+    assert seconds is not None
+    local = ~column.rows(has_zone(column.bytes()))
+    used = np.flatnonzero(rows & ~np.isnan(seconds))
+    is_local = bool(len(used) and local[used[0]])
+    for row in used[local[used] != is_local][:1].tolist():
+        condition = f"a time {'without' if is_local else 'with'} a time zone, as in the first job"
+        raise table.error(column, InvalidValue(column.index(row), condition))
+    return seconds, is_local
+
+
+def _run_times(table: AccountingTable, start: Floats | None, end: Floats | None) -> Floats:
+    run_time = table.numbers(parse_numbers, "ElapsedRaw")
+    if run_time is None:
+        run_time = table.numbers(parse_durations, "Elapsed")
+    if run_time is None:
+        assert start is not None and end is not None
+        run_time = end - start
+    return run_time
+
+
+def _starts(
+    table: AccountingTable, submit: Floats, start: Floats | None, end: Floats | None, run_time: Floats
+) -> Floats:
+    if start is not None:
+        return start
+    if (wait := table.numbers(parse_durations, "Planned", "Reserved")) is not None:
+        return submit + wait
+    assert end is not None
+    return np.where(run_time > 0, end - run_time, np.nan)
+
+
+def _processors(table: AccountingTable, nodes: Floats | None, rows: Rows) -> Floats:
+    """Return the processors of each job: its CPUs, or its nodes if it has no CPUs or all are exclusive."""
+    columns = [table.numbers(parse_counts, name) for name in ("AllocCPUS", "NCPUS")]
+    columns += [_resource(table, "AllocTRES", "cpu"), table.numbers(parse_counts, "ReqCPUS")]
+    columns += [_resource(table, "ReqTRES", "cpu")]
+    cpus = first_known(*columns)
+    if nodes is None:
+        nodes = first_known(_resource(table, "AllocTRES", "node"), _resource(table, "ReqTRES", "node"))
+    exclusive = table.get("Exclusive")
+    whole_nodes = exclusive is not None and bool(exclusive.map(_is_exclusive, np.bool_)[rows].all())
+    procs = cpus if cpus is not None and not (whole_nodes and nodes is not None) else nodes
+    assert procs is not None
+    return np.where(procs > 0, procs, np.nan)
+
+
+def _is_exclusive(value: str) -> bool:
+    return value.strip().lower() in ("1", "yes", "true", "exclusive")
+
+
+def _resource(table: AccountingTable, column: str, resource: str) -> Floats | None:
+    if (texts := table.get(column)) is None:
+        return None
+    amounts = [resource_amount(text, resource) for text in texts.texts()]
+    return table.with_texts(texts, amounts).numbers(parse_counts, column)
+
+
+def _limits(table: AccountingTable) -> Floats:
+    if (minutes := table.numbers(parse_numbers, "TimelimitRaw")) is not None:
+        return minutes * 60.0
+    limits = table.numbers(parse_durations, "Timelimit")
+    return np.full(len(table), np.nan) if limits is None else limits
+
+
+def _memory(table: AccountingTable, procs: Floats, nodes: Floats | None) -> Floats:
+    """Return the memory that a job requested, KB per processor."""
+    if (column := table.get("ReqMem")) is not None:
+        amounts = [parse_memory(value) for value in column.texts()]
+        total = column.rows(np.array([amount for amount, _ in amounts]))
+        unit = column.rows(np.array([unit for _, unit in amounts]))
+        if nodes is not None:
+            total = np.where(unit == "n", total * nodes, total)
+        per_processor: Floats = np.where(unit == "c", total, total / procs)
+        return per_processor
+    for name in ("ReqTRES", "AllocTRES"):
+        if (column := table.get(name)) is not None:
+            return column.map(lambda value: parse_memory(resource_amount(value, "mem"))[0]) / procs
+    return np.full(len(table), np.nan)
+
+
+def _sharing(nodes: Floats | None, procs: Floats, rows: Rows) -> str:
+    """Return a sentence that says whether jobs share nodes; "" if the table does not show it."""
+    if nodes is None:
+        return ""
+    ratio = (procs / np.where(nodes > 0, nodes, np.nan))[rows]
+    ratio = ratio[~np.isnan(ratio)]
+    if not len(ratio):
+        return ""
+    low, high = float(ratio.min()), float(ratio.max())
+    if low == high == 1:
+        return "each processor is a node, or each job has one processor on each of its nodes"
+    if low == high and low == int(low):
+        text = f"each job has {low:g} processors on each of its nodes"
+        return f"{text}, so a node may be a machine (procs_per_node={low:g})"
+    return f"jobs share nodes: they have {low:g} to {high:g} processors on a node"
+
+
+_CLOCK = (
+    "jobs whose end is an hour off their start and run time, as clocks changed; times with a time zone or "
+    "UNIX times (SLURM_TIME_FORMAT=%s) avoid this"
+)
+
+
+def _clock_changes(
+    table: AccountingTable,
+    rows: Rows,
+    start: Floats | None,
+    end: Floats | None,
+    run_time: Floats,
+    is_local: bool,
+) -> Rows:
+    """Return the jobs during which the clocks of the cluster changed, which local times do not show."""
+    if start is None or end is None or not is_local:
+        return np.zeros(len(rows), np.bool_)
+    suspended = table.numbers(parse_durations, "Suspended")
+    difference = np.abs(end - start - run_time)
+    changes: Rows = rows & (np.abs(difference - 3600) <= 1)
+    return changes if suspended is None else changes & ~(suspended > 0)

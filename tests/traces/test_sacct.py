@@ -1,0 +1,334 @@
+"""Tables of sacct: columns, states, times, steps, arrays, texts with separators, and faults."""
+
+from __future__ import annotations
+
+import random
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gridsim as gs
+from gridsim.errors import TraceFormatError, TraceWarning
+from gridsim.traces import tables
+from gridsim.traces.info import detect_format, info, load_jobs
+from gridsim.traces.job_lines import lines_of
+from gridsim.traces.lint import lint
+
+STEPS = """\
+JobIDRaw|JobID|User|State|Submit|Start|ElapsedRaw|NNodes|NCPUS|TimelimitRaw|JobName
+11|11|u1|COMPLETED|2026-01-05T08:00:00|2026-01-05T08:10:00|3600|2|8|120|a|b
+11.batch|11.batch||COMPLETED|2026-01-05T08:10:00|2026-01-05T08:10:00|3600|1|4||batch
+11.extern|11.extern||COMPLETED|2026-01-05T08:10:00|2026-01-05T08:10:00|3601|2|8||extern
+11.0|11.0||COMPLETED|2026-01-05T08:10:02|2026-01-05T08:10:02|3590|2|8||solver
+12|12_[7-9%2]|u2|PENDING|2026-01-05T08:20:00|Unknown|0|1|4|60|array
+13|12_5|u2|CANCELLED by 1002|2026-01-05T08:20:00|2026-01-06T09:00:00|0|1|4|60|array
+14|12_6|u2|NODE_FAIL|2026-01-05T08:20:00|2026-01-05T09:00:00|0|1|4|60|array
+"""
+HEAD = "JobID|State|Submit|Start|End|ElapsedRaw|NCPUS"
+DAY = "2026-01-05T"
+
+
+def job(number=1, state="COMPLETED", submit="08:00:00", start="08:00:10", end="08:01:10", run=60, cpus=4):
+    times = (f"{DAY}{time}" if time[:1].isdigit() else time for time in (submit, start, end))
+    return "|".join([str(number), state, *times, str(run), str(cpus)])
+
+
+def rows(log, *names):
+    return [tuple(row) for row in log.jobs[list(names)].tolist()]
+
+
+def load(write, *lines, name="sacct.txt"):
+    return load_jobs(write(name, "\n".join(lines) + "\n"))
+
+
+def test_steps_and_pending_arrays_are_left_out_and_counted_once(write):
+    path = write("sacct.txt", STEPS)
+    log = load_jobs(path)
+    assert rows(
+        log, "job", "submit", "wait", "run_time", "used_procs", "req_procs", "req_time", "status"
+    ) == [
+        (11, 0, 600, 3600, 8, 8, 7200, 1),
+        (13, 1200, 88800, 0, -1, 4, 3600, 5),
+        (14, 1200, 2400, 0, 4, 4, 3600, 0),
+    ]
+    assert log.jobs["user"].tolist() == [1, 2, 2] and log.header["User"] == "1 u1\n2 u2"
+    assert log.jobs["line"].tolist() == [2, 7, 8]
+    assert lines_of(log.jobs).never_ran.tolist() == [False, True, False]
+    with pytest.warns(TraceWarning, match="job steps"):
+        facts = info(path)
+    assert facts["format"] == "sacct" and list(facts["dropped"].values()) == [3, 1, 1]
+    with pytest.warns(TraceWarning) as caught:
+        jobs = gs.Workload.jobs_from_log(path).realize(gs.Platform.equal(8))
+    assert len(jobs) == 2 and sum("job steps" in str(warning.message) for warning in caught) == 1
+    with pytest.warns(TraceWarning) as caught:
+        own = gs.result_from_log(path, machines=8)
+    assert own.applications["waiting"].tolist() == [600, 2400]
+    assert sum("job steps" in str(warning.message) for warning in caught) == 1
+    assert {finding.code for finding in lint(path)} == {"left-out", "never-ran", "zero-run-time"}
+
+
+@pytest.mark.parametrize(
+    ("state", "start", "end", "run", "status", "is_workload"),
+    [
+        ("COMPLETED", "08:00:10", "08:01:10", 60, 1, True),
+        ("FAILED", "08:00:10", "08:01:10", 60, 0, True),
+        ("TIMEOUT", "08:00:10", "08:01:10", 60, 0, True),
+        ("NODE_FAIL", "08:00:10", "08:01:10", 60, 0, True),
+        ("PREEMPTED", "08:00:10", "08:01:10", 60, 0, True),
+        ("OUT_OF_MEMORY", "08:00:10", "08:01:10", 60, 0, True),
+        ("OUT_OF_ME+", "08:00:10", "08:01:10", 60, 0, True),
+        ("CANCELLED by 1000", "08:00:10", "08:01:10", 60, 5, True),
+        ("CANCELLED+", "08:00:10", "08:01:10", 60, 5, True),
+        ("CANCELLED by 1000", "08:01:10", "08:01:10", 0, 5, False),
+        ("CANCELLED by 1000", "None", "08:01:10", 0, 5, False),
+        ("DEADLINE", "Unknown", "08:01:10", 0, 0, False),
+    ],
+)
+def test_states_follow_the_conventions_of_swf(write, state, start, end, run, status, is_workload):
+    log = load(write, HEAD, job(1, state, "08:00:00", start, end, run))
+    assert log.jobs["status"].tolist() == [status]
+    assert lines_of(log.jobs).ran.tolist() == [is_workload]
+    assert lines_of(log.jobs).never_ran.tolist() == [not is_workload]
+    assert log.jobs["wait"].tolist() == [10 if is_workload else 70]
+
+
+@pytest.mark.parametrize(
+    "state", ["PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "REQUEUE_HOLD", "RESIZING", "CONFIGURING"]
+)
+def test_jobs_that_have_not_ended_are_left_out(write, state):
+    log = load(write, HEAD, job(1, state, "07:00:00", "Unknown", "Unknown", 0), job(2))
+    assert rows(log, "job", "submit") == [(2, 0)]
+    with pytest.raises(TraceFormatError, match="no jobs in this log; 1 (pending|jobs that have not)"):
+        load(write, HEAD, job(1, state, "07:00:00", "Unknown", "Unknown", 0))
+
+
+def test_jobs_without_a_state_have_ended_if_they_have_an_end(write):
+    lines = [HEAD.replace("State|", "")]
+    for times in (("08:00:10", "08:01:10"), ("08:00:10", "Unknown"), ("Unknown", "Unknown")):
+        lines.append(job(1, "X", "08:00:00", *times).replace("X|", ""))
+    log = load(write, *lines)
+    assert log.jobs["line"].tolist() == [2] and log.jobs["status"].tolist() == [-1]
+
+
+@pytest.mark.parametrize(
+    ("submit", "start", "unix"),
+    [
+        ("2026-01-05T08:00:00+0100", "2026-01-05T07:00:10Z", 1767596400),
+        ("2026-01-05T08:00:00+01:00", "2026-01-05T02:00:10-05", 1767596400),
+        ("1767596400", "1767596410", 1767596400),
+        ("2026-01-05 08:00:00", "2026-01-05T08:00:10.000", None),
+    ],
+)
+def test_times_may_have_a_zone(write, submit, start, unix):
+    log = load(write, HEAD, f"1|COMPLETED|{submit}|{start}|Unknown|60|4")
+    assert rows(log, "submit", "wait", "run_time") == [(0, 10, 60)]
+    assert log.header.get("UnixStartTime") == (None if unix is None else str(unix))
+    assert log.header.get("StartTime") == (None if unix else "2026-01-05T08:00:00")
+
+
+def test_a_change_of_clocks_is_reported(write):
+    """Clocks were set forward an hour at 02:00 on 29 March 2026: the job ran for an hour less."""
+    line = "1|COMPLETED|2026-03-29T00:30:00|2026-03-29T01:00:00|2026-03-29T04:00:00|7200|4"
+    log = load(write, HEAD, line)
+    assert [len(each.lines) for each in log.remarks if "clocks" in each.text] == [1]
+    zoned = load(
+        write, HEAD, line.replace("00|2026", "00+01:00|2026").replace("04:00:00|", "03:00:00+01:00|")
+    )
+    assert not any("clocks" in each.text for each in zoned.remarks)
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "seconds"),
+    [("1-02:03:04", 93784), ("02:03:04", 7384), ("03:04", 184), ("100:00:00", 360000), ("00:00:01.5", 1.5)],
+)
+def test_durations_are_read(write, elapsed, seconds):
+    log = load(
+        write,
+        "JobID|Submit|Start|Elapsed|NCPUS|Timelimit",
+        f"1|{DAY}08:00:00|{DAY}08:00:00|{elapsed}|4|{elapsed}",
+        f"2|{DAY}08:00:00|{DAY}08:00:00|{elapsed}|4|UNLIMITED",
+        f"3|{DAY}08:00:00|{DAY}08:00:00|{elapsed}|4|Partition_Limit",
+    )
+    assert rows(log, "run_time", "req_time") == [(seconds, seconds), (seconds, -1), (seconds, -1)]
+
+
+def test_run_time_and_start_follow_from_other_columns(write):
+    lines = ["JobID|Submit|Start|End|AllocTRES"]
+    lines.append(f"7|{DAY}08:00:00|{DAY}08:00:10|{DAY}08:01:10|billing=3,cpu=6,mem=12G,node=2")
+    log = load(write, *lines)
+    assert rows(log, "wait", "run_time", "used_procs", "req_memory") == [(10, 60, 6, 2 * 1024**2)]
+    log = load(write, "Submit|End|Elapsed|NNodes", f"{DAY}08:00:00|{DAY}08:01:10|00:01:00|3")
+    assert rows(log, "job", "wait", "used_procs") == [(1, 10, 3)]
+    log = load(write, "Submit|Planned|Elapsed|NNodes", f"{DAY}08:00:00|00:00:10|00:01:00|3")
+    assert rows(log, "wait") == [(10,)]
+
+
+def test_users_groups_and_queues_are_numbered_in_order_of_appearance(write):
+    head = HEAD + "|User|Account|Partition|ReqMem|QOS"
+    log = load(
+        write,
+        head,
+        job(2, submit="08:00:05") + "|zoë|a|long|8G|x",
+        job(1) + "|bob|a|batch|1Gc|x",
+        job(3, submit="08:00:09") + "|zoë|b|batch|4Gn|x",
+    )
+    assert rows(log, "job", "user", "group", "queue") == [(1, 2, 1, 2), (2, 1, 1, 1), (3, 1, 2, 2)]
+    assert log.header["Queue"] == "1 long\n2 batch" and log.header["User"] == "1 zoë\n2 bob"
+    assert log.jobs["req_memory"].tolist()[:2] == [1024**2, 2 * 1024**2]
+    with pytest.warns(TraceWarning) as caught:
+        columns = gs.Workload.jobs_from_log(log.path).realize(gs.Platform.equal(4))
+    assert columns.queue.tolist() == [2, 1, 2]
+    assert "1 columns that no run uses (QOS)" in str(caught[0].message)
+
+
+def test_array_tasks_and_heterogeneous_jobs_are_jobs_of_their_own(write):
+    names = ("3_10", "3_9", "5+1", "5+0", "4")
+    log = load(write, HEAD, *(job(name) for name in names), job("3_[11-20%5]", "PENDING"))
+    assert dict(zip(names, log.jobs["job"].tolist(), strict=True)) == {
+        "3_9": 5, "3_10": 6, "5+0": 7, "5+1": 8, "4": 4,
+    }  # fmt: skip
+    assert ["arrays of pending jobs, left out", 1] in [[r.text, len(r.lines)] for r in log.remarks]
+
+
+@pytest.mark.parametrize(("exclusive", "procs"), [("", 8), ("|yes", 2), ("|no", 8)])
+def test_sharing_of_nodes_is_seen_from_columns(write, exclusive, procs):
+    head = HEAD + "|NNodes" + ("|Exclusive" if exclusive else "")
+    log = load(write, head, job(1, cpus=8) + "|2" + exclusive, job(2, cpus=8) + "|2" + exclusive)
+    assert log.procs.tolist() == [procs, procs]
+    if procs == 8:
+        assert "procs_per_node=4" in log.header["Note"]
+        shared = load(write, HEAD + "|NNodes", job(1, cpus=8) + "|2", job(2, cpus=1) + "|1")
+        assert shared.header["Note"] == "jobs share nodes: they have 1 to 4 processors on a node"
+
+
+@pytest.mark.parametrize(
+    "text", ["a|b", r"a\|b", "|", "||", "a\nb", "\n", "a\n|b\n", "5|6|7", "x\\", "1|COMPLETED|", "é|"]
+)
+@pytest.mark.parametrize("position", [0, 3, 7])
+def test_texts_may_have_separators_and_newlines(write, text, position):
+    """Other columns are read the same, wherever the text stands; a first text must be one line."""
+    if position == 0 and "\n" in text.strip("\n"):
+        pytest.skip("the lines of a text at the begin cannot be told from records")
+
+    def line(words, comment):
+        words = words.split("|")
+        return "|".join([*words[:position], comment, *words[position:]])
+
+    lines = [line(HEAD, "Comment"), line(job(7), "x"), line(job(8), text), line(job(9), "y")]
+    log = load(write, *lines)
+    assert log.jobs["job"].tolist() == [7, 8, 9] and log.procs.tolist() == [4, 4, 4]
+
+
+def test_two_texts_with_separators_may_be_ambiguous(write):
+    head = "Comment|JobID|JobName|State|Submit|Start|ElapsedRaw|NCPUS"
+    rest = f"COMPLETED|{DAY}08:00:00|{DAY}08:00:10|60|4"
+    assert load(write, head, f"a|b|7|c|d|{rest}").jobs["job"].tolist() == [7]
+    with pytest.raises(TraceFormatError, match=r"sacct.txt:2: a line must have 8 fields, .*, got 9"):
+        load(write, head, f"a|6|7|c|{rest}")
+
+
+@pytest.mark.parametrize("separator", ["\t", ";", ","])
+def test_other_separators_and_carriage_returns_are_read(write, separator):
+    text = "\r\n".join([HEAD, job(1), job(2), ""]).replace("|", separator)
+    path = write("jobs.csv" if separator == "," else "jobs.txt", text)
+    assert detect_format(path) == "sacct"
+    assert rows(load_jobs(path), "job", "used_procs") == [(1, 4), (2, 4)]
+
+
+def test_a_trailing_separator_is_read(write):
+    assert len(load(write, HEAD + "|", job(1) + "|", job(2) + "|")) == 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([HEAD, job(state="COMPLETE")], ":2: field State must be .*got 'COMPLETE'; did you mean COMPLETED"),
+        (
+            [HEAD, job(), job(submit="25:00:00")],
+            ":3: field Submit .*got '2026-01-05T25:00:00'",
+        ),
+        ([HEAD, job(start="soon")], ":2: field Start must be a time such as .*, got 'soon'"),
+        ([HEAD, job(run="1h")], ":2: field ElapsedRaw must be a number of at least 0, got '1h'"),
+        ([HEAD, job(cpus=-4)], ":2: field NCPUS must be a whole number of at least 0, got '-4'"),
+        ([HEAD, job(cpus=2.5)], ":2: field NCPUS must be a whole number"),
+        ([HEAD, job("x7")], ":2: field JobID must be the number of a job such as 12, 12_3 .*, got 'x7'"),
+        ([HEAD, job(), job() + "|x"], ":3: a line must have 7 fields, as many as the first, got 8"),
+        ([HEAD, job(), "1|COMPLETED"], ":3: a line must have 7 fields, as many as the first, got 2"),
+        ([HEAD + "|JobName", job() + "|x", "1|COMPLETED"], ":3: a line must have 8 fields, .* got 2"),
+        ([HEAD + "|JobName", "1|COMPL", job() + "|x"], ":2: a line must have 8 fields, .* got 2"),
+        ([HEAD + "|State", job() + "|"], ":1: the names of columns must be unique, got State twice"),
+        (
+            [HEAD.replace("Submit", "Submitt").replace("NCPUS", "CPU")],
+            r":1: the columns must include a submit time \(Submit\) and processors or nodes \(NCPUS or .*"
+            r"for Submitt, did you mean Submit\?; export with: sacct ",
+        ),
+        ([HEAD, job(), job(submit="08:00:00Z")], ":3: field Submit must be a time without a time zone"),
+        ([HEAD], ": no jobs in this log"),
+        (
+            ["JobID|Submit|Start|Elapsed|NCPUS", f"1|{DAY}08:00:00|{DAY}08:00:00|00:61:00|1"],
+            ":2: field Elapsed must be a duration such as .*, got '00:61:00'",
+        ),
+    ],
+)
+def test_faults_name_line_field_and_value(write, lines, message):
+    path = write("sacct.txt", "\n".join(lines) + "\n")
+    with pytest.raises(TraceFormatError, match=message) as caught:
+        load_jobs(path)
+    assert str(caught.value).startswith(str(path))
+    (finding,) = lint(path)
+    assert (finding.severity, finding.code) == ("error", "unreadable")
+
+
+words = st.text(st.sampled_from("a|b\n\\5 -é"), max_size=6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(words, min_size=1, max_size=8), position=st.sampled_from([3, 7]), data=st.data())
+def test_any_text_leaves_the_jobs_unchanged(tmp_path_factory, texts, position, data):
+    """The text stands after typed columns, by which the begin of a record is known."""
+    folder = tmp_path_factory.mktemp("any")
+
+    def line(row, text):
+        fields = row.split("|")
+        return "|".join([*fields[:position], text, *fields[position:]]) + "\n"
+
+    lines = [job(100 + k, cpus=k + 1) for k in range(len(texts))]
+    plain, odd = folder / "plain.txt", folder / "odd.txt"
+    plain.write_text(line(HEAD, "Comment") + "".join(line(row, "x") for row in lines))
+    odd.write_text(line(HEAD, "Comment") + "".join(line(*pair) for pair in zip(lines, texts, strict=True)))
+    assert rows(load_jobs(odd), "job", "submit", "req_procs") == rows(
+        load_jobs(plain), "job", "submit", "req_procs"
+    )
+
+
+@pytest.mark.parametrize("batch", [1, 1 << 10, 1 << 20])
+def test_the_result_does_not_depend_on_batches(write, monkeypatch, batch):
+    """The file has several blocks; users with long names, records of several lines, and many values."""
+    draw = random.Random(1)
+    users = [f"user{k}" + "x" * draw.choice([0, 3, 20, 300]) for k in range(200)]
+    expected, lines = [], [HEAD + "|JobName|User"]
+    for k in range(20_000):
+        user, name = draw.choice(users), "a|b\nc" if k % 997 == 0 else "a" * draw.randint(0, 9)
+        submit = f"{k // 3600:02d}:{k // 60 % 60:02d}:{k % 60:02d}"
+        lines.append(job(k, submit=submit, start="None", end="Unknown", cpus=k % 99 + 1) + f"|{name}|{user}")
+        expected.append((k, k, k % 99 + 1, user))
+    path = write("sacct.txt", "\n".join(lines) + "\n")
+    monkeypatch.setattr(tables, "_BATCH", batch)
+    log = load_jobs(path)
+    names = dict(line.split(" ", 1) for line in log.header["User"].split("\n"))
+    found = [
+        (number, submit, procs, names[str(user)])
+        for number, submit, procs, user in rows(log, "job", "submit", "req_procs", "user")
+    ]
+    assert found == expected
+    assert np.array_equal(log.jobs["line"], [2 + k + (k + 996) // 997 for k in range(20_000)])
+
+
+def test_a_log_without_faults_gives_no_warning(write):
+    path = write("sacct.txt", "\n".join([HEAD + "|User", job(1) + "|a", job(2) + "|b"]) + "\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(gs.Workload.from_log(path).realize(gs.Platform.equal(8))) >= 1
