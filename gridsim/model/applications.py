@@ -87,7 +87,9 @@ class Applications:
         int64[n], machine of the submission.
     requested
         float64[n], run time that the user of a rigid job requested, s.  Rigid jobs are applications whose
-        tasks must start together, each on a separate machine, all of one speed.  None for bags of tasks.
+        tasks must start together, each on a separate machine.  If the sites of a platform differ in speed,
+        it is the time at the home site of the job, and the slowest machine of a job determines its run time.
+        None for bags of tasks.
     task_sizes
         float64[tasks], size of every task, Mflop, if tasks of one application differ; those of application i
         are at ``offsets[i]`` to ``offsets[i + 1]``.
@@ -109,6 +111,10 @@ class Applications:
         returns the true sizes without it.
     user, queue
         int64[n], number of the user who submits a rigid job, and of the queue to which; -1 if unknown.
+    site
+        int64[n], home site of a rigid job, at which it is submitted; -1 if unknown.
+    machine_site
+        int64[machines], site of each machine, if rigid jobs run on a platform of sites.
     priority
         float64[n], priority that the user of a rigid job states; higher ones are preferred.
     memory, disk
@@ -141,6 +147,8 @@ class Applications:
     estimate: Floats | None = _optional()
     user: Integers | None = _optional(in_results=False)
     queue: Integers | None = _optional(in_results=False)
+    site: Integers | None = _optional(in_results=False)
+    machine_site: Integers | None = _optional(per="machine", in_results=False)
     priority: Floats | None = _optional(in_results=False)
     memory: Floats | None = _optional()
     disk: Floats | None = _optional()

@@ -21,7 +21,7 @@ from gridsim.model.bag_workloads import LogRecipe
 from gridsim.model.faults import Faults, FaultsRecipe
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform, PlatformRecipe
-from gridsim.model.rigid_workloads import JobLogRecipe
+from gridsim.model.rigid_workloads import JobLogRecipe, SiteLogsRecipe
 from gridsim.model.workload import Workload, WorkloadRecipe
 from gridsim.support import html, units
 from gridsim.support import toml as toml_files
@@ -136,13 +136,15 @@ class Scenario:
     def drawn(self) -> tuple[str, ...]:
         """Names of the parts that are drawn at random, with separate seeds.
 
-        For a workload from a log, "submitters" stands for the drawn machines at which its jobs are submitted.
+        For a workload from a log, "submitters" stands for the drawn machines at which its jobs are submitted,
+        unless the jobs are drawn as well.
         """
         names = []
         for name in ("platform", "workload", "faults", "fluctuation"):
             recipe = getattr(getattr(self, name), "recipe", None)
-            if name == "workload" and isinstance(recipe, JobLogRecipe | LogRecipe):
-                names.append("submitters")
+            if name == "workload" and isinstance(recipe, JobLogRecipe | SiteLogsRecipe | LogRecipe):
+                is_resampled = getattr(recipe, "resample", None) is not None
+                names.append("workload" if is_resampled else "submitters")
             elif hasattr(recipe, "seed") or hasattr(getattr(recipe, "attributes", None), "seed"):
                 names.append(name)
         return tuple(names)
@@ -152,7 +154,8 @@ class Scenario:
         """Paths of trace files, and of folders of FTA traces, as the scenario states them."""
         parts = (self.platform, self.workload, self.faults)
         recipes: list[Any] = [part.recipe for part in parts if part is not None]
-        return tuple(recipe.path for recipe in recipes if hasattr(recipe, "path"))
+        single = tuple(recipe.path for recipe in recipes if hasattr(recipe, "path"))
+        return single + tuple(path for recipe in recipes for path in getattr(recipe, "paths", ()))
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -239,6 +242,8 @@ class Scenario:
             table = msgspec.to_builtins(value, builtin_types=COLUMNS)
             if "path" in table:
                 table["path"] = place(table["path"])
+            if "paths" in table:
+                table["paths"] = [place(path) for path in table["paths"]]
             document[name] = _drop_none(table)
         if self.schedulers:
             document["schedulers"] = copy.deepcopy(dict(self.schedulers))
@@ -418,8 +423,13 @@ def _drop_none(table: dict[str, Any]) -> dict[str, Any]:
 
 def _join_folder(path: str, value: Any, folder: str) -> Any:
     """Return the value of an entry, with its paths of files joined to `folder`."""
-    if isinstance(value, dict) and "path" in value and path in _KEYS:
-        return {**value, "path": _join_folder(f"{path}.path", value["path"], folder)}
+    if isinstance(value, dict) and path in _KEYS:
+        return {
+            key: _join_folder(f"{path}.{key}", entry, folder) if key in ("path", "paths") else entry
+            for key, entry in value.items()
+        }
+    if isinstance(value, (list, tuple)) and path.count(".") == 1 and path.endswith(".paths"):
+        return [_join_folder(path.removesuffix("s"), entry, folder) for entry in value]
     is_path = path.count(".") == 1 and path.endswith(".path") and isinstance(value, str)
     return os.path.normpath(os.path.join(folder, value)) if is_path and value and folder else value
 
