@@ -337,6 +337,26 @@ def durations(applications: Applications, speed: float) -> Integers:
     return np.maximum(1, np.rint(applications.task_size / speed * 1e9)).astype(np.int64)
 
 
+def durations_of_runs(
+    applications: Applications, speeds: Floats, first_start: Integers, finish: Integers
+) -> Integers:
+    """Return the run time of each rigid job: int64[n], ns.
+
+    If machines differ in speed, it depends on the machines of the job: the time from its start to its end,
+    or, for a job without an end, on the fastest machine.
+
+    Parameters
+    ----------
+    speeds
+        Speed of each machine, Mflop/s.
+    first_start, finish
+        Start and end of each job, ns; -1 for none.
+    """
+    if speeds.min() == speeds.max():
+        return durations(applications, float(speeds[0]))
+    return np.where(finish >= 0, finish - first_start, durations(applications, float(speeds.max())))
+
+
 def run_and_reserved_times(
     applications: Applications, speed: float, estimate: Literal["requested", "run"]
 ) -> tuple[Integers, Integers]:

@@ -255,8 +255,8 @@ class SiteSpeeds(_Speeds, frozen=True, kw_only=True, tag="sites"):
     sizes
         Number of machines of each site.
     speeds
-        Speed of the machines of each site, Mflop/s, one entry per site; in Python, a single number in place of
-        a list is that of all sites.  By default it is 1000 Mflop/s.
+        Speed of the machines of each site, Mflop/s, one entry per site; in Python, a single number in place
+        of a list is that of all sites.  By default it is 1000 Mflop/s.
     names
         Name of each site, one entry per site; by default its number.
     """

@@ -101,9 +101,7 @@ def _draw_users(since: Floats, user: Integers, weeks: int, random: np.random.Gen
     release = np.concatenate(
         [_shifted(since[of_user[block]], by, weeks) for block, by in zip(drawn, shifts, strict=True)]
     )
-    new_user = np.concatenate(
-        [np.full(len(of_user[block]), place) for place, block in enumerate(drawn)]
-    )
+    new_user = np.concatenate([np.full(len(of_user[block]), place) for place, block in enumerate(drawn)])
     return _in_order(job, release, new_user)
 
 

@@ -238,7 +238,9 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
 
     def __post_init__(self) -> None:
         if isinstance(self.procs_per_node, (int, np.integer)):
-            normalise(self, procs_per_node=[self.procs_per_node] * len(sequence("workload.paths", self.paths)))
+            normalise(
+                self, procs_per_node=[self.procs_per_node] * len(sequence("workload.paths", self.paths))
+            )
         super().__post_init__()
         if not self.paths:
             raise ScenarioError("workload.paths must have at least one log, got none")
@@ -254,8 +256,8 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
         if sizes is None or len(sizes) != len(self.paths):
             count = "none" if sizes is None else len(sizes)
             raise ScenarioError(
-                f"platform must have {len(self.paths)} sites (Platform.sites), one per log of workload.paths, "
-                f"got {count}"
+                f"platform must have {len(self.paths)} sites (Platform.sites), one per log of "
+                f"workload.paths, got {count}"
             )
         jobs, users, queues = [], 0, 0
         for k, path in enumerate(self.paths):
@@ -368,7 +370,6 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
         columns |= {"tasks": np.array(self.nodes, np.int64)}
         columns.setdefault("requested", np.array(self.run_time))
         return _columns(platform, columns, np.array(self.run_time), Requirements(**needs))
-
 
     def _submitters_at_home(self, platform: Platform, submitter: Integers) -> Integers:
         """Return the machine at which each job is submitted, at its home site."""
@@ -539,7 +540,12 @@ def _columns(platform: Platform, columns: Columns, run_time: Floats, requirement
     else:
         site = columns.get("site", machine_site[columns["submitter"]])
         speed = _home_speeds(platform, columns["submitter"], site)
-        columns = {**columns, "site": site, "machine_site": machine_site.copy(), "task_size": run_time * speed}
+        columns = {
+            **columns,
+            "site": site,
+            "machine_site": machine_site.copy(),
+            "task_size": run_time * speed,
+        }
     return _with_requirements(columns, platform, requirements) if requirements.any else columns
 
 

@@ -35,6 +35,7 @@ from gridsim.simulation.checks import (
     check_kind,
     check_nodes,
     check_size,
+    check_speeds,
     record_tables,
     unfinished_tasks,
 )
@@ -385,6 +386,7 @@ class Simulation(Stateful):
             scenario.faults,
             data=self.bandwidth is not None,
         )
+        check_speeds(applications, scheduler, platform, scenario.faults)
         check_nodes(scheduler, options.nodes)
         self.observations = None if options.observe is None else Observations(options.observe)
         self.recorder = None

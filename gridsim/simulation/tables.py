@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.model.applications import SHOWN_COLUMNS, Applications, durations
+from gridsim.model.applications import SHOWN_COLUMNS, Applications, durations_of_runs
 from gridsim.model.platform import Platform
 from gridsim.results.metrics.formulas import job_slowdown, utilization
 from gridsim.results.table import Table, frozen
@@ -33,7 +33,9 @@ def application_table(outcome: Outcome, applications: Applications, platform: Pl
         if (column := getattr(applications, name)) is not None:
             properties[name] = column
     if applications.rigid:
-        extra_columns |= _rigid_columns(columns["finish"], applications, platform)
+        times = columns["first_start"], columns["finish"]
+        run_times = durations_of_runs(applications, platform.speeds, *times)
+        extra_columns |= _rigid_columns(columns["finish"], applications, run_times)
     return Table(
         {
             "release": applications.release,
@@ -61,10 +63,9 @@ def _seconds(ns: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def _rigid_columns(
-    finish: NDArray[np.int64], applications: Applications, platform: Platform
+    finish: NDArray[np.int64], applications: Applications, run_times: NDArray[np.int64]
 ) -> dict[str, NDArray[Any]]:
     assert applications.requested is not None
-    run_times = durations(applications, float(platform.speeds[0]))
     ready = applications.release_ns
     if (earliest := applications.instants("not_before")) is not None:
         ready = np.maximum(ready, earliest)
