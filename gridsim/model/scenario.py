@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
+from gridsim.model.applications import JOB_TIMES
 from gridsim.model.background_load import Fluctuation, FluctuationRecipe
 from gridsim.model.bag_workloads import LogRecipe
 from gridsim.model.faults import Faults, FaultsRecipe
@@ -26,6 +27,7 @@ from gridsim.model.workload import Workload, WorkloadRecipe
 from gridsim.support import html, units
 from gridsim.support import toml as toml_files
 from gridsim.support.arguments import hint, integer, listed, real, short_repr, text
+from gridsim.support.arrays import first_true
 from gridsim.support.columns import COLUMNS, ArrayColumn
 from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.imports import first_code_name
@@ -177,6 +179,56 @@ class Scenario:
         """Return the files that may be read for each of the `paths`, whether they exist or not."""
         files = {path: (path,) for path in self.paths}
         return files | (self.faults.places() if self.faults is not None else {})
+
+    def separated(self) -> dict[str, Scenario]:
+        """Return each site by itself: its name -> a scenario of its machines and the jobs at home there.
+
+        Releases keep the clock of this scenario.  Sites without jobs are left out.
+
+        Raises
+        ------
+        ScenarioError
+            If the platform has no sites, or a job is wider than its home site or has none, or if the scenario
+            has bags of tasks, faults, background load, or attributes of machines.
+        """
+        platform, jobs = self.platform, self.workload.realize(self.platform)
+        for name, part in (
+            ("faults", self.faults),
+            ("fluctuation", self.fluctuation),
+            ("platform.attributes", platform.recipe.attributes),
+        ):
+            if part is not None:
+                raise ScenarioError(f"{name} must be None to separate the sites, got {short_repr(part)}")
+        if jobs.site is None or jobs.machine_site is None or jobs.requested is None:
+            raise ScenarioError("separated sites require rigid jobs and a platform of sites (Platform.sites)")
+        for i in first_true(jobs.site < 0):
+            raise ScenarioError(f"workload.site[{i}] must be the home of the job, got {jobs.site[i]}")
+        scenarios = {}
+        for k, name in enumerate(platform.site_names):
+            rows = np.flatnonzero(jobs.site == k)
+            alone = platform.site(k)
+            for i in first_true(jobs.tasks[rows] > alone.nodes):
+                raise ScenarioError(
+                    f"workload.nodes must be at most {alone.nodes} at site {name}, its machines, "
+                    f"got {jobs.tasks[rows[i]]}"
+                )
+            if not len(rows):
+                continue
+            optional = {
+                column: None if (values := getattr(jobs, column)) is None else values[rows]
+                for column in ("user", "queue", "priority", *JOB_TIMES)
+            }
+            workload = Workload.jobs_of(
+                jobs.release[rows],
+                jobs.tasks[rows],
+                jobs.task_size[rows] / alone.speeds[0],
+                jobs.requested[rows],
+                jobs.submitter[rows] - int(np.searchsorted(jobs.machine_site, k)),
+                origin=0.0,
+                **_without_unknown(optional),
+            )
+            scenarios[name] = replace(self, platform=alone, workload=workload)
+        return scenarios
 
     # -- writing --------------------------------------------------------------------------------------
 
@@ -397,6 +449,15 @@ class Scenario:
             seed=document.get("seed", DEFAULT_SEED),
             schedulers=document.get("schedulers", {}),
         )
+
+
+def _without_unknown(columns: dict[str, Any]) -> dict[str, Any]:
+    """Return columns without those that are None or have unknown (negative) numbers of users or queues."""
+    return {
+        name: column
+        for name, column in columns.items()
+        if column is not None and not (name in ("user", "queue") and column.min() < 0)
+    }
 
 
 def _toml(document: dict[str, Any], schedulers: bool) -> str:
