@@ -34,17 +34,13 @@ from gridsim.support.parameters import Limits
 #: The longest time, s, since times are added up in int64 nanoseconds.
 _LONGEST = 1e8
 
-_SENT = "sent {tasks} tasks to the front on machine {machine}, of {among}"
+_SENT = "sent {tasks} tasks to the front on machine {machine}"
 WORDS: DecisionTexts = {
-    "sent-by-most-idle": (_SENT, "idle machines there:", ""),
-    "sent-by-least-work": (_SENT, "work per machine there:", "s"),
-    "kept-at-home": (
-        "sent {tasks} tasks to its home, the front on machine {machine}",
-        "idle machines there:",
-        "",
-    ),
+    "sent-by-most-idle": (f"{_SENT}, of {{among}}", "idle machines there:", ""),
+    "sent-by-least-work": (f"{_SENT}, of {{among}}", "work per machine there:", "s"),
+    "kept-at-home": (f"{_SENT} at its home", "idle machines there:", ""),
     "gave-to-site": (
-        "gave {tasks} waiting tasks to the front on machine {machine}, which asked",
+        "gave {tasks} waiting tasks to the front on machine {machine}",
         "idle machines there:",
         "",
     ),
@@ -166,26 +162,27 @@ class MetaNode(ClaimingNode):
         sizes, of = self.sizes, self.parameters
         fits = [k for k in range(len(sizes)) if sizes[k] >= job.tasks]
         candidates = [k for k in fits if k != left] or fits
-        if of.choose == "most-idle":
+        home, by = bisect_right(last_machines(of.sizes), job.submitter - 1), of.choose
+        if of.home != "ignored" and home in candidates:
+            if of.home == "first" or self.idle[home] >= job.tasks:
+                candidates = [home]
+            elif startable := [k for k in candidates if self.idle[k] >= job.tasks]:
+                candidates = startable
+            else:
+                by = "least-work"
+                least = min(self.load[k] for k in candidates)
+                candidates = [home] if self.load[home] <= least else candidates
+        if by == "most-idle":
             site = min(candidates, key=lambda k: (-self.idle[k], self.load[k], k))
         else:
             site = min(candidates, key=lambda k: (self.load[k], -self.idle[k], k))
-        home = bisect_right(last_machines(of.sizes), job.submitter - 1)
-        if home in candidates and self.stays_at_home(job, home, site):
-            site = home
-            front, saw = view.role("front")[site], float(self.idle[site])
+        front, among = view.role("front")[site], len(candidates)
+        if candidates == [home] and of.home != "ignored":
+            saw = float(self.idle[site])
             view.decide("kept-at-home", job.number, node=front, tasks=job.tasks, saw=saw)
         else:
-            front, saw = view.role("front")[site], self.load[site]
-            saw = float(self.idle[site]) if of.choose == "most-idle" else saw
-            view.decide(
-                f"sent-by-{of.choose}",
-                job.number,
-                node=front,
-                tasks=job.tasks,
-                among=len(candidates),
-                saw=saw,
-            )
+            saw = float(self.idle[site]) if by == "most-idle" else self.load[site]
+            view.decide(f"sent-by-{by}", job.number, node=front, tasks=job.tasks, among=among, saw=saw)
         if of.count_sent:
             length = view.jobs.length_on(job.length, blocks_of_sites(of.sizes)[site][0])
             self.idle[site] -= job.tasks
@@ -193,14 +190,6 @@ class MetaNode(ClaimingNode):
         job.site = site
         job_fields = {"application": job.number, "tasks": job.tasks, "length": job.length}
         view.send(front, "dispatch", **job_fields)
-
-    def stays_at_home(self, job: Any, home: int, best: int) -> bool:
-        """Return whether a job goes to its home site, not to the best one."""
-        if self.parameters.home == "preferred":
-            # it would start now, or the best site cannot start it now and has no less work in its queue
-            is_idle = self.idle[home] >= job.tasks, self.idle[best] >= job.tasks
-            return is_idle[0] or (not is_idle[1] and self.load[home] <= self.load[best])
-        return bool(self.parameters.home == "first")
 
     def on_return(self, view: View, message: Any) -> None:
         """Send a job that has waited too long at a site to another site."""
@@ -423,8 +412,8 @@ class Metascheduler(RigidNodeScheduler, frozen=True, kw_only=True):
     home
         The home site of a job, from a machine of which it is submitted.  ``"ignored"``: it is a site like the
         others.  ``"preferred"``: the job goes there unless it would probably wait there for longer: it goes
-        to another site if it can start only there, or if it has to wait everywhere and there is less work
-        per machine there.  ``"first"``: the job goes there if it fits, and leaves it only by `suspension` and
+        to the best site at which it can start if it cannot start at home, and to that with the least work per
+        machine if it has to wait everywhere.  ``"first"``: the job goes there if it fits, and leaves it only by `suspension` and
         `pull`; without these, each site is by itself.
     pull
         S between two requests of a site with an empty queue and idle machines to another site, in turn, for
