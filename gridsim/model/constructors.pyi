@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from numpy.typing import NDArray
 
@@ -170,8 +170,8 @@ class PlatformConstructors:
         sizes
             Number of machines of each site.
         speeds
-            Speed of the machines of each site, Mflop/s, one entry per site; in Python, a single number in place of
-            a list is that of all sites.  By default it is 1000 Mflop/s.
+            Speed of the machines of each site, Mflop/s, one entry per site; in Python, a single number in place
+            of a list is that of all sites.  By default it is 1000 Mflop/s.
         names
             Name of each site, one entry per site; by default its number.
         attributes

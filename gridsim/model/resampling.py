@@ -82,10 +82,10 @@ def resample(blocks: Blocks, release: Floats, user: Integers, random: np.random.
 def _draw_weeks(since: Floats, user: Integers, weeks: int, random: np.random.Generator) -> Sample:
     week = (since // WEEK).astype(np.int64)
     of_week = _members(week, weeks)
-    drawn = random.integers(weeks, size=weeks).tolist()
-    job = np.concatenate([of_week[block] for block in drawn])
+    blocks = random.integers(weeks, size=weeks).tolist()
+    job = np.concatenate([of_week[block] for block in blocks])
     shift = np.concatenate(
-        [np.full(len(of_week[block]), (place - block) * WEEK) for place, block in enumerate(drawn)]
+        [np.full(len(of_week[block]), (place - block) * WEEK) for place, block in enumerate(blocks)]
     )
     return _in_order(job, since[job] + shift, user[job])
 
@@ -93,23 +93,24 @@ def _draw_weeks(since: Floats, user: Integers, weeks: int, random: np.random.Gen
 def _draw_users(since: Floats, user: Integers, weeks: int, random: np.random.Generator) -> Sample:
     numbers, of_job = np.unique(user, return_inverse=True)
     of_user = _members(of_job, len(numbers))
-    drawn = random.integers(len(numbers), size=len(numbers)).tolist()
-    shifts = random.integers(max(1, weeks), size=len(numbers))  # drawn for all, so that draws do not depend
-    is_again = np.array([block in drawn[:place] for place, block in enumerate(drawn)])
+    blocks = random.integers(len(numbers), size=len(numbers)).tolist()
+    shifts = random.integers(max(1, weeks), size=len(numbers))
+    is_again = np.ones(len(blocks), np.bool_)
+    is_again[np.unique(blocks, return_index=True)[1]] = False
     shifts = np.where(is_again, shifts, 0).tolist()
-    job = np.concatenate([of_user[block] for block in drawn])
+    job = np.concatenate([of_user[block] for block in blocks])
     release = np.concatenate(
-        [_shifted(since[of_user[block]], by, weeks) for block, by in zip(drawn, shifts, strict=True)]
+        [_shift_weeks(since[of_user[block]], by, weeks) for block, by in zip(blocks, shifts, strict=True)]
     )
-    new_user = np.concatenate([np.full(len(of_user[block]), place) for place, block in enumerate(drawn)])
+    new_user = np.concatenate([np.full(len(of_user[block]), place) for place, block in enumerate(blocks)])
     return _in_order(job, release, new_user)
 
 
-def _shifted(since: Floats, by: int, weeks: int) -> Floats:
+def _shift_weeks(since: Floats, by: int, weeks: int) -> Floats:
     """Return releases that are shifted by whole weeks; those of the last part of a week stay in it."""
     week = since // WEEK
-    shifted: Floats = np.where(week < weeks, since + ((week + by) % max(1, weeks) - week) * WEEK, since)
-    return shifted
+    releases: Floats = np.where(week < weeks, since + ((week + by) % max(1, weeks) - week) * WEEK, since)
+    return releases
 
 
 def _members(block: Integers, count: int) -> list[Integers]:

@@ -175,7 +175,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         )
         streams = Streams(self.seed)
         if self.resample is not None:
-            jobs = _resampled(jobs, self.resample, streams)
+            jobs = _draw_jobs(jobs, self.resample, streams)
         count = len(jobs["release"])
         release = np.tile(jobs["release"] - jobs["release"][0], copies)
         draw = streams("workload.submitters")
@@ -188,7 +188,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         if share is not None and not is_scaled_by_log:
             speed = _home_speeds(platform, submitter) / platform.aggregate_speed
             work = float((np.tile(jobs["tasks"] * jobs["run_time"], copies) * speed).sum())
-            release = _scaled(release, work, share)
+            release = _scale_releases(release, work, share)
         jitter = streams("workload.jitter").uniform(0.0, self.jitter, len(release) - count)
         release[count:] += jitter
         columns = {
@@ -277,21 +277,21 @@ class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
             users, queues = users + int(log["user"].max()) + 1, queues + int(log["queue"].max()) + 1
             log["site"] = np.full(len(log["release"]), k, np.int64)
             jobs.append(log)
-        merged = {name: np.concatenate([log[name] for log in jobs]) for name in jobs[0]}
+        all_jobs = {name: np.concatenate([log[name] for log in jobs]) for name in jobs[0]}
         streams = Streams(self.seed)
         if self.resample is not None:
-            merged = _resampled(merged, self.resample, streams, key=merged["site"])
-        merged["release"] -= merged["release"].min()
-        draw, site = streams("workload.submitters"), merged["site"]
+            all_jobs = _draw_jobs(all_jobs, self.resample, streams, key=all_jobs["site"])
+        all_jobs["release"] -= all_jobs["release"].min()
+        draw, site = streams("workload.submitters"), all_jobs["site"]
         first = np.cumsum(sizes) - sizes
         if self.at_home:
-            homes, home_of = np.unique(np.stack((site, merged["user"])), axis=1, return_inverse=True)
+            homes, home_of = np.unique(np.stack((site, all_jobs["user"])), axis=1, return_inverse=True)
             machine = draw.integers(sizes[homes[0]])[home_of.ravel()]
         else:
             machine = draw.integers(sizes[site])
-        run_time = merged.pop("run_time")
+        run_time = all_jobs.pop("run_time")
         return _columns(
-            platform, _known({**merged, "submitter": first[site] + machine}), run_time, Requirements()
+            platform, _known({**all_jobs, "submitter": first[site] + machine}), run_time, Requirements()
         )
 
 
@@ -451,7 +451,7 @@ def _jobs_of_log(
     }
 
 
-def _resampled(jobs: Columns, blocks: Blocks, streams: Streams, key: Integers | None = None) -> Columns:
+def _draw_jobs(jobs: Columns, blocks: Blocks, streams: Streams, key: Integers | None = None) -> Columns:
     """Return jobs that are drawn with replacement, in order of release.
 
     Parameters
@@ -477,7 +477,7 @@ def _known(columns: Columns) -> Columns:
     return {name: column for name, column in columns.items() if name not in unknown}
 
 
-def _scaled(release: Floats, work: float, utilization: float) -> Floats:
+def _scale_releases(release: Floats, work: float, utilization: float) -> Floats:
     """Return releases, which begin at 0 s, scaled so that `work` (s of all machines) is that utilization."""
     span = float(release.max())
     if not span:
@@ -502,7 +502,8 @@ def _home_speeds(platform: Platform, submitter: Integers, site: Integers | None 
         return platform.speeds[submitter]
     assert platform.site_sizes is not None
     first = np.cumsum(platform.site_sizes) - platform.site_sizes
-    return platform.speeds[first[np.maximum(site, 0)]]
+    speeds: Floats = platform.speeds[first[np.maximum(site, 0)]]
+    return speeds
 
 
 def _columns(platform: Platform, columns: Columns, run_time: Floats, requirements: Requirements) -> Columns:

@@ -180,7 +180,7 @@ class Scenario:
         files = {path: (path,) for path in self.paths}
         return files | (self.faults.places() if self.faults is not None else {})
 
-    def separated(self) -> dict[str, Scenario]:
+    def by_site(self) -> dict[str, Scenario]:
         """Return each site by itself: its name -> a scenario of its machines and the jobs at home there.
 
         Releases keep the clock of this scenario.  Sites without jobs are left out.
@@ -200,16 +200,18 @@ class Scenario:
             if part is not None:
                 raise ScenarioError(f"{name} must be None to separate the sites, got {short_repr(part)}")
         if jobs.site is None or jobs.machine_site is None or jobs.requested is None:
-            raise ScenarioError("separated sites require rigid jobs and a platform of sites (Platform.sites)")
+            raise ScenarioError(
+                "Scenario.by_site requires rigid jobs and a platform of sites (Platform.sites)"
+            )
         for i in first_true(jobs.site < 0):
             raise ScenarioError(f"workload.site[{i}] must be the home of the job, got {jobs.site[i]}")
         scenarios = {}
         for k, name in enumerate(platform.site_names):
             rows = np.flatnonzero(jobs.site == k)
-            alone = platform.site(k)
-            for i in first_true(jobs.tasks[rows] > alone.nodes):
+            single = platform.site(k)
+            for i in first_true(jobs.tasks[rows] > single.nodes):
                 raise ScenarioError(
-                    f"workload.nodes must be at most {alone.nodes} at site {name}, its machines, "
+                    f"workload.nodes must be at most {single.nodes} at site {name}, its machines, "
                     f"got {jobs.tasks[rows[i]]}"
                 )
             if not len(rows):
@@ -221,13 +223,13 @@ class Scenario:
             workload = Workload.jobs_of(
                 jobs.release[rows],
                 jobs.tasks[rows],
-                jobs.task_size[rows] / alone.speeds[0],
+                jobs.task_size[rows] / single.speeds[0],
                 jobs.requested[rows],
                 jobs.submitter[rows] - int(np.searchsorted(jobs.machine_site, k)),
                 origin=0.0,
                 **_without_unknown(optional),
             )
-            scenarios[name] = replace(self, platform=alone, workload=workload)
+            scenarios[name] = replace(self, platform=single, workload=workload)
         return scenarios
 
     # -- writing --------------------------------------------------------------------------------------

@@ -174,7 +174,7 @@ def _check_applications(result: Result, workload: Applications) -> list[Violatio
     derived_columns = {"stretch": stretch, "stretch_agg": stretch * speed}
     if result.rigid:
         speeds = result.scenario.platform.speeds
-        run_time: Floats = durations(workload, float(speeds.max())) * NS
+        run_time: Floats = (durations(workload, float(speeds.max())) * NS).astype(np.float64)
         if speeds.min() != speeds.max():  # the machines of a job determine its run time
             run_time = np.where(np.isfinite(finish), finish - first, run_time)
         waiting: Floats = finish - run_time - workload.ready

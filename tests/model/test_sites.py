@@ -164,7 +164,7 @@ def test_paths_of_logs_are_relative_to_the_scenario_file(logs: list[Path], tmp_p
 
 
 def test_a_site_by_itself_has_its_machines_and_jobs(logs: list[Path]) -> None:
-    alone = gs.Scenario(TWO, gs.Workload.jobs_from_logs(logs)).separated()
+    alone = gs.Scenario(TWO, gs.Workload.jobs_from_logs(logs)).by_site()
     assert list(alone) == ["delft", "leiden"] and alone["leiden"].platform == gs.Platform.equal(2, 500.0)
     jobs = alone["leiden"].workload.realize(alone["leiden"].platform)
     assert jobs.release.tolist() == [0.0, 30.0] and (jobs.task_size / 500.0).tolist() == [30.0, 40.0]
@@ -173,11 +173,11 @@ def test_a_site_by_itself_has_its_machines_and_jobs(logs: list[Path]) -> None:
     assert later.release.tolist() == [0.0, 60.0] and set(later.submitter.tolist()) <= {0, 1, 2}
     wide = gs.Scenario(TWO, gs.Workload.jobs_of([0.0], 3, 1.0, site=[1]))
     with pytest.raises(gs.ScenarioError, match="workload.nodes must be at most 2 at site leiden"):
-        wide.separated()
+        wide.by_site()
     with pytest.raises(gs.ScenarioError, match=r"workload.site\[0\] must be the home of the job, got -1"):
-        gs.Scenario(TWO, gs.Workload.jobs_of([0.0], 1, 1.0, site=[-1])).separated()
-    with pytest.raises(gs.ScenarioError, match="separated sites require rigid jobs"):
-        gs.Scenario(gs.Platform.equal(2), gs.Workload.jobs_of([0.0], 1, 1.0)).separated()
+        gs.Scenario(TWO, gs.Workload.jobs_of([0.0], 1, 1.0, site=[-1])).by_site()
+    with pytest.raises(gs.ScenarioError, match="Scenario.by_site requires rigid jobs"):
+        gs.Scenario(gs.Platform.equal(2), gs.Workload.jobs_of([0.0], 1, 1.0)).by_site()
 
 
 # -- resampling ---------------------------------------------------------------------------------------------

@@ -66,6 +66,11 @@ class SiteRecord(ClaimRecord):
         self.site, self.moved = -1, 0
 
 
+def count_move(job: Any) -> None:
+    """Count that a job has left a site."""
+    job.moved += 1
+
+
 @lru_cache(maxsize=16)
 def blocks_of_sites(sizes: tuple[int, ...]) -> tuple[range, ...]:
     """Return the machines of each site, blocks of consecutive machines."""
@@ -194,7 +199,7 @@ class MetaNode(ClaimingNode):
     def on_return(self, view: View, message: Any) -> None:
         """Send a job that has waited too long at a site to another site."""
         job = view.jobs[message.application]
-        job.moved += 1
+        count_move(job)
         self.dispatch(view, job, view.role("front").index(message.sender))
 
     # -- jobs that are wider than any site ------------------------------------------------------------------
@@ -288,7 +293,8 @@ class FrontNode(ClaimingNode):
                 continue
             number, tasks, *_ = self.queue.pop(k)
             job = view.jobs[number]
-            job.site, job.moved = view.role("front").index(message.sender), job.moved + 1
+            job.site = view.role("front").index(message.sender)
+            count_move(job)
             view.decide("gave-to-site", number, node=message.sender, tasks=tasks, saw=float(idle))
             idle -= tasks
             fields = {"application": number, "tasks": tasks, "length": job.length}
@@ -411,10 +417,10 @@ class Metascheduler(RigidNodeScheduler, frozen=True, kw_only=True):
         reverse.
     home
         The home site of a job, from a machine of which it is submitted.  ``"ignored"``: it is a site like the
-        others.  ``"preferred"``: the job goes there unless it would probably wait there for longer: it goes
-        to the best site at which it can start if it cannot start at home, and to that with the least work per
-        machine if it has to wait everywhere.  ``"first"``: the job goes there if it fits, and leaves it only by `suspension` and
-        `pull`; without these, each site is by itself.
+        others.  ``"preferred"``: the job goes there unless it would probably wait there for longer: if it
+        can start at once at other sites only, it goes to the best of these, and if nowhere, to the site with
+        the least work per machine.  ``"first"``: the job goes there if it fits, and leaves it only by
+        `suspension` and `pull`; without these, each site is by itself.
     pull
         S between two requests of a site with an empty queue and idle machines to another site, in turn, for
         waiting jobs that fit there; inf for never.

@@ -128,7 +128,8 @@ def _at_first_machine(lengths: Integers, run: Run) -> Integers:
     assert jobs.site is not None and jobs.machine_site is not None
     first = np.searchsorted(jobs.machine_site, np.maximum(jobs.site, 0))
     ratio = run.speeds[first] / run.speeds[0]
-    return np.maximum(1, np.rint(lengths * ratio)).astype(np.int64)
+    scaled: Integers = np.maximum(1, np.rint(lengths * ratio)).astype(np.int64)
+    return scaled
 
 
 class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
