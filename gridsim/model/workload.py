@@ -176,7 +176,7 @@ class Workload(WorkloadConstructors):
             noun = "logs" if isinstance(recipe, SiteLogsRecipe) else "log"
             lines["clock"] = f"times are s since the first release of the {noun}"
         if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and recipe.resample is not None:
-            lines["sample"] = f"{recipe.resample} of the log, drawn with replacement"
+            lines["sample"] = f"{recipe.resample} of the {noun}, drawn with replacement"
         if self.origin:
             lines["clock"] = f"times are s since {self.origin!r} s of the workload, at which the run begins"
         return lines
