@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gridsim as gs
+from gridsim.testing.resuming import resume_difference
 from gridsim.validation.results import validate_result
 
 #: Messages take 1 s, whatever their size.
@@ -164,4 +165,7 @@ def test_random_runs_on_sites_are_valid(
 ) -> None:
     """Each job is run once, no machine runs two at a time, and all forms have the same digest."""
     slow = gs.Scenario(scenario.platform, scenario.workload, gs.Network(latency=0.5, bandwidth=2000.0), 1)
-    assert run(slow, home=home, pull=pull, suspension=suspension, period=30.0).failed == 0
+    parameters = {"home": home, "pull": pull, "suspension": suspension, "period": 30.0}
+    result = run(slow, **parameters)
+    assert result.failed == 0
+    assert resume_difference(slow, gs.Metascheduler(**parameters), result) is None
