@@ -101,6 +101,16 @@ def test_the_slowest_machine_determines_the_run_time() -> None:
         assert validate_result(result) == []
 
 
+def test_runs_resume_while_jobs_run_on_sites_of_different_speed() -> None:
+    """The first job runs at site 1 from 5 s to 505 s, while others come and go at site 0."""
+    others = [(20.0 * k, 1, 5.0, 0) for k in range(1, 21)]
+    scenario = case(gs.Platform.sites([1, 1], speeds=[1000.0, 2000.0]), (0.0, 1, 500.0, 1), *others)
+    scheduler = gs.Metascheduler(home="first")
+    result = gs.simulate(scenario, scheduler, record=True)
+    assert result.applications["finish"][0] == 505.0
+    assert resume_difference(scenario, scheduler, result, time_limit=1000.0) is None
+
+
 def test_schedulers_with_one_run_time_a_job_reject_unequal_speeds() -> None:
     scenario = case(gs.Platform.sites([1, 1], speeds=[1000.0, 2000.0]), (0.0, 1, 100.0, 0))
     for scheduler in (gs.BatchQueue(), gs.Asap(), gs.DgsAsap()):
