@@ -156,8 +156,8 @@ class Scenario:
         """Paths of trace files, and of folders of FTA traces, as the scenario states them."""
         parts = (self.platform, self.workload, self.faults)
         recipes: list[Any] = [part.recipe for part in parts if part is not None]
-        single = tuple(recipe.path for recipe in recipes if hasattr(recipe, "path"))
-        return single + tuple(path for recipe in recipes for path in getattr(recipe, "paths", ()))
+        paths = ([r.path] if hasattr(r, "path") else getattr(r, "paths", ()) for r in recipes)
+        return tuple(path for group in paths for path in group)
 
     @property
     def files(self) -> tuple[str, ...]:
