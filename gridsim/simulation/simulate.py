@@ -319,10 +319,11 @@ class _LastWorkload:
 
     @staticmethod
     def _key(scenario: Scenario, files: Mapping[str, str]) -> Any:
-        """Return everything on which the workload depends; None if its file cannot be read."""
-        path = getattr(scenario.workload.recipe, "path", None)
-        content = "" if path is None else files.get(path)
-        if content is None:
+        """Return everything on which the workload depends; None if one of its files cannot be read."""
+        recipe: Any = scenario.workload.recipe
+        paths = (recipe.path,) if hasattr(recipe, "path") else getattr(recipe, "paths", ())
+        content = tuple(files.get(path) for path in paths)
+        if None in content:
             return None
         return content, scenario.workload, scenario.platform, scenario.platform.files
 

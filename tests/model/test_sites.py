@@ -163,6 +163,14 @@ def test_paths_of_logs_are_relative_to_the_scenario_file(logs: list[Path], tmp_p
     assert gs.Scenario.from_toml(file).files == scenario.files
 
 
+def test_a_changed_log_is_read_again(logs: list[Path]) -> None:
+    scenario = gs.Scenario(gs.Platform.sites([3, 2]), gs.Workload.jobs_from_logs(logs))
+    before = gs.simulate(scenario, gs.BatchQueue())
+    swf(logs[1], (1, 0, 77, 2, 99, 7))
+    after = gs.simulate(scenario, gs.BatchQueue())
+    assert len(before.applications) == 4 and len(after.applications) == 3
+
+
 def test_a_site_by_itself_has_its_machines_and_jobs(logs: list[Path]) -> None:
     alone = gs.Scenario(TWO, gs.Workload.jobs_from_logs(logs)).by_site()
     assert list(alone) == ["delft", "leiden"] and alone["leiden"].platform == gs.Platform.equal(2, 500.0)
