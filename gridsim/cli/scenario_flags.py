@@ -59,6 +59,12 @@ _scenario_options: tuple[Decorator, ...] = (
         type=click.Choice(["uniform", "pareto", "equal"]),
         help="Distribution of the machines' speeds.  [uniform]",
     ),
+    click.option(
+        "--sites",
+        metavar="N,N,...",
+        help="Machines of each site, such as 64,128 or delft=64,leiden=128.  [with several logs, as their "
+        "headers state]",
+    ),
     click.option("--hosts", metavar="FILE", help="Draw the machines' speeds from a table of hosts (CSV)."),
     click.option(
         "--applications",
@@ -77,7 +83,12 @@ _scenario_options: tuple[Decorator, ...] = (
         "drawn, or as in the log]",
     ),
     click.option(
-        "--job-log", metavar="FILE", help="Make bags of tasks from a job log (SWF, sacct, .tr ...)."
+        "--job-log",
+        metavar="FILE",
+        multiple=True,
+        callback=lambda ctx, parameter, values: values[0] if len(values) == 1 else values or None,
+        help="Make bags of tasks from a job log (SWF, sacct, .tr ...).  With --rigid, repeat it for each "
+        "site.",
     ),
     click.option(
         "--rigid",
@@ -211,7 +222,11 @@ def input_files(flags: Flags) -> dict[str, str | None]:
     """Return flag -> the input file that it names."""
     flag_of = {"scenario": "SCENARIO", "hosts": "--hosts", "job_log": "--job-log"}
     flag_of["availability"] = "--availability"
-    return {flag: flags.get(name) for name, flag in flag_of.items()}
+    files = {flag: flags.get(name) for name, flag in flag_of.items()}
+    if isinstance(logs := files["--job-log"], tuple):
+        del files["--job-log"]
+        files |= {f"--job-log {k}": log for k, log in enumerate(logs)}
+    return files
 
 
 def scenario_of(flags: Flags) -> Scenario:
@@ -219,15 +234,25 @@ def scenario_of(flags: Flags) -> Scenario:
     import dataclasses
 
     from gridsim.model.bag_workloads import LogRecipe
-    from gridsim.model.platform import EqualSpeeds, HostSpeedTable, ParetoSpeeds, Platform, UniformSpeeds
-    from gridsim.model.rigid_workloads import JobLogRecipe
+    from gridsim.model.platform import (
+        EqualSpeeds,
+        HostSpeedTable,
+        ParetoSpeeds,
+        Platform,
+        SiteSpeeds,
+        UniformSpeeds,
+    )
+    from gridsim.model.rigid_workloads import JobLogRecipe, SiteLogsRecipe
     from gridsim.model.scenario import Scenario
     from gridsim.model.workload import Workload
     from gridsim.support.arguments import integer, text
 
+    logs = flags["job_log"] if isinstance(flags.get("job_log"), tuple) else ()
+    sites = _sites(flags, logs)
     machines = flags.get("nodes")
     if (
         "job_log" in flags
+        and not sites
         and "scenario" not in flags
         and (machines is None or isinstance(machines, Multiple))
     ):
@@ -239,6 +264,8 @@ def scenario_of(flags: Flags) -> Scenario:
     if "hosts" in values and "speeds" in values:
         raise ScenarioError("--hosts and --speeds exclude each other")
     rigid = values.pop("rigid", False)
+    if logs and not rigid:
+        raise ScenarioError("several --job-log require --rigid: the logs of sites have rigid jobs")
     for flag in ("hosts", "speeds"):
         if rigid and values.get(flag, "equal") != "equal":
             raise ScenarioError(f"--rigid and --{flag} exclude each other: rigid jobs require equal machines")
@@ -263,17 +290,22 @@ def scenario_of(flags: Flags) -> Scenario:
             platform = HostSpeedTable(path=text("--hosts", values["hosts"]), **common)
         elif values["speeds"] != "equal":
             platform = (UniformSpeeds if values["speeds"] == "uniform" else ParetoSpeeds)(**common)
-    if (rigid or values.get("speeds") == "equal") and not isinstance(platform, EqualSpeeds):
+    if sites:
+        platform = SiteSpeeds(**sites)
+    elif (rigid or values.get("speeds") == "equal") and not isinstance(platform, EqualSpeeds | SiteSpeeds):
         platform = EqualSpeeds(nodes=base.platform.nodes)
     platform = _with_flags("platform", platform, values, _PLATFORM_FLAGS, seed)
     workload: Any = base.workload.recipe
-    if "job_log" in values:
+    if logs:
+        paths = tuple(text("--job-log", path) for path in logs)
+        workload = SiteLogsRecipe(paths=paths, seed=getattr(workload, "seed", base.seed))
+    elif "job_log" in values:
         path = text("--job-log", values["job_log"])
         workload = LogRecipe(path=path, seed=getattr(workload, "seed", base.seed))
     if rigid and isinstance(workload, LogRecipe):
         _check_selection(workload)
         workload = JobLogRecipe(path=workload.path, seed=workload.seed)
-    elif rigid:
+    elif rigid and not logs:
         raise ScenarioError("--rigid requires a job log: --job-log, or a scenario whose workload is a log")
     workload = _with_flags("workload", workload, values, _WORKLOAD_FLAGS, seed)
     network = _with_flags("network", base.network, values, _NETWORK_FLAGS, {})
@@ -310,6 +342,37 @@ def _with_load(scenario: Scenario, factor: Multiple) -> Scenario:
     return dataclasses.replace(scenario, workload=Workload(recipe))
 
 
+def _sites(flags: Flags, logs: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments of `SiteSpeeds` of --sites or of the headers of several logs; {} without sites."""
+    if "sites" not in flags:
+        if not logs or "scenario" in flags:
+            return {}
+        if "nodes" in flags:
+            raise ScenarioError("several --job-log do not support --nodes: use --sites N,N,...")
+        return {"sizes": [_machine_count(log, "--sites") for log in logs]}
+    for flag in ("nodes", "speeds", "hosts"):
+        if flag in flags:
+            raise ScenarioError(f"--sites and --{flag} exclude each other")
+    names, sizes = [], []
+    for entry in flags["sites"].split(","):
+        name, _, size = entry.strip().rpartition("=")
+        if not size.isdecimal():
+            raise ScenarioError(
+                "--sites must be numbers of machines, such as 64,128 or delft=64,leiden=128, got "
+                f"{flags['sites']!r}"
+            )
+        names.append(name)
+        sizes.append(int(size))
+    if any(names) and not all(names):
+        raise ScenarioError(f"--sites must name all sites or none, got {flags['sites']!r}")
+    with flags_in_errors({"platform.sizes": "--sites", "platform.names": "--sites"}):
+        from gridsim.model.platform import SiteSpeeds
+
+        sites: dict[str, Any] = {"sizes": sizes} | ({"names": names} if any(names) else {})
+        SiteSpeeds(**sites)
+    return sites
+
+
 def _check_not_job_log(file: str) -> None:
     """Raise ScenarioError if the scenario file is named like a job log."""
     from gridsim.traces import format_of_name
@@ -330,7 +393,7 @@ def _check_selection(log: LogRecipe) -> None:
             )
 
 
-def _machine_count(log: str) -> int:
+def _machine_count(log: str, flag: str = "--nodes") -> int:
     """Return the number of machines in the header of a job log, else the default; print which one is used."""
     from gridsim.traces.info import read_header
     from gridsim.traces.jobs import MAX_MACHINES, stated_machines
@@ -345,7 +408,7 @@ def _machine_count(log: str) -> int:
     else:
         key, count = header_field
         text = f"{count:,} machines, the {key} of {log}"
-    click.echo(f"gridsim: {printable(text)}; --nodes sets another number", err=True)
+    click.echo(f"gridsim: {printable(text)}; {flag} sets another number", err=True)
     return count
 
 

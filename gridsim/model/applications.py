@@ -87,7 +87,9 @@ class Applications:
         int64[n], machine of the submission.
     requested
         float64[n], run time that the user of a rigid job requested, s.  Rigid jobs are applications whose
-        tasks must start together, each on a separate machine, all of one speed.  None for bags of tasks.
+        tasks must start together, each on a separate machine.  If the sites of a platform differ in speed,
+        it is the time at the home site of the job, and the slowest machine of a job determines its run time.
+        None for bags of tasks.
     task_sizes
         float64[tasks], size of every task, Mflop, if tasks of one application differ; those of application i
         are at ``offsets[i]`` to ``offsets[i + 1]``.
@@ -109,6 +111,10 @@ class Applications:
         returns the true sizes without it.
     user, queue
         int64[n], number of the user who submits a rigid job, and of the queue to which; -1 if unknown.
+    site
+        int64[n], home site of a rigid job, at which it is submitted; -1 if unknown.
+    machine_site
+        int64[machines], site of each machine, if rigid jobs run on a platform of sites.
     priority
         float64[n], priority that the user of a rigid job states; higher ones are preferred.
     memory, disk
@@ -141,6 +147,8 @@ class Applications:
     estimate: Floats | None = _optional()
     user: Integers | None = _optional(in_results=False)
     queue: Integers | None = _optional(in_results=False)
+    site: Integers | None = _optional(in_results=False)
+    machine_site: Integers | None = _optional(per="machine", in_results=False)
     priority: Floats | None = _optional(in_results=False)
     memory: Floats | None = _optional()
     disk: Floats | None = _optional()
@@ -327,6 +335,26 @@ class ListedWorkload(Recipe, frozen=True, kw_only=True):
 def durations(applications: Applications, speed: float) -> Integers:
     """Return the run time of a task of each application at `speed` Mflop/s: int64[n], ns, at least 1."""
     return np.maximum(1, np.rint(applications.task_size / speed * 1e9)).astype(np.int64)
+
+
+def durations_of_runs(
+    applications: Applications, speeds: Floats, first_start: Integers, finish: Integers
+) -> Integers:
+    """Return the run time of each rigid job: int64[n], ns.
+
+    If machines differ in speed, it depends on the machines of the job: the time from its start to its end,
+    or, for a job without an end, on the fastest machine.
+
+    Parameters
+    ----------
+    speeds
+        Speed of each machine, Mflop/s.
+    first_start, finish
+        Start and end of each job, ns; -1 for none.
+    """
+    if speeds.min() == speeds.max():
+        return durations(applications, float(speeds[0]))
+    return np.where(finish >= 0, finish - first_start, durations(applications, float(speeds.max())))
 
 
 def run_and_reserved_times(

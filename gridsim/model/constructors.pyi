@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from numpy.typing import NDArray
 
@@ -199,6 +199,38 @@ class PlatformConstructors:
         ----------
         speeds
             Speed, Mflop/s, one entry per machine.
+        bandwidth
+            Bytes/s of each machine's link to the data of tasks, up and down at once: a number for all, a list
+            with one entry per machine, or a table {low = ..., high = ...} for a log-uniform draw.  By default
+            data take no time.
+        attributes
+            Memory, disk, kind and place of each machine, `DrawnAttributes` or `ListedAttributes`; by default
+            machines differ in speed only.
+        """
+
+    @classmethod
+    def sites(
+        cls,
+        sizes: int | Iterable[int] | NDArray[Any],
+        speeds: float | Iterable[float] | NDArray[Any] | None = None,
+        names: str | Iterable[str] | NDArray[Any] | None = None,
+        attributes: DrawnAttributes | ListedAttributes | None = None,
+        *,
+        bandwidth: float | tuple[float, float] | Sequence[float] | None = None,
+    ) -> Platform:
+        """Return a platform: sites, which are clusters of machines of one speed; machines are numbered site by site.
+
+        Rigid jobs have a home site: the one at which they are submitted.
+
+        Parameters
+        ----------
+        sizes
+            Number of machines of each site.
+        speeds
+            Speed of the machines of each site, Mflop/s, one entry per site; in Python, a single number in place
+            of a list is that of all sites.  By default it is 1000 Mflop/s.
+        names
+            Name of each site, one entry per site; by default its number.
         bandwidth
             Bytes/s of each machine's link to the data of tasks, up and down at once: a number for all, a list
             with one entry per machine, or a table {low = ..., high = ...} for a log-uniform draw.  By default
@@ -494,6 +526,8 @@ class WorkloadConstructors:
         at_home: bool = False,
         seed: int = 1,
         constraints: Constraints | None = None,
+        *,
+        resample: Literal['weeks', 'users'] | None = None,
     ) -> Workload:
         """Return a workload: the rigid jobs of a job log, such as SWF or sacct, released as recorded, the first at 0 s.
 
@@ -523,6 +557,49 @@ class WorkloadConstructors:
         constraints
             Requirements of jobs on machines, `Constraints`, drawn with `seed`; None if all machines suit all
             jobs.
+        resample
+            Blocks of jobs that are drawn with replacement with `seed`: ``"weeks"``, as many as the log has, put
+            one after another; or ``"users"``, as many as it has, with all their jobs.  None for the jobs of the
+            log.  A utilization then is that of the drawn jobs.
+        """
+
+    @classmethod
+    def jobs_from_logs(
+        cls,
+        paths: Iterable[str | os.PathLike[str]],
+        procs_per_node: int | Iterable[int] | NDArray[Any] | None = None,
+        *,
+        seed: int = 1,
+        start: float = 0.0,
+        end: float = ...,
+        align: Literal['first', 'unix'] = 'first',
+        at_home: bool = False,
+        resample: Literal['weeks', 'users'] | None = None,
+    ) -> Workload:
+        """Return a workload: the rigid jobs of several logs (SWF or GWF), one of each site of the platform, in one workload.
+
+        The home of a job is the site of its log, and it is submitted at a machine of that site, drawn uniformly.
+        Users and queues of different logs are different.
+
+        Parameters
+        ----------
+        paths
+            Path of the log of each site, plain or gzip.
+        seed
+            Seed of the draw of the machines at which jobs are submitted, and of the resampling.
+        procs_per_node
+            Processors per node of each site, one entry per site; in Python, a single number in place of a list is
+            that of all sites.  By default it is 1.
+        start, end
+            Window of submit times of the jobs that are used, s after the first submission of each log.
+        align
+            ``"first"``: each log begins at 0 s with the first of its jobs that are used.  ``"unix"``: logs keep
+            their differences in UNIX time, which is ``UnixStartTime`` in the header of a log plus the submission.
+        at_home
+            If true, each user submits at one machine; if false, a machine is drawn for each job.
+        resample
+            Blocks of jobs that are drawn with replacement with `seed`: ``"weeks"``, the same weeks of all logs,
+            or ``"users"`` with all their jobs; None for the jobs of the logs.
         """
 
     @classmethod
@@ -539,6 +616,7 @@ class WorkloadConstructors:
         origin: float | None = None,
         user: int | Iterable[int] | NDArray[Any] | None = None,
         queue: int | Iterable[int] | NDArray[Any] | None = None,
+        site: int | Iterable[int] | NDArray[Any] | None = None,
         priority: float | Iterable[float] | NDArray[Any] | None = None,
         disk: float | Iterable[float] | NDArray[Any] | None = None,
         not_before: float | Iterable[float] | NDArray[Any] | None = None,
@@ -562,6 +640,9 @@ class WorkloadConstructors:
             Machine that submits each job; by default machine i modulo the number of machines submits job i.
         user, queue
             Number of the user who submits a job, and of the queue to which it is submitted.
+        site
+            Number of the home site of a job, -1 if unknown; by default the site of `submitter`.  Without a
+            submitter, the machines of its site submit its jobs in turn.
         priority
             Priority that the user states; higher ones are preferred.
         memory, disk

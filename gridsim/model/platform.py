@@ -19,9 +19,9 @@ from gridsim.errors import ScenarioError
 from gridsim.model.attributes import Attributes, AttributesRecipe
 from gridsim.model.constructors import Constructor, PlatformConstructors, constructors
 from gridsim.model.distributions import Amount, Range, amount_of, check_amount
-from gridsim.support.arguments import normalise, real, short_repr
-from gridsim.support.arrays import Floats
-from gridsim.support.columns import FloatColumn
+from gridsim.support.arguments import integer, normalise, one_of, real, sequence, short_repr
+from gridsim.support.arrays import Floats, Integers
+from gridsim.support.columns import FloatColumn, IntColumn, TextColumn
 from gridsim.support.memory import MACHINE_BYTES, check_fits
 from gridsim.support.parameters import FilePath, Limits, Recipe, Seed, Text
 from gridsim.support.provenance import file_digests
@@ -245,8 +245,58 @@ class EqualSpeeds(_Speeds, frozen=True, kw_only=True, tag="equal"):
         return np.full(self.nodes, self.speed)
 
 
+class SiteSpeeds(_Speeds, frozen=True, kw_only=True, tag="sites"):
+    """Sites, which are clusters of machines of one speed; machines are numbered site by site.
+
+    Rigid jobs have a home site: the one at which they are submitted.
+
+    Parameters
+    ----------
+    sizes
+        Number of machines of each site.
+    speeds
+        Speed of the machines of each site, Mflop/s, one entry per site; in Python, a single number in place
+        of a list is that of all sites.  By default it is 1000 Mflop/s.
+    names
+        Name of each site, one entry per site; by default its number.
+    """
+
+    sizes: Annotated[IntColumn, Limits(low=1, high=MAX_NODES)]
+    speed_list: Annotated[FloatColumn, SPEED_LIMITS] | None = msgspec.field(default=None, name="speeds")
+    names: TextColumn | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.speed_list, (int, float, np.number)):
+            normalise(self, speed_list=[self.speed_list] * len(sequence("platform.sizes", self.sizes)))
+        super().__post_init__()
+        if not self.sizes:
+            raise ScenarioError("platform.sizes must have at least one entry, got none")
+        if self.count > MAX_NODES:
+            raise ScenarioError(f"platform.sizes must add up to at most {MAX_NODES}, got {self.count}")
+        for name, column in (("speeds", self.speed_list), ("names", self.names)):
+            if column is not None and len(column) != len(self.sizes):
+                raise ScenarioError(
+                    f"platform.{name} must have {len(self.sizes)} entries, one per site, got {len(column)}"
+                )
+        names = () if self.names is None else tuple(self.names)
+        for k, name in enumerate(names):
+            if not name or name in names[:k]:
+                raise ScenarioError(
+                    f"platform.names[{k}] must be a name that no other site has, got {short_repr(name)}"
+                )
+
+    @property
+    def count(self) -> int:
+        """Number of machines."""
+        return sum(self.sizes.tolist())
+
+    def speeds(self) -> Floats:
+        speeds = np.full(len(self.sizes), 1000.0) if self.speed_list is None else self.speed_list.array
+        return np.repeat(speeds, self.sizes.array)
+
+
 PlatformRecipe: TypeAlias = (
-    UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable | ListedSpeeds | EqualSpeeds
+    UniformSpeeds | ParetoSpeeds | NormalSpeeds | HostSpeedTable | ListedSpeeds | EqualSpeeds | SiteSpeeds
 )
 
 
@@ -264,6 +314,7 @@ _MAX_EAGER_NODES = 1 << 20
     from_hosts=Constructor(HostSpeedTable, "path nodes seed column"),
     equal=Constructor(EqualSpeeds, "nodes speed attributes"),
     of=Constructor(ListedSpeeds, "speeds"),
+    sites=Constructor(SiteSpeeds, "sizes speeds names attributes"),
 )
 @dataclass(frozen=True)
 class Platform(PlatformConstructors):
@@ -316,7 +367,7 @@ class Platform(PlatformConstructors):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        for name in ("speeds", "bandwidth"):
+        for name in ("speeds", "bandwidth", "machine_site"):
             if state.get(name) is not None:
                 getattr(self, name).flags.writeable = False  # pickle and deepcopy do not keep this flag
 
@@ -324,6 +375,59 @@ class Platform(PlatformConstructors):
     def nodes(self) -> int:
         """Number of machines."""
         return self.recipe.count
+
+    @property
+    def site_names(self) -> tuple[str, ...]:
+        """Name of each site; empty for a platform without sites."""
+        if not isinstance(self.recipe, SiteSpeeds):
+            return ()
+        if self.recipe.names is None:
+            return tuple(map(str, range(len(self.recipe.sizes))))
+        return tuple(self.recipe.names)
+
+    @cached_property
+    def site_sizes(self) -> Integers | None:
+        """Number of machines of each site: int64[sites]; None for a platform without sites."""
+        return self.recipe.sizes.array if isinstance(self.recipe, SiteSpeeds) else None
+
+    @cached_property
+    def machine_site(self) -> Integers | None:
+        """Site of each machine: int64[nodes], read-only; None for a platform without sites."""
+        sizes = self.site_sizes
+        if sizes is None:
+            return None
+        site = np.repeat(np.arange(len(sizes)), sizes)
+        site.flags.writeable = False
+        return site
+
+    def site(self, site: int | str) -> Platform:
+        """Return the platform of one site: its machines and nothing else, without attributes and links.
+
+        Parameters
+        ----------
+        site
+            Number or name of the site.
+
+        Raises
+        ------
+        ScenarioError
+            If the platform has no such site.
+        """
+        k = self.site_number(site)
+        assert self.site_sizes is not None
+        first = int(self.site_sizes[:k].sum())
+        return Platform.equal(int(self.site_sizes[k]), float(self.speeds[first]))
+
+    def site_number(self, site: int | str) -> int:
+        """Return the number of a site, which is given by its number or name."""
+        names = self.site_names
+        if not names:
+            raise ScenarioError(
+                f"platform must have sites (Platform.sites), got {self.recipe.__struct_config__.tag}"
+            )
+        if isinstance(site, str):
+            return names.index(one_of("site", site, names))
+        return integer("site", site, high=len(names) - 1)
 
     def linked(self, bandwidth: float | tuple[float, float] | Iterable[float]) -> Platform:
         """Return a copy of the platform that has links to the data of tasks (``input_bytes``).

@@ -1,13 +1,15 @@
 """Recipes of rigid jobs: applications whose tasks start together, each on a separate machine.
 
-A rigid job takes the same time on every machine, so all machines of the platform must have one speed.
+All machines of the platform must have one speed, or it must have sites (`SiteSpeeds`), whose speeds may
+differ.  Run times and requested times then are those at the home site of a job, or at the first site if the
+home is unknown.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -21,8 +23,9 @@ from gridsim.model.attributes import (
     draw_requirements,
 )
 from gridsim.model.platform import Platform
-from gridsim.support.arguments import normalise, one_of, real
-from gridsim.support.arrays import Floats, first_true
+from gridsim.model.resampling import Blocks, resample
+from gridsim.support.arguments import normalise, one_of, real, sequence
+from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.columns import FloatColumn, IntColumn, TextColumn
 from gridsim.support.parameters import FilePath, Limits, Recipe, Seed
 from gridsim.support.random_streams import DEFAULT_SEED, Streams
@@ -87,16 +90,19 @@ class JobRecipe(_Jobs, frozen=True, kw_only=True, tag="jobs"):
             # a job without a suitable machine keeps one task, so that `_with_requirements` rejects it
             tasks = np.minimum(tasks, np.maximum(suited.sum(axis=1), 1)[group])
         release = np.cumsum(gaps) - gaps[0]
+        submitter = streams("workload.submitters").integers(platform.nodes, size=self.jobs)
         work, span = float(tasks @ run_time), float(release[-1])
         if span > 0:
             capacity = self.utilization * platform.nodes * span
+            if platform.extremes[0] != platform.extremes[1]:
+                work = float(tasks @ (run_time * _home_speeds(platform, submitter)))
+                capacity = self.utilization * platform.aggregate_speed * span
             factor = work / capacity if capacity > 0 else math.inf
             if not math.isfinite(span * factor):
                 raise ScenarioError(
                     f"workload.utilization must keep the last release finite, got {self.utilization!r}"
                 )
             release = release * factor
-        submitter = streams("workload.submitters").integers(platform.nodes, size=self.jobs)
         columns = {"release": release, "tasks": tasks, "submitter": submitter, "requested": requested}
         return _columns(platform, columns, np.maximum(1.0, run_time), requirements)
 
@@ -130,6 +136,10 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
     constraints
         Requirements of jobs on machines, `Constraints`, drawn with `seed`; None if all machines suit all
         jobs.
+    resample
+        Blocks of jobs that are drawn with replacement with `seed`: ``"weeks"``, as many as the log has, put
+        one after another; or ``"users"``, as many as it has, with all their jobs.  None for the jobs of the
+        log.  A utilization then is that of the drawn jobs.
     """
 
     path: FilePath
@@ -143,6 +153,7 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
     jitter: Annotated[float, Limits(low=0, unit="s")] = 3600.0
     at_home: bool = False
     constraints: Constraints | None = None
+    resample: Blocks | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -150,49 +161,138 @@ class JobLogRecipe(_Jobs, frozen=True, kw_only=True, tag="job-log"):
         check_constraints(self.constraints)
 
     def columns(self, platform: Platform) -> Columns:
-        from gridsim.traces.info import load_jobs
-        from gridsim.traces.rigid import derive_jobs, warn_missing_requests
-
-        log = load_jobs(self.path)
         machines, copies, share = platform.nodes, self.copies, self.utilization
-        jobs = derive_jobs(
-            log,
+        is_scaled_by_log = share is not None and self.resample is None
+        is_scaled_by_log &= platform.extremes[0] == platform.extremes[1]
+        jobs = _jobs_of_log(
+            self.path,
             procs_per_node=self.procs_per_node,
             start=self.start,
             end=self.end,
             max_nodes=self.max_nodes,
-            utilization=None if share is None else max(share / copies, math.ulp(0.0)),
-            machines=None if share is None else machines,
+            utilization=max(share / copies, math.ulp(0.0)) if share and is_scaled_by_log else None,
+            machines=machines if is_scaled_by_log else None,
         )
-        if not len(jobs):
-            raise ScenarioError(
-                f"{self.path}: the log must have jobs between workload.start and workload.end that ran for a "
-                "known time, got none"
-            )
-        warn_missing_requests(log, jobs)
         streams = Streams(self.seed)
-        release = np.tile(jobs.release - jobs.release[0], copies)
-        jitter = streams("workload.jitter").uniform(0.0, self.jitter, len(release) - len(jobs))
-        release[len(jobs) :] += jitter
+        if self.resample is not None:
+            jobs = _draw_jobs(jobs, self.resample, streams)
+        count = len(jobs["release"])
+        release = np.tile(jobs["release"] - jobs["release"][0], copies)
         draw = streams("workload.submitters")
         if self.at_home:
-            users, user_of = np.unique(jobs.user, return_inverse=True)
+            users, user_of = np.unique(jobs["user"], return_inverse=True)
             homes = draw.integers(machines, size=(copies, len(users)))
             submitter = homes[:, user_of].ravel()
         else:
             submitter = draw.integers(machines, size=len(release))
+        if share is not None and not is_scaled_by_log:
+            speed = _home_speeds(platform, submitter) / platform.aggregate_speed
+            work = float((np.tile(jobs["tasks"] * jobs["run_time"], copies) * speed).sum())
+            release = _scale_releases(release, work, share)
+        jitter = streams("workload.jitter").uniform(0.0, self.jitter, len(release) - count)
+        release[count:] += jitter
         columns = {
             "release": release,
-            "tasks": np.tile(jobs.nodes, copies),
             "submitter": submitter,
-            "requested": np.tile(jobs.requested, copies),
-            "job": np.tile(jobs.job, copies),
+            **{name: np.tile(jobs[name], copies) for name in _LOG_COLUMNS if name in jobs},
         }
-        for name in ("user", "queue"):
-            if (numbers := log.jobs[name][jobs.row]).max() >= 0:
-                columns[name] = np.tile(numbers.astype(np.int64), copies)
         requirements = draw_requirements(self.constraints, self.seed, len(release))
-        return _columns(platform, columns, np.tile(jobs.run_time, copies), requirements)
+        return _columns(platform, _known(columns), np.tile(jobs["run_time"], copies), requirements)
+
+
+class SiteLogsRecipe(_Jobs, frozen=True, kw_only=True, tag="site-logs"):
+    """The rigid jobs of several logs (SWF or GWF), one of each site of the platform, in one workload.
+
+    The home of a job is the site of its log, and it is submitted at a machine of that site, drawn uniformly.
+    Users and queues of different logs are different.
+
+    Parameters
+    ----------
+    paths
+        Path of the log of each site, plain or gzip.
+    seed
+        Seed of the draw of the machines at which jobs are submitted, and of the resampling.
+    procs_per_node
+        Processors per node of each site, one entry per site; in Python, a single number in place of a list is
+        that of all sites.  By default it is 1.
+    start, end
+        Window of submit times of the jobs that are used, s after the first submission of each log.
+    align
+        ``"first"``: each log begins at 0 s with the first of its jobs that are used.  ``"unix"``: logs keep
+        their differences in UNIX time, which is ``UnixStartTime`` in the header of a log plus the submission.
+    at_home
+        If true, each user submits at one machine; if false, a machine is drawn for each job.
+    resample
+        Blocks of jobs that are drawn with replacement with `seed`: ``"weeks"``, the same weeks of all logs,
+        or ``"users"`` with all their jobs; None for the jobs of the logs.
+    """
+
+    paths: tuple[FilePath, ...]
+    seed: Seed = DEFAULT_SEED
+    procs_per_node: Annotated[IntColumn, Limits(low=1)] | None = None
+    start: Annotated[float, Limits(low=0, unit="s")] = 0.0
+    end: Annotated[float, Limits(above=0, unit="s", finite=False)] = math.inf
+    align: Literal["first", "unix"] = "first"
+    at_home: bool = False
+    resample: Blocks | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.procs_per_node, (int, np.integer)):
+            normalise(
+                self, procs_per_node=[self.procs_per_node] * len(sequence("workload.paths", self.paths))
+            )
+        super().__post_init__()
+        if not self.paths:
+            raise ScenarioError("workload.paths must have at least one log, got none")
+        if self.procs_per_node is not None and len(self.procs_per_node) != len(self.paths):
+            raise ScenarioError(
+                f"workload.procs_per_node must have {len(self.paths)} entries, one per log, got "
+                f"{len(self.procs_per_node)}"
+            )
+        real("workload.end", self.end, above=self.start, unit="s", finite=False)
+
+    def columns(self, platform: Platform) -> Columns:
+        sizes = platform.site_sizes
+        if sizes is None or len(sizes) != len(self.paths):
+            count = "none" if sizes is None else len(sizes)
+            raise ScenarioError(
+                f"platform must have {len(self.paths)} sites (Platform.sites), one per log of "
+                f"workload.paths, got {count}"
+            )
+        jobs, users, queues = [], 0, 0
+        for k, path in enumerate(self.paths):
+            procs = 1 if self.procs_per_node is None else self.procs_per_node[k]
+            log = _jobs_of_log(path, procs_per_node=procs, start=self.start, end=self.end)
+            unix = log.pop("unix_start")
+            if self.align == "first":
+                log["release"] -= log["release"][0]
+            elif np.isnan(unix[0]):
+                raise ScenarioError(
+                    f'{path}: the header must have UnixStartTime for workload.align = "unix", got none'
+                )
+            else:
+                log["release"] += unix[0]
+            for name, count in (("user", users), ("queue", queues)):
+                log[name] = np.where(log[name] < 0, -1, log[name] + count)
+            users, queues = users + int(log["user"].max()) + 1, queues + int(log["queue"].max()) + 1
+            log["site"] = np.full(len(log["release"]), k, np.int64)
+            jobs.append(log)
+        all_jobs = {name: np.concatenate([log[name] for log in jobs]) for name in jobs[0]}
+        streams = Streams(self.seed)
+        if self.resample is not None:
+            all_jobs = _draw_jobs(all_jobs, self.resample, streams, key=all_jobs["site"])
+        all_jobs["release"] -= all_jobs["release"].min()
+        draw, site = streams("workload.submitters"), all_jobs["site"]
+        first = np.cumsum(sizes) - sizes
+        if self.at_home:
+            homes, home_of = np.unique(np.stack((site, all_jobs["user"])), axis=1, return_inverse=True)
+            machine = draw.integers(sizes[homes[0]])[home_of.ravel()]
+        else:
+            machine = draw.integers(sizes[site])
+        run_time = all_jobs.pop("run_time")
+        return _columns(
+            platform, _known({**all_jobs, "submitter": first[site] + machine}), run_time, Requirements()
+        )
 
 
 class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
@@ -213,6 +313,9 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
         Machine that submits each job; by default machine i modulo the number of machines submits job i.
     user, queue
         Number of the user who submits a job, and of the queue to which it is submitted.
+    site
+        Number of the home site of a job, -1 if unknown; by default the site of `submitter`.  Without a
+        submitter, the machines of its site submit its jobs in turn.
     priority
         Priority that the user states; higher ones are preferred.
     memory, disk
@@ -233,6 +336,7 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
     submitter: Machines | None = None
     user: _Numbers | None = None
     queue: _Numbers | None = None
+    site: Annotated[IntColumn, Limits(low=-1, high=2**31 - 1)] | None = None
     priority: FloatColumn | None = None
     memory: ListedMemory | None = None
     disk: ListedMemory | None = None
@@ -259,14 +363,147 @@ class JobListRecipe(ListedWorkload, frozen=True, kw_only=True, tag="job-list"):
 
     def columns(self, platform: Platform) -> Columns:
         columns = self.listed_columns(platform.nodes)
+        if self.site is not None:
+            columns["submitter"] = self._submitters_at_home(platform, columns["submitter"])
         names = {"memory": self.memory, "kind": self.kinds, "disk": self.disk}
         needs = {name: np.array(column) for name, column in names.items() if column is not None}
         columns |= {"tasks": np.array(self.nodes, np.int64)}
         columns.setdefault("requested", np.array(self.run_time))
         return _columns(platform, columns, np.array(self.run_time), Requirements(**needs))
 
+    def _submitters_at_home(self, platform: Platform, submitter: Integers) -> Integers:
+        """Return the machine at which each job is submitted, at its home site."""
+        assert self.site is not None
+        site, sizes, machine_site = self.site.array, platform.site_sizes, platform.machine_site
+        if sizes is None or machine_site is None:
+            raise ScenarioError("workload.site requires a platform of sites (Platform.sites)")
+        for i in first_true(site >= len(sizes)):
+            raise ScenarioError(f"workload.site[{i}] must be in -1..{len(sizes) - 1}, got {site[i]}")
+        if self.submitter is not None:
+            for i in first_true((site >= 0) & (machine_site[submitter] != site)):
+                raise ScenarioError(
+                    f"workload.submitter[{i}] must be a machine of site {site[i]}, the home of the job, got "
+                    f"{submitter[i]}, a machine of site {machine_site[submitter[i]]}"
+                )
+            return submitter
+        first = np.cumsum(sizes) - sizes
+        for k, size in enumerate(sizes.tolist()):
+            jobs = np.flatnonzero(site == k)
+            submitter[jobs] = first[k] + np.arange(len(jobs)) % size
+        return submitter
 
-RigidRecipe = JobRecipe | JobLogRecipe | JobListRecipe
+
+RigidRecipe = JobRecipe | JobLogRecipe | SiteLogsRecipe | JobListRecipe
+
+#: The columns of the jobs of a log besides those that recipes compute.
+_LOG_COLUMNS = ("tasks", "requested", "job", "user", "queue")
+
+
+def _jobs_of_log(
+    path: str,
+    *,
+    procs_per_node: int,
+    start: float,
+    end: float,
+    max_nodes: int | None = None,
+    utilization: float | None = None,
+    machines: int | None = None,
+) -> Columns:
+    """Return the jobs of a log: `_LOG_COLUMNS`, release (s on its clock), run_time (s), and unix_start.
+
+    The last one has a single entry, the UNIX time at which the clock begins; NaN if the header has none.  The
+    other parameters are those of `gridsim.traces.rigid.derive_jobs`.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no job.
+    """
+    from gridsim.traces.info import load_jobs
+    from gridsim.traces.rigid import derive_jobs, warn_missing_requests
+
+    log = load_jobs(path)
+    jobs = derive_jobs(
+        log,
+        procs_per_node=procs_per_node,
+        start=start,
+        end=end,
+        max_nodes=max_nodes,
+        utilization=utilization,
+        machines=machines,
+    )
+    if not len(jobs):
+        raise ScenarioError(
+            f"{path}: the log must have jobs between workload.start and workload.end that ran for a "
+            "known time, got none"
+        )
+    warn_missing_requests(log, jobs)
+    begin = log.header.get("UnixStartTime", "").strip()
+    return {
+        "release": jobs.release,
+        "tasks": jobs.nodes,
+        "run_time": jobs.run_time,
+        "requested": jobs.requested,
+        "job": jobs.job,
+        "user": log.jobs["user"][jobs.row].astype(np.int64),
+        "queue": log.jobs["queue"][jobs.row].astype(np.int64),
+        "unix_start": np.array([float(begin) if begin.isdecimal() else math.nan]),
+    }
+
+
+def _draw_jobs(jobs: Columns, blocks: Blocks, streams: Streams, key: Integers | None = None) -> Columns:
+    """Return jobs that are drawn with replacement, in order of release.
+
+    Parameters
+    ----------
+    key
+        Site of each job if users of different sites are different; None for one site.
+    """
+    user = jobs["user"]
+    if blocks == "users" and user.max() < 0:
+        raise ScenarioError('workload.resample = "users" requires a log with users, got one without')
+    if key is not None:  # unknown users of different sites are different as well
+        user = np.unique(np.stack((key, user)), axis=1, return_inverse=True)[1].ravel().astype(np.int64)
+    sample = resample(blocks, jobs["release"], user, streams("workload.resample"))
+    drawn = {name: jobs[name][sample.job] for name in jobs if name != "unix_start"}
+    if blocks == "users":
+        drawn["user"] = sample.user
+    return {**drawn, "release": sample.release}
+
+
+def _known(columns: Columns) -> Columns:
+    """Return `columns` without users and queues if no job has one."""
+    unknown = [name for name in ("user", "queue") if columns[name].max() < 0]
+    return {name: column for name, column in columns.items() if name not in unknown}
+
+
+def _scale_releases(release: Floats, work: float, utilization: float) -> Floats:
+    """Return releases, which begin at 0 s, scaled so that `work` (s of all machines) is that utilization."""
+    span = float(release.max())
+    if not span:
+        raise ScenarioError("utilization requires jobs with at least two different release times")
+    factor = work / (utilization * span) if utilization * span > 0 else math.inf
+    if not math.isfinite(span * factor):
+        raise ScenarioError(f"workload.utilization must keep the last release finite, got {utilization!r}")
+    return release * factor
+
+
+def _home_speeds(platform: Platform, submitter: Integers, site: Integers | None = None) -> Floats:
+    """Return the speed at the home site of each job: float64[n], Mflop/s.
+
+    Parameters
+    ----------
+    submitter
+        Machine at which each job is submitted.
+    site
+        Home site of each job, by default that of `submitter`; for -1 it is the speed of the first site.
+    """
+    if site is None:
+        return platform.speeds[submitter]
+    assert platform.site_sizes is not None
+    first = np.cumsum(platform.site_sizes) - platform.site_sizes
+    speeds: Floats = platform.speeds[first[np.maximum(site, 0)]]
+    return speeds
 
 
 def _columns(platform: Platform, columns: Columns, run_time: Floats, requirements: Requirements) -> Columns:
@@ -284,11 +521,12 @@ def _columns(platform: Platform, columns: Columns, run_time: Floats, requirement
     ScenarioError
         If the platform cannot run the jobs.
     """
-    speeds, tasks = platform.speeds, columns["tasks"]
-    if speeds.min() != speeds.max():
+    speeds, tasks, machine_site = platform.speeds, columns["tasks"], platform.machine_site
+    if speeds.min() != speeds.max() and machine_site is None:
         raise ScenarioError(
             f"platform must have machines of one speed for rigid jobs, got {speeds.min():g} to "
-            f'{speeds.max():g} Mflop/s; platform.kind = "equal" (Platform.equal) has such machines'
+            f'{speeds.max():g} Mflop/s; platform.kind = "equal" (Platform.equal) has such machines, and '
+            '"sites" (Platform.sites) machines of one speed at each site'
         )
     for i in first_true(tasks > platform.nodes):
         number, advice = i, ""
@@ -298,7 +536,17 @@ def _columns(platform: Platform, columns: Columns, run_time: Floats, requirement
             f"workload.nodes[{i}] must be at most {platform.nodes}, the number of machines, got "
             f"{tasks[i]} for job {number}{advice}"
         )
-    columns = {**columns, "task_size": run_time * float(speeds[0])}
+    if machine_site is None:
+        columns = {**columns, "task_size": run_time * float(speeds[0])}
+    else:
+        site = columns.get("site", machine_site[columns["submitter"]])
+        speed = _home_speeds(platform, columns["submitter"], site)
+        columns = {
+            **columns,
+            "site": site,
+            "machine_site": machine_site.copy(),
+            "task_size": run_time * speed,
+        }
     return _with_requirements(columns, platform, requirements) if requirements.any else columns
 
 

@@ -16,16 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridsim.errors import ScenarioError
+from gridsim.model.applications import JOB_TIMES
 from gridsim.model.background_load import Fluctuation, FluctuationRecipe
 from gridsim.model.bag_workloads import LogRecipe
 from gridsim.model.faults import Faults, FaultsRecipe
 from gridsim.model.network import Network
 from gridsim.model.platform import Platform, PlatformRecipe
-from gridsim.model.rigid_workloads import JobLogRecipe
+from gridsim.model.rigid_workloads import JobLogRecipe, SiteLogsRecipe
 from gridsim.model.workload import Workload, WorkloadRecipe
 from gridsim.support import html, units
 from gridsim.support import toml as toml_files
 from gridsim.support.arguments import hint, integer, listed, short_repr, text
+from gridsim.support.arrays import first_true
 from gridsim.support.columns import COLUMNS, ArrayColumn
 from gridsim.support.files import StrPath, atomic_file
 from gridsim.support.imports import first_code_name
@@ -136,13 +138,15 @@ class Scenario:
     def drawn(self) -> tuple[str, ...]:
         """Names of the parts that are drawn at random, with separate seeds.
 
-        For a workload from a log, "submitters" stands for the drawn machines at which its jobs are submitted.
+        For a workload from a log, "submitters" stands for the drawn machines at which its jobs are submitted,
+        unless the jobs are drawn as well.
         """
         names = []
         for name in ("platform", "workload", "faults", "fluctuation"):
             recipe = getattr(getattr(self, name), "recipe", None)
-            if name == "workload" and isinstance(recipe, JobLogRecipe | LogRecipe):
-                names.append("submitters")
+            if name == "workload" and isinstance(recipe, JobLogRecipe | SiteLogsRecipe | LogRecipe):
+                is_resampled = getattr(recipe, "resample", None) is not None
+                names.append("workload" if is_resampled else "submitters")
             elif hasattr(recipe, "seed") or hasattr(getattr(recipe, "attributes", None), "seed"):
                 names.append(name)
         return tuple(names)
@@ -152,7 +156,8 @@ class Scenario:
         """Paths of trace files, and of folders of FTA traces, as the scenario states them."""
         parts = (self.platform, self.workload, self.faults)
         recipes: list[Any] = [part.recipe for part in parts if part is not None]
-        return tuple(recipe.path for recipe in recipes if hasattr(recipe, "path"))
+        paths = ([r.path] if hasattr(r, "path") else getattr(r, "paths", ()) for r in recipes)
+        return tuple(path for group in paths for path in group)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -174,6 +179,58 @@ class Scenario:
         """Return the files that may be read for each of the `paths`, whether they exist or not."""
         files = {path: (path,) for path in self.paths}
         return files | (self.faults.places() if self.faults is not None else {})
+
+    def by_site(self) -> dict[str, Scenario]:
+        """Return each site by itself: its name -> a scenario of its machines and the jobs at home there.
+
+        Releases keep the clock of this scenario.  Sites without jobs are left out.
+
+        Raises
+        ------
+        ScenarioError
+            If the platform has no sites, or a job is wider than its home site or has none, or if the scenario
+            has bags of tasks, faults, background load, or attributes of machines.
+        """
+        platform, jobs = self.platform, self.workload.realize(self.platform)
+        for name, part in (
+            ("faults", self.faults),
+            ("fluctuation", self.fluctuation),
+            ("platform.attributes", platform.recipe.attributes),
+        ):
+            if part is not None:
+                raise ScenarioError(f"{name} must be None to separate the sites, got {short_repr(part)}")
+        if jobs.site is None or jobs.machine_site is None or jobs.requested is None:
+            raise ScenarioError(
+                "Scenario.by_site requires rigid jobs and a platform of sites (Platform.sites)"
+            )
+        for i in first_true(jobs.site < 0):
+            raise ScenarioError(f"workload.site[{i}] must be the home of the job, got {jobs.site[i]}")
+        scenarios = {}
+        for k, name in enumerate(platform.site_names):
+            rows = np.flatnonzero(jobs.site == k)
+            single = platform.site(k)
+            for i in first_true(jobs.tasks[rows] > single.nodes):
+                raise ScenarioError(
+                    f"workload.nodes must be at most {single.nodes} at site {name}, its machines, "
+                    f"got {jobs.tasks[rows[i]]}"
+                )
+            if not len(rows):
+                continue
+            optional = {
+                column: None if (values := getattr(jobs, column)) is None else values[rows]
+                for column in ("user", "queue", "priority", *JOB_TIMES)
+            }
+            workload = Workload.jobs_of(
+                jobs.release[rows],
+                jobs.tasks[rows],
+                jobs.task_size[rows] / single.speeds[0],
+                jobs.requested[rows],
+                jobs.submitter[rows] - int(np.searchsorted(jobs.machine_site, k)),
+                origin=0.0,
+                **_without_unknown(optional),
+            )
+            scenarios[name] = replace(self, platform=single, workload=workload)
+        return scenarios
 
     # -- writing --------------------------------------------------------------------------------------
 
@@ -239,6 +296,8 @@ class Scenario:
             table = msgspec.to_builtins(value, builtin_types=COLUMNS)
             if "path" in table:
                 table["path"] = place(table["path"])
+            if "paths" in table:
+                table["paths"] = [place(path) for path in table["paths"]]
             document[name] = _drop_none(table)
         if self.schedulers:
             document["schedulers"] = copy.deepcopy(dict(self.schedulers))
@@ -394,6 +453,15 @@ class Scenario:
         )
 
 
+def _without_unknown(columns: dict[str, Any]) -> dict[str, Any]:
+    """Return columns without those that are None or have unknown (negative) numbers of users or queues."""
+    return {
+        name: column
+        for name, column in columns.items()
+        if column is not None and not (name in ("user", "queue") and column.min() < 0)
+    }
+
+
 def _toml(document: dict[str, Any], schedulers: bool) -> str:
     """Return a document as TOML, with the parameters of schedulers if `schedulers` is true."""
     import tomli_w
@@ -418,8 +486,13 @@ def _drop_none(table: dict[str, Any]) -> dict[str, Any]:
 
 def _join_folder(path: str, value: Any, folder: str) -> Any:
     """Return the value of an entry, with its paths of files joined to `folder`."""
-    if isinstance(value, dict) and "path" in value and path in _KEYS:
-        return {**value, "path": _join_folder(f"{path}.path", value["path"], folder)}
+    if isinstance(value, dict) and path in _KEYS:
+        return {
+            key: _join_folder(f"{path}.{key}", entry, folder) if key in ("path", "paths") else entry
+            for key, entry in value.items()
+        }
+    if isinstance(value, (list, tuple)) and path.count(".") == 1 and path.endswith(".paths"):
+        return [_join_folder(path.removesuffix("s"), entry, folder) for entry in value]
     is_path = path.count(".") == 1 and path.endswith(".path") and isinstance(value, str)
     return os.path.normpath(os.path.join(folder, value)) if is_path and value and folder else value
 

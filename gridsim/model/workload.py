@@ -21,7 +21,13 @@ from gridsim.model.bag_workloads import (
 )
 from gridsim.model.constructors import Constructor, WorkloadConstructors, constructors
 from gridsim.model.platform import Platform
-from gridsim.model.rigid_workloads import JobListRecipe, JobLogRecipe, JobRecipe, RigidRecipe
+from gridsim.model.rigid_workloads import (
+    JobListRecipe,
+    JobLogRecipe,
+    JobRecipe,
+    RigidRecipe,
+    SiteLogsRecipe,
+)
 from gridsim.support.arguments import sequence
 from gridsim.support.arrays import Floats, Integers, first_true
 from gridsim.support.clock import NS
@@ -124,6 +130,7 @@ def _sums(sizes: Floats, starts: Integers, tasks: Integers, low: Floats) -> Floa
         JobLogRecipe,
         "path procs_per_node utilization start end max_nodes copies jitter at_home seed constraints",
     ),
+    jobs_from_logs=Constructor(SiteLogsRecipe, "paths procs_per_node"),
     jobs_of=Constructor(JobListRecipe, "release nodes run_time requested submitter memory kinds"),
 )
 @dataclass(frozen=True)
@@ -160,14 +167,17 @@ class Workload(WorkloadConstructors):
         """Topic -> line, for properties of the workload that are not obvious from its recipe.
 
         ``log`` is the conversion of the jobs of a log to bags of tasks.  ``clock`` is the meaning of time 0
-        for a log, or for a list that does not begin at 0 s.
+        for a log, or for a list that does not begin at 0 s.  ``sample`` says that jobs of a log were drawn.
         """
         recipe, lines = self.recipe, {}
         if isinstance(recipe, LogRecipe):
             lines["log"] = recipe.description
-        if isinstance(recipe, LogRecipe | JobLogRecipe):
-            lines["clock"] = "times are s since the first release of the log"
-        elif self.origin:
+        if isinstance(recipe, LogRecipe | JobLogRecipe | SiteLogsRecipe):
+            noun = "logs" if isinstance(recipe, SiteLogsRecipe) else "log"
+            lines["clock"] = f"times are s since the first release of the {noun}"
+        if isinstance(recipe, JobLogRecipe | SiteLogsRecipe) and recipe.resample is not None:
+            lines["sample"] = f"{recipe.resample} of the {noun}, drawn with replacement"
+        if self.origin:
             lines["clock"] = f"times are s since {self.origin!r} s of the workload, at which the run begins"
         return lines
 

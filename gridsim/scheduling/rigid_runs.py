@@ -26,7 +26,8 @@ class Runs(Stateful):
     Parameters
     ----------
     durations
-        Run time of each job, ns, int64[jobs].
+        Run time of each job, ns, int64[jobs].  If machines differ in speed, it is the time on the slowest
+        machine of the job's present or last run.
 
     Attributes
     ----------
@@ -46,6 +47,10 @@ class Runs(Stateful):
 
     def __init__(self, run: Run, durations: Integers) -> None:
         self.durations, self.record = durations, run.record
+        #: Size of a task of each job, Mflop, and speed of each machine; None if all have one speed.
+        self.task_size, self.speeds = None, run.speeds
+        if run.speeds.min() != run.speeds.max():
+            self.task_size, self.durations = run.applications.task_size, durations.copy()
         jobs, machines = len(run.applications), len(run.speeds)
         # job -> machines and start (ns) of its planned or present run
         self.placed: dict[int, tuple[Integers, int]] = {}
@@ -79,7 +84,20 @@ class Runs(Stateful):
         """
         self.placed[job] = nodes, start
         self.until[job], self.extension[job] = until, 0
+        self._set_duration(job)
         return start + int(self.durations[job])
+
+    def _set_duration(self, job: int) -> None:
+        """Set the run time of the placed `job` by its slowest machine, if machines differ in speed."""
+        if self.task_size is not None:
+            speed = float(self.speeds[self.placed[job][0]].min())
+            self.durations[job] = max(1, int(np.rint(self.task_size[job] / speed * 1e9)))
+
+    def setstate(self, state: dict[str, Any]) -> None:
+        """Continue from a state that `getstate` returned."""
+        super().setstate(state)
+        for job in self.placed:
+            self._set_duration(job)
 
     def outlives(self, job: int) -> bool:
         """Return whether the run of the placed `job` ends after its reservation."""

@@ -141,6 +141,27 @@ def check_kind(
         raise ScenarioError(f"{scheduler.name} does not support fluctuation (background load)")
 
 
+def check_speeds(
+    applications: Applications, scheduler: Scheduler, platform: Platform, faults: Faults | None = None
+) -> None:
+    """Raise ScenarioError if machines differ in speed and the run of rigid jobs does not support that."""
+    slowest, fastest = platform.extremes
+    if slowest == fastest or not applications.rigid:
+        return
+    if not getattr(scheduler, "unequal_speeds", False):
+        kinds = (kind for kind, _ in registered().values() if getattr(kind, "unequal_speeds", False))
+        names = ", ".join(dict.fromkeys(kind.name for kind in kinds))
+        raise ScenarioError(
+            f"platform.speeds must be equal for rigid jobs under {scheduler.name}, got {slowest:g} to "
+            f"{fastest:g} Mflop/s; schedulers of rigid jobs that support sites of different speeds: {names}"
+        )
+    if faults is not None:
+        raise ScenarioError(
+            f"platform.speeds must be equal for rigid jobs on machines that fail, got {slowest:g} to "
+            f"{fastest:g} Mflop/s"
+        )
+
+
 def _first_constrained(applications: Applications) -> int:
     """Return the first application that cannot run on all machines."""
     assert applications.group is not None and applications.suited is not None
@@ -349,7 +370,12 @@ def check_invariants(
     slack = float(task_counts @ speeds) + 1e-9 * max(work, work_done)
     if outcome.cycles:
         _check_cycles(outcome, applications, work_done, slack)
-    elif work_done < work - slack or (work_done > work + slack and not _may_have_lost_work(outcome)):
+    elif work_done < work - slack or (
+        work_done > work + slack
+        and not _may_have_lost_work(outcome)
+        # all machines of a job are busy until the slowest one has ended
+        and not (applications.rigid and platform.extremes[0] != platform.extremes[1])
+    ):
         raise InvariantViolation(
             f"machines: worked for {work_done!r} Mflop, but the applications have {work!r} Mflop"
         )

@@ -35,6 +35,7 @@ from gridsim.simulation.checks import (
     check_kind,
     check_nodes,
     check_size,
+    check_speeds,
     record_tables,
     unfinished_tasks,
 )
@@ -318,10 +319,11 @@ class _LastWorkload:
 
     @staticmethod
     def _key(scenario: Scenario, files: Mapping[str, str]) -> Any:
-        """Return everything on which the workload depends; None if its file cannot be read."""
-        path = getattr(scenario.workload.recipe, "path", None)
-        content = "" if path is None else files.get(path)
-        if content is None:
+        """Return everything on which the workload depends; None if one of its files cannot be read."""
+        recipe: Any = scenario.workload.recipe
+        paths = (recipe.path,) if hasattr(recipe, "path") else getattr(recipe, "paths", ())
+        content = tuple(files.get(path) for path in paths)
+        if None in content:
             return None
         return content, scenario.workload, scenario.platform, scenario.platform.files
 
@@ -385,6 +387,7 @@ class Simulation(Stateful):
             scenario.faults,
             data=self.bandwidth is not None,
         )
+        check_speeds(applications, scheduler, platform, scenario.faults)
         check_nodes(scheduler, options.nodes)
         self.observations = None if options.observe is None else Observations(options.observe)
         self.recorder = None

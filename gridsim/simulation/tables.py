@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.model.applications import SHOWN_COLUMNS, Applications, durations
+from gridsim.model.applications import SHOWN_COLUMNS, Applications, durations_of_runs
 from gridsim.model.platform import Platform
 from gridsim.results.metrics.formulas import job_slowdown, utilization
 from gridsim.results.table import Table, frozen
@@ -64,8 +64,8 @@ def _rigid_columns(
     outcome: Outcome, applications: Applications, platform: Platform
 ) -> dict[str, NDArray[Any]]:
     assert applications.requested is not None
-    finish, killed = outcome.applications["finish"], {}
-    run_times = durations(applications, float(platform.speeds[0]))
+    first, finish = outcome.applications["first_start"], outcome.applications["finish"]
+    run_times, killed = durations_of_runs(applications, platform.speeds, first, finish), {}
     if outcome.run_times is not None:
         killed["terminated"] = ((outcome.run_times < run_times) & (finish >= 0)).astype(np.int64)
         run_times = np.where(finish >= 0, outcome.run_times, run_times)

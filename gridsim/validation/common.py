@@ -151,3 +151,13 @@ def over_capacity(start: Floats, end: Floats, amount: Integers, capacity: int) -
     last = np.r_[time[order][1:] != time[order][:-1], True] if len(time) else np.zeros(0, bool)
     excess = np.flatnonzero(last & (used > capacity))
     return (float(time[order][excess[0]]), int(used[excess[0]])) if len(excess) else None
+
+
+def slowest_speeds(speeds: Floats, machine: Integers, application: Integers, start: Floats) -> Floats:
+    """Return the speed of the slowest machine of each row's run of a rigid job: float64[rows], Mflop/s."""
+    if speeds.min() == speeds.max():
+        return speeds[machine]
+    run = np.unique(np.stack((application, start)), axis=1, return_inverse=True)[1].ravel()
+    slowest = np.full(len(machine), np.inf)
+    np.minimum.at(slowest, run, speeds[machine])
+    return slowest[run]

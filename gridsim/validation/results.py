@@ -174,9 +174,10 @@ def _check_applications(result: Result, workload: Applications) -> list[Violatio
     speed = result.aggregate_speed
     derived_columns = {"stretch": stretch, "stretch_agg": stretch * speed}
     if result.rigid:
-        run_time: Floats = (durations(workload, float(result.scenario.platform.speeds[0])) * NS).astype(
-            np.float64
-        )
+        speeds = result.scenario.platform.speeds
+        run_time: Floats = (durations(workload, float(speeds.max())) * NS).astype(np.float64)
+        if speeds.min() != speeds.max():  # the machines of a job determine its run time
+            run_time = np.where(np.isfinite(finish), finish - first, run_time)
         if "terminated" in table:
             violations += _check_terminated(table, run_time)
             run_time = np.where(table["terminated"] != 0, table["run_time"], run_time)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from gridsim.model.applications import Applications, durations
+from gridsim.model.applications import Applications
 from gridsim.model.attributes import ANY_KIND
 from gridsim.model.faults import Faults
 from gridsim.results.result import Result
@@ -22,6 +22,7 @@ from gridsim.validation.common import (
     is_close,
     is_emulated,
     overlaps,
+    slowest_speeds,
     violations_where,
 )
 from gridsim.validation.copies import Copies, check_copies, computed_work, overtaken_copies
@@ -103,7 +104,8 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
         is_overtaken = overtaken_copies(copies)
     elif not workload.unequal and result.scenario.fluctuation is None:
         # rows do not tell which tasks ran, so durations can be checked only if all tasks have the same size
-        task_time = np.maximum(1.0, np.rint(applications["task_size"][i] / speeds[u] * 1e9)) * NS
+        speed = slowest_speeds(speeds, u, i, start) if result.rigid else speeds[u]
+        task_time = np.maximum(1.0, np.rint(applications["task_size"][i] / speed * 1e9)) * NS
         if "terminated" in applications:
             is_killed = applications["terminated"][i] != 0
             task_time = np.where(is_killed, applications["run_time"][i], task_time)
@@ -151,10 +153,10 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
     runs = np.unique(np.stack((i, start)), axis=1, return_inverse=True)[1] if result.rigid else None
     if runs is not None:
         violations += _check_common_starts(result, u, i, runs.ravel(), done, valid_row_label)
-        run_times: Floats = durations(workload, float(speeds[0])) * NS
+        run_time = np.rint(workload.task_size[i] / slowest_speeds(speeds, u, i, start) * 1e9)
         if "terminated" in applications:
-            run_times = applications["run_time"]
-        is_full = end - start >= run_times[i] - 0.5 * NS
+            run_time = np.rint(applications["run_time"][i] * 1e9)
+        is_full = end - start >= np.maximum(1.0, run_time) * NS - 0.5 * NS
         # the message that cancels a job may arrive after its end
         is_late_news = is_cancelled & (
             end > (workload.cancel_at[i] if workload.cancel_at is not None else np.inf)

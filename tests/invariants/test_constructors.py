@@ -19,7 +19,7 @@ HEAD = """# Written by ``python -m tests.invariants.test_constructors``.
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from numpy.typing import NDArray
 

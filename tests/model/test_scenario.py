@@ -140,11 +140,11 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
         ("seed = 1\n", "platform is missing: <scenario> has no table [platform]"),
         (
             scenario_text("nodes = 5"),
-            "platform.kind must be one of uniform, pareto, normal, hosts, list, equal, got nothing",
+            "platform.kind must be one of uniform, pareto, normal, hosts, list, equal, sites, got nothing",
         ),
         (
             scenario_text('kind = "grid"'),
-            "platform.kind must be one of uniform, pareto, normal, hosts, list, equal, got 'grid'",
+            "platform.kind must be one of uniform, pareto, normal, hosts, list, equal, sites, got 'grid'",
         ),
         (
             scenario_text('kind = "pareto"\nnodse = 5\nseed = 1'),

@@ -174,6 +174,8 @@ def test_metascheduler_passes(tmp_path: Path) -> None:
         choose=st.sampled_from(("most-idle", "least-work")),
         count_sent=st.booleans(),
         suspension=st.sampled_from((30.0, math.inf)),
+        home=st.sampled_from(("ignored", "preferred", "first")),
+        pull=st.sampled_from((40.0, math.inf)),
         wide=st.sampled_from(("coallocate", "reject")),
     )
     report = check_scheduler(scheduler, examples=20, faults=False, hash_seeds=False, folder=tmp_path)

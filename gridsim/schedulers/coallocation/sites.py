@@ -1,7 +1,7 @@
 """A metascheduler over sites: it sends each job to the site with the best prospects by its last report.
 
 After what KOALA (Mohamed and Epema) and GridWay (Huedo, Montero and Llorente) have in common, reduced to
-rigid jobs on equal machines.  docs/background/dgs_asap.md says what is from where.
+rigid jobs.  docs/background/dgs_asap.md says what is from where.
 
 Nodes 0..m - 1 are the machines.  Behind them come the front-ends of the sites and the metascheduler, each on
 a further machine, which never fails.
@@ -10,28 +10,40 @@ a further machine, which never fails.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Mapping
+from functools import lru_cache
+from itertools import accumulate
 from typing import Annotated, Any, ClassVar, Literal
 
+import msgspec
 import numpy as np
 
-from gridsim.model.applications import Application
+from gridsim.errors import ScenarioError
+from gridsim.model.applications import Application, Applications
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.coallocation.claims import MESSAGES, SMALL, ClaimingNode, ClaimRecord
-from gridsim.scheduling.contract import DecisionVerb, Foreseen
+from gridsim.scheduling.contract import DecisionVerb, Foreseen, Policy, Run
 from gridsim.scheduling.nodes.program import Message, View, array
 from gridsim.scheduling.nodes.rigid_jobs import RigidNodeScheduler
 from gridsim.scheduling.nodes.roles import Role
+from gridsim.support.arrays import Floats
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.parameters import Limits
 
 #: The longest time, s, since times are added up in int64 nanoseconds.
 _LONGEST = 1e8
 
-_SENT = "sent {tasks} tasks to the front on machine {machine}, of {among}"
+_SENT = "sent {tasks} tasks to the front on machine {machine}"
 WORDS: DecisionTexts = {
-    "sent-by-most-idle": (_SENT, "idle machines there:", ""),
-    "sent-by-least-work": (_SENT, "work per machine there:", "s"),
+    "sent-by-most-idle": (f"{_SENT}, of {{among}}", "idle machines there:", ""),
+    "sent-by-least-work": (f"{_SENT}, of {{among}}", "work per machine there:", "s"),
+    "kept-at-home": (f"{_SENT} at its home", "idle machines there:", ""),
+    "gave-to-site": (
+        "gave {tasks} waiting tasks to the front on machine {machine}",
+        "idle machines there:",
+        "",
+    ),
     "gathers": ("asked several sites for {tasks} machines", "idle machines:", ""),
     "too-wide": ("rejected {tasks} tasks", "machines of the largest site:", ""),
     "placed": ("placed {tasks} tasks: all machines had agreed", "a start at", "s"),
@@ -54,10 +66,22 @@ class SiteRecord(ClaimRecord):
         self.site, self.moved = -1, 0
 
 
-def machines_of_sites(view: View) -> list[list[int]]:
+def count_move(job: Any) -> None:
+    """Count that a job has left a site."""
+    job.moved += 1
+
+
+@lru_cache(maxsize=16)
+def blocks_of_sites(sizes: tuple[int, ...]) -> tuple[range, ...]:
     """Return the machines of each site, blocks of consecutive machines."""
-    blocks = np.array_split(np.array(view.role("machine")), len(view.role("front")))
-    return [block.tolist() for block in blocks]
+    ends = tuple(accumulate(sizes))
+    return tuple(range(end - size, end) for end, size in zip(ends, sizes, strict=True))
+
+
+@lru_cache(maxsize=16)
+def last_machines(sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the last machine of each site."""
+    return tuple(end - 1 for end in accumulate(sizes))
 
 
 class MachineNode(ClaimingNode):
@@ -68,12 +92,13 @@ class MachineNode(ClaimingNode):
         job, (meta,) = view.jobs[application.number], view.role("meta")
         view.send(meta, "submit", application=job.number, tasks=job.tasks, length=job.length)
 
+    def site(self, view: View) -> int:
+        """Return the site of this machine."""
+        return bisect_right(last_machines(self.parameters.sizes), view.rank - 1)
+
     def on_job_end(self, view: View, application: Application) -> None:
         """Report to the site that the job here has ended."""
-        fronts = view.role("front")
-        size, larger = divmod(len(view.role("machine")), len(fronts))  # the first sites have one more
-        site = max(view.rank // (size + 1), (view.rank - larger) // size)
-        view.send(fronts[site], "over", application=application.number)
+        view.send(view.role("front")[self.site(view)], "over", application=application.number)
 
 
 class MetaNode(ClaimingNode):
@@ -104,7 +129,7 @@ class MetaNode(ClaimingNode):
 
     def on_start(self, view: View) -> None:
         """Start to ask the sites for reports."""
-        self.sizes = [len(machines) for machines in machines_of_sites(view)]
+        self.sizes = list(self.parameters.sizes)
         self.idle, self.load = list(self.sizes), [0.0] * len(self.sizes)
         view.timer(self.parameters.period, "poll")
 
@@ -138,22 +163,35 @@ class MetaNode(ClaimingNode):
                 self.try_wide(view)
 
     def dispatch(self, view: View, job: Any, left: int) -> None:
-        """Send a job to the best site; left : the site that it has left, which gets it if no other can."""
+        """Send a job to a site; left : the site that it has left, which gets it if no other can."""
         sizes, of = self.sizes, self.parameters
         fits = [k for k in range(len(sizes)) if sizes[k] >= job.tasks]
         candidates = [k for k in fits if k != left] or fits
-        if of.choose == "most-idle":
+        home, by = bisect_right(last_machines(of.sizes), job.submitter - 1), of.choose
+        if of.home != "ignored" and home in candidates:
+            if of.home == "first" or self.idle[home] >= job.tasks:
+                candidates = [home]
+            elif startable := [k for k in candidates if self.idle[k] >= job.tasks]:
+                candidates = startable
+            else:
+                by = "least-work"
+                least = min(self.load[k] for k in candidates)
+                candidates = [home] if self.load[home] <= least else candidates
+        if by == "most-idle":
             site = min(candidates, key=lambda k: (-self.idle[k], self.load[k], k))
         else:
             site = min(candidates, key=lambda k: (self.load[k], -self.idle[k], k))
-        saw = float(self.idle[site]) if of.choose == "most-idle" else self.load[site]
-        front = view.role("front")[site]
-        view.decide(
-            f"sent-by-{of.choose}", job.number, node=front, tasks=job.tasks, among=len(candidates), saw=saw
-        )
+        front, among = view.role("front")[site], len(candidates)
+        if candidates == [home] and of.home != "ignored":
+            saw = float(self.idle[site])
+            view.decide("kept-at-home", job.number, node=front, tasks=job.tasks, saw=saw)
+        else:
+            saw = float(self.idle[site]) if by == "most-idle" else self.load[site]
+            view.decide(f"sent-by-{by}", job.number, node=front, tasks=job.tasks, among=among, saw=saw)
         if of.count_sent:
+            length = view.jobs.length_on(job.length, blocks_of_sites(of.sizes)[site][0])
             self.idle[site] -= job.tasks
-            self.load[site] += job.tasks * job.length / NS / sizes[site]
+            self.load[site] += job.tasks * length / NS / sizes[site]
         job.site = site
         job_fields = {"application": job.number, "tasks": job.tasks, "length": job.length}
         view.send(front, "dispatch", **job_fields)
@@ -161,7 +199,7 @@ class MetaNode(ClaimingNode):
     def on_return(self, view: View, message: Any) -> None:
         """Send a job that has waited too long at a site to another site."""
         job = view.jobs[message.application]
-        job.moved += 1
+        count_move(job)
         self.dispatch(view, job, view.role("front").index(message.sender))
 
     # -- jobs that are wider than any site ------------------------------------------------------------------
@@ -174,14 +212,18 @@ class MetaNode(ClaimingNode):
         if sum(max(0, each) for each in self.idle) < job.tasks:
             return
         view.decide("gathers", job.number, tasks=job.tasks, saw=sum(max(0, each) for each in self.idle))
-        left = job.tasks
+        left, counts = job.tasks, dict[int, int]()
         for site in sorted(range(len(self.idle)), key=lambda k: (-self.idle[k], k)):
             count = min(left, self.idle[site])
             if count <= 0:
                 break
             left -= count
-            self.open_requests += 1
-            fields = {"application": job.number, "tasks": count, "length": job.length}
+            counts[site] = count
+        blocks = blocks_of_sites(self.parameters.sizes)
+        length = max(view.jobs.length_on(job.length, blocks[site][0]) for site in counts)
+        self.open_requests = len(counts)
+        for site, count in counts.items():
+            fields = {"application": job.number, "tasks": count, "length": length}
             view.send(view.role("front")[site], "gather", **fields)
 
     def on_gathered(self, view: View, message: Any) -> None:
@@ -196,8 +238,9 @@ class MetaNode(ClaimingNode):
             self.wide.pop(0)
             self.claim(view, job, self.gathered_nodes)
         else:
-            for front, machines in zip(view.role("front"), machines_of_sites(view), strict=True):
-                if {*machines} & {*self.gathered_nodes}:
+            blocks = blocks_of_sites(self.parameters.sizes)
+            for front, machines in zip(view.role("front"), blocks, strict=True):
+                if any(node in machines for node in self.gathered_nodes):
                     view.send(front, "back", application=job.number)
         self.gathered_nodes = []
 
@@ -213,18 +256,50 @@ class FrontNode(ClaimingNode):
         [job, machines, ns that it is expected to run, since when it has waited here (ns)], in order.
     running
         Job -> [when it is expected to end (ns), its machines here, how many of them still run it].
+    last_asked
+        The site that was last asked for a waiting job.
     """
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.free, self.size = list[int](), 0
+        self.free, self.size, self.last_asked = list[int](), 0, 0
         self.queue: list[list[int]] = []
         self.running: dict[int, list[Any]] = {}
 
     def on_start(self, view: View) -> None:
         """Take the machines of this site."""
-        self.free = machines_of_sites(view)[view.rank]
-        self.size = len(self.free)
+        self.free = list(blocks_of_sites(self.parameters.sizes)[view.rank])
+        self.size, self.last_asked = len(self.free), view.rank
+        if self.parameters.pull < math.inf and len(view.role("front")) > 1:
+            view.timer(self.parameters.pull, "balance")
+
+    def on_balance(self, view: View) -> None:
+        """Ask the next site for waiting jobs if there are idle machines and an empty queue here."""
+        view.timer(self.parameters.pull, "balance")
+        if self.queue or not self.free:
+            return
+        fronts = view.role("front")
+        self.last_asked = (self.last_asked + 1) % len(fronts)
+        if self.last_asked == view.rank:
+            self.last_asked = (self.last_asked + 1) % len(fronts)
+        view.send(fronts[self.last_asked], "pull", idle=len(self.free))
+
+    def on_pull(self, view: View, message: Any) -> None:
+        """Give waiting jobs to a site that has idle machines for them, in the order of the queue."""
+        idle, k = message.idle, 0
+        while k < len(self.queue) and idle:
+            if self.queue[k][1] > idle:
+                k += 1
+                continue
+            number, tasks, *_ = self.queue.pop(k)
+            job = view.jobs[number]
+            job.site = view.role("front").index(message.sender)
+            count_move(job)
+            view.decide("gave-to-site", number, node=message.sender, tasks=tasks, saw=float(idle))
+            idle -= tasks
+            fields = {"application": number, "tasks": tasks, "length": job.length}
+            view.send(message.sender, "dispatch", **fields)
+            view.act()
 
     def on_poll(self, view: View, message: Any) -> None:
         """Report to the metascheduler."""
@@ -235,7 +310,9 @@ class FrontNode(ClaimingNode):
 
     def on_dispatch(self, view: View, message: Any) -> None:
         """Queue a job."""
-        self.queue.append([message.application, message.tasks, message.length, view.now_ns])
+        machine = blocks_of_sites(self.parameters.sizes)[view.rank][0]
+        length = view.jobs.length_on(message.length, machine)
+        self.queue.append([message.application, message.tasks, length, view.now_ns])
         view.act()
         suspension = self.parameters.suspension
         if suspension < math.inf:
@@ -317,13 +394,15 @@ class FrontNode(ClaimingNode):
 class Metascheduler(RigidNodeScheduler, frozen=True, kw_only=True):
     """One scheduler over sites with queues, after KOALA (Mohamed and Epema) and GridWay (Huedo et al.).
 
-    The machines are divided into sites, blocks of consecutive machines, as equal as possible.  Each job goes
-    through the metascheduler to one site, and waits there in its queue.  Machines never fail.
+    The sites are those of the platform (`Platform.sites`) or, if it has none, blocks of consecutive machines.
+    Each job goes through the metascheduler to one site, and waits there in its queue.  Machines never fail.
 
     Parameters
     ----------
     sites
-        Number of sites.
+        Number of sites, as equal as possible, of a platform without sites.
+    sizes
+        Machines of each site; None for the sites of the platform or, if it has none, for `sites`.
     queue
         What the front-end of each site runs: ``"easy"``, EASY backfilling; ``"fcfs"``, first come, first
         served.
@@ -336,6 +415,15 @@ class Metascheduler(RigidNodeScheduler, frozen=True, kw_only=True):
         The site that a job goes to, of those that are large enough: ``"most-idle"``, that with the most idle
         machines (worst fit), and of these that with the least work per machine; ``"least-work"``, the
         reverse.
+    home
+        The home site of a job, from a machine of which it is submitted.  ``"ignored"``: it is a site like the
+        others.  ``"preferred"``: the job goes there unless it would probably wait there for longer: if it
+        can start at once at other sites only, it goes to the best of these, and if nowhere, to the site with
+        the least work per machine.  ``"first"``: the job goes there if it fits, and leaves it only by
+        `suspension` and `pull`; without these, each site is by itself.
+    pull
+        S between two requests of a site with an empty queue and idle machines to another site, in turn, for
+        waiting jobs that fit there; inf for never.
     count_sent
         Whether the metascheduler counts what it has sent to a site since its last report.
     suspension
@@ -348,10 +436,11 @@ class Metascheduler(RigidNodeScheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "metascheduler"
     failures: ClassVar[bool] = False
+    unequal_speeds: ClassVar[bool] = True
     roles: ClassVar[dict[str, Role]] = {
         "machine": Role(MachineNode),
         "front": Role(
-            FrontNode, count=lambda scheduler, machines: min(scheduler.sites, machines), server=True
+            FrontNode, count=lambda scheduler, machines: len(scheduler.site_sizes(machines)), server=True
         ),
         "meta": Role(MetaNode, count=1, server=True),
     }
@@ -362,6 +451,7 @@ class Metascheduler(RigidNodeScheduler, frozen=True, kw_only=True):
         **MESSAGES,
         "over": Message(SMALL, application=int),
         "poll": Message(SMALL),
+        "pull": Message(SMALL, idle=int),
         "report": Message(SMALL, idle=int, load=float),
         "submit": Message(SMALL, application=int, tasks=int, length=int),
         "return": Message(SMALL, application=int),
@@ -380,10 +470,13 @@ class Metascheduler(RigidNodeScheduler, frozen=True, kw_only=True):
     decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {"gathers": "mentions"}
 
     sites: Annotated[int, Limits(low=1, high=2**20)] = 10
+    sizes: tuple[Annotated[int, Limits(low=1)], ...] | None = None
     queue: Literal["easy", "fcfs"] = "easy"
     estimate: Literal["requested", "run"] = "requested"
     period: Annotated[float, Limits(low=1e-3, high=_LONGEST, unit="s")] = 300.0
     choose: Literal["most-idle", "least-work"] = "most-idle"
+    home: Literal["ignored", "preferred", "first"] = "ignored"
+    pull: Annotated[float, Limits(low=1e-3, unit="s", finite=False)] = math.inf
     count_sent: bool = True
     suspension: Annotated[float, Limits(low=1e-3, unit="s", finite=False)] = math.inf
     wide: Literal["coallocate", "reject"] = "coallocate"
@@ -397,3 +490,29 @@ class Metascheduler(RigidNodeScheduler, frozen=True, kw_only=True):
     def foresees(self) -> tuple[Foreseen, ...]:
         """The parts of the future that it knows: run times, unless users' estimates count."""
         return ("run times",) if self.estimate == "run" else ()
+
+    def messages_of(self, run: Run) -> Mapping[str, Message]:
+        """Return the kinds of messages of a run; requests for jobs only if sites make any."""
+        return {k: kind for k, kind in self.messages.items() if k != "pull" or self.pull < math.inf}
+
+    def site_sizes(self, machines: int) -> tuple[int, ...]:
+        """Return the number of machines of each site, of a platform without sites of its own."""
+        if self.sizes is None:
+            size, larger = divmod(machines, min(self.sites, machines))
+            return (size + 1,) * larger + (size,) * (min(self.sites, machines) - larger)
+        if sum(self.sizes) != machines:
+            raise ScenarioError(
+                f"{self.name}.sizes must add up to {machines}, the number of machines, got {sum(self.sizes)}"
+            )
+        return self.sizes
+
+    def explicit(self, speeds: Floats, applications: Applications) -> Metascheduler:
+        """Return this scheduler with the number of machines of each site."""
+        sizes = self.site_sizes(len(speeds))
+        if self.sizes is None and applications.machine_site is not None:
+            sizes = tuple(np.bincount(applications.machine_site).tolist())
+        return msgspec.structs.replace(self, sizes=sizes)
+
+    def start(self, run: Run) -> Policy:
+        """Make the policy that runs the nodes, with the sites of the platform."""
+        return self.explicit(run.speeds, run.applications).start_nodes(run)

@@ -207,6 +207,7 @@ class Zorilla(RigidNodeScheduler, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "zorilla"
     may_reject: ClassVar[bool] = True  # jobs that are too old, see `lifetime`
+    unequal_speeds: ClassVar[bool] = True
     policy = ZorillaNode
     record = FloodRecord
     job_timers: ClassVar[Mapping[str, JobTimer]] = {

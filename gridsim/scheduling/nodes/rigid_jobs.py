@@ -74,7 +74,7 @@ class JobRecord:
     tasks
         Machines that it wants.
     length
-        ns for which it is expected to run.
+        ns for which it is expected to run; on machine 0, if machines differ in speed (`NodeJobs.length_on`).
 
     Attributes
     ----------
@@ -122,6 +122,16 @@ class JobTimer(NamedTuple):
     pause: str = ""
 
 
+def _at_first_machine(lengths: Integers, run: Run) -> Integers:
+    """Return requested times, which are those at the home sites of jobs, as times on machine 0: ns."""
+    jobs = run.applications
+    assert jobs.site is not None and jobs.machine_site is not None
+    first = np.searchsorted(jobs.machine_site, np.maximum(jobs.site, 0))
+    ratio = run.speeds[first] / run.speeds[0]
+    scaled: Integers = np.maximum(1, np.rint(lengths * ratio)).astype(np.int64)
+    return scaled
+
+
 class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     """Base class of schedulers of rigid jobs that are written as the program of one node.
 
@@ -139,6 +149,8 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     job_timers
         Name -> `JobTimer`.  The first one also fires ``detection`` s after the release of a job while no
         machine is up.
+    unequal_speeds
+        Whether it supports machines of different speeds, while no machine fails.
     acts_for_failed_nodes
         Whether handlers of jobs are also called while no machine is up, on the node of the submitter, where
         ``view.jobs.home(job)`` then is None.  By default they wait.
@@ -150,7 +162,8 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
 
     rigid: ClassVar[bool] = True
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
-    speeds_known: ClassVar[bool] = True  # all speeds are equal
+    speeds_known: ClassVar[bool] = True  # all speeds are equal, or those of sites
+    unequal_speeds: ClassVar[bool] = False
     local_order = "fifo"
     to_the_end: ClassVar[bool] = True  # or until all jobs are over
     record: ClassVar[type[JobRecord]] = JobRecord
@@ -352,6 +365,13 @@ class NodeJobs:
 
     # -- what nodes may assume ------------------------------------------------------------------------------
 
+    def length_on(self, length: int, machine: int) -> int:
+        """Return for how long a job of this `JobRecord.length` is expected to run on a machine, ns."""
+        speeds = self._adapter.run.speeds
+        if speeds[machine] == speeds[0]:
+            return length
+        return max(1, round(length * float(speeds[0]) / float(speeds[machine])))
+
     @property
     def can_fail(self) -> bool:
         """Whether machines may fail in this run."""
@@ -420,6 +440,8 @@ class RigidAdapter(Adapter):
         jobs, machines = run.applications, len(run.speeds)
         estimate: Any = getattr(parameters, "estimate", "run")
         durations, lengths = run_and_reserved_times(jobs, float(run.speeds[0]), estimate)
+        if estimate == "requested" and run.speeds.min() != run.speeds.max():
+            lengths = _at_first_machine(lengths, run)
         self.runs = Runs(run, durations)
         self.records = self.new_records(parameters, run, lengths)
         self.claims, self.attempts = np.full(machines, -1, np.int64), np.zeros(machines, np.int64)
