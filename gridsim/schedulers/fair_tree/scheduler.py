@@ -28,7 +28,7 @@ from gridsim.errors import CompileError, ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.fair_tree.compiled import CompiledTree
-from gridsim.schedulers.fair_tree.data_axis import DataAxis, data_samples, effective
+from gridsim.schedulers.fair_tree.data_axis import DataAxis, data_samples, throughput
 from gridsim.schedulers.fair_tree.decisions import VERBS, WORDS
 from gridsim.schedulers.fair_tree.environment import IdealRepair, TreeEnvironment
 from gridsim.schedulers.fair_tree.member import SEATS, Member
@@ -419,7 +419,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
             slowdown = None
             if bandwidth is not None and aware:
                 total, each = float(speeds.sum()), applications.bytes_per_mflop.tolist()
-                slowdown = np.array([total / effective(speeds, bandwidth, data).sum() for data in each])
+                slowdown = np.array([total / throughput(speeds, bandwidth, data).sum() for data in each])
             options: dict[str, Any] = {"failing": run.faults, "anew": self.resubmit == "new"}
             grid = derive_grid(speeds, applications, counts, slowdown=slowdown, **options)
         data = DataAxis(grid, moved, run) if aware else None
