@@ -100,7 +100,7 @@ def derive_grid(
         fluid = fluid_stretch(total, applications, work)
     except OverflowError as error:
         raise ScenarioError(
-            f"platform.speed must let tasks of up to {longest:g} Mflop end in a time that float64 has, got "
+            f"platform.speed must let tasks of up to {longest:g} Mflop end within the range of float64, got "
             f"{total:g} Mflop/s in all"
         ) from error
     fewest, smallest = float(tasks.min()), float(applications.size.min())

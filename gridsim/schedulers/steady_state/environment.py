@@ -106,7 +106,7 @@ class MasterTree(Environment):
         self.share("change_plan", application, int(is_present))
 
     def change_plan(self, application: int, is_present: int) -> None:
-        """Change the plan; as only the master does, plans change in the same order in all processes."""
+        """Change the plan; only the master does so, so plans change in the same order in all processes."""
         self.plan.change(application, bool(is_present))
 
     @property
@@ -129,7 +129,7 @@ class TreePosition(NamedTuple):
     link
         Bandwidth of the link to the parent, bytes/s.
     input_bytes, weight, plan, change
-        See `MasterTree`.
+        The same as in `MasterTree`.
     """
 
     parent: int

@@ -52,7 +52,7 @@ class Environment(Stateful):
         start anew once the machine is up.  ``"own"``: `on_faults` carries it out, with queues, programs
         (`Adapter.renew`) and which nodes are up; needed by a model whose repair is not that of its nodes.
         ``"reachable"``: nothing, and `on_faults` is not called: the environment takes the changes from
-        ``run.feed``; needed where owners come and go and messages reach machines all the same.
+        ``run.feed``; needed for owner absences, during which messages reach machines.
     uses_queues
         Whether machines run tasks from their task queues.  False is needed if nodes run tasks themselves by
         timers, since an emulation then has nothing to compute during tasks (``work="spin"``).
