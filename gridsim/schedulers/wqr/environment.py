@@ -36,7 +36,7 @@ class WorkQueueEnvironment(Environment):
     """
 
     because = (
-        "the server knows at once which machines fail, and assigns tasks after all else at an instant; "
+        "the server knows at once which machines fail, and assigns tasks at the end of each instant; "
         "background load slows machines"
     )
     STATE = "failures", "predicted", "predictions", "order_stream", "draws", "left", "is_dispatch_due"

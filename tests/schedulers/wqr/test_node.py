@@ -222,7 +222,7 @@ def breaks(machines: Machines) -> int:
         (
             gs.WqrFt(checkpoint_interval=1e-9, checkpoint_cost=1e9),
             gs.ScenarioError,
-            "WQR-FT.checkpoint_cost must let tasks end within",
+            "WQR-FT.checkpoint_cost must let tasks end before",
         ),
     ],
 )
