@@ -22,10 +22,10 @@ from gridsim.support.random_streams import Streams
 LATEST_CHANGE = 8e9
 #: The end of the clock: `LATEST_CHANGE` in ns.
 CLOCK_END = round(LATEST_CHANGE * NS)
-#: Limits of the changes that are generated to display a result: in total, and per machine; the larger one
-#: counts.
+#: Maximum number of changes that are generated to display a result: the larger of a total, and a number per
+#: machine.
 MAX_DISPLAYED, MAX_DISPLAYED_PER_MACHINE = 10_000_000, 200
-#: A pass over a block counts as at least this many changes, which take about as long.
+#: Minimum number of changes as which a pass over a block counts, since it takes about as long.
 _MIN_COUNT = 100
 
 
@@ -109,7 +109,7 @@ class FaultEvents:
         int64[n], ns, the first failure of each machine: 0 if it is down from the beginning, NEVER if it never
         fails.
     blocks
-        Changes in blocks; changes of one instant are in the same block.  Blocks may go on until the end of
+        Changes in blocks; changes of one instant are in the same block.  Blocks may continue until the end of
         the clock.  The iterator can be used once.
     """
 
@@ -163,7 +163,7 @@ def drawn_events(
     def down_times(count: int) -> Integers:
         return nanoseconds(draw_down(down_stream, count))
 
-    # Blocks have about 65536 failures, or less if that would be many per machine, since a run starts only
+    # Blocks have about 65536 failures, or fewer if that would be many per machine, since a run starts only
     # after the first block.  Draws depend on the length of blocks, since each round of a block draws machine
     # by machine.
     block_length = max(1, int(min(min(65536.0 / nodes, 2048.0) * mean, LATEST_CHANGE) * NS))
@@ -329,7 +329,7 @@ def _rounds(
     Parameters
     ----------
     next_change
-        int64[nodes], ns from the beginning of a round to each machine's first change in the next round.
+        int64[nodes], time from the beginning of a round to each machine's first change in the next round, ns.
     """
     for start in range(0, CLOCK_END, span) if len(next_round) else (0,):
         events = next_round if start else first_round
@@ -369,7 +369,7 @@ def outages(events: FaultEvents, until: float) -> Iterator[tuple[int, Floats, Fl
     Parameters
     ----------
     until
-        Outages that begin later than this time (s) may be left out.
+        Outages that begin later than this time (s) may be omitted.
     """
     failed_at: dict[int, list[int]] = {}
     recovered_at: dict[int, list[int]] = {}

@@ -30,8 +30,8 @@ from gridsim.support.files import StrPath, atomic_file
 BLOCK = 100
 #: Process id of applications and counters; those of machines follow.
 _GRID_PID = 1
-#: Thread id of machine 0.  Machine u has this id + 2 u, and its messages the next one.  Thread ids are so
-#: large that none equals a process id.
+#: Thread id of machine 0.  Machine u has this id + 2 u, and its messages have the next id.  Thread ids are
+#: larger than all process ids.
 _FIRST_THREAD = 1_000_000
 #: Maximum duration of a slice that sends or receives, ns.
 _MAX_THIN_SLICE = 1_000_000
@@ -182,7 +182,7 @@ class _Trace:
         table, jobs = self.result.applications, self.result.jobs_of_log
         for i in np.flatnonzero(self.has_run).tolist():
             begin, end = self.release[i], max(self.release[i], self.finish[i])  # a rejected job has no finish
-            # with an id that is local to the process, viewers show the slice in this process
+            # viewers show the slice in this process if its id is local to the process
             name, local_id = self.names[i], f'{{"local":{i}}}'
             head = f'"cat":"application","name":"{name}","id2":{local_id},"pid":{_GRID_PID},"tid":{_GRID_PID}'
             args = {
