@@ -189,10 +189,10 @@ def _drawn_blocks(
         int64[nodes], ns, the first failure of each machine; a failure at the end of the clock is dropped.
     """
     block_end = 0
-    rest = Events.empty()  # recoveries after the end of the block
+    remaining = Events.empty()  # recoveries after the end of the block
     while block_end < CLOCK_END:
         # empty blocks are skipped, since there may be millions before a machine recovers
-        next_change = min(int(failures.min()), *rest.time[:1].tolist(), CLOCK_END)
+        next_change = min(int(failures.min()), *remaining.time[:1].tolist(), CLOCK_END)
         blocks = 1 + (next_change - block_end) // block_length
         block_end = min(block_end + block_length * blocks, CLOCK_END)
         count(0)
@@ -205,9 +205,9 @@ def _drawn_blocks(
                 recovery = _add_span(failure, down_times(len(due)))
                 next_failure = failures[due] = _add_span(recovery, up_times(len(due)))
                 rounds.append((failure, due, recovery, next_failure))
-        events = _concatenate([rest, *_changes(rounds)]).in_order()
+        events = _concatenate([remaining, *_changes(rounds)]).in_order()
         cut = int(np.searchsorted(events.time, block_end))
-        rest = events[cut:]
+        remaining = events[cut:]
         yield events[:cut]
 
 
@@ -260,20 +260,20 @@ def _blocks_of_pieces(nodes: int, events: Events, edge: int, pieces: Iterator[Pi
     A piece is yielded only after the next one has been read: the `until` of each machine's last change is the
     machine's first change in the next piece.
     """
-    rest = Events.empty()
+    remaining = Events.empty()
     while True:
         time, machine, up, next_edge = next(pieces)
-        following = _link(time, machine, up)
+        next_events = _link(time, machine, up)
         until = np.where(
-            events.until == NEVER, _first_changes(following, nodes)[events.machine], events.until
+            events.until == NEVER, _first_changes(next_events, nodes)[events.machine], events.until
         )
         linked_events = Events(events.time, events.machine, events.up, _drop_after_end(until))
-        block = _concatenate([rest, linked_events]).in_order()
+        block = _concatenate([remaining, linked_events]).in_order()
         cut = int(np.searchsorted(block.time, min(edge, CLOCK_END)))
         yield block[:cut]
         if edge >= CLOCK_END:
             return
-        rest, events, edge = block[cut:], following, next_edge
+        remaining, events, edge = block[cut:], next_events, next_edge
 
 
 # -- listed times ---------------------------------------------------------------------------------------

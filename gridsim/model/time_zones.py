@@ -76,7 +76,7 @@ class Zones(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
-    """Faults of machines that are up in the nights of their time zones, and in some spells of the day.
+    """Machines that are up in the nights of their time zones, and in some spells of the day.
 
     At the beginning of the day the owner returns and the machine goes down.  Later the owner is away for
     spells, during which the machine is up.  Spells and the times between them are exponential.

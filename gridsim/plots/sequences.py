@@ -109,19 +109,19 @@ def _draw_message(
 ) -> None:
     """Draw the arrow of a message, with a text in the middle."""
     x, y = float(place[row["node"]]), row["time"] / factor
-    to = x if row["entry"] == "later" else float(place[row["peer"]])
+    end = x if row["entry"] == "later" else float(place[row["peer"]])
     if math.isnan(row["due"]):
-        until, to = y, x + _LOST_SHARE * ((to - x) or 2 * _LOOP)
-        axes.plot([x, to], [y, y], linewidth=1.0, **style)
-        axes.plot([to], [y], marker="x", markersize=6, color=style["color"])
+        until, end = y, x + _LOST_SHARE * ((end - x) or 2 * _LOOP)
+        axes.plot([x, end], [y, y], linewidth=1.0, **style)
+        axes.plot([end], [y], marker="x", markersize=6, color=style["color"])
     else:
         until = row["due"] / factor
-        if to == x:
+        if end == x:
             axes.plot([x, x + _LOOP, x + _LOOP], [y, y, until], linewidth=1.0, **style)
             x, y = x + _LOOP, until
         arrow = {"arrowstyle": "->", "shrinkA": 0.0, "shrinkB": 0.0, "linewidth": 1.0, **style}
-        axes.annotate("", xy=(to, until), xytext=(x, y), arrowprops=arrow, annotation_clip=False)
-    place_of_text = (x + to) / 2, (y + until) / 2
+        axes.annotate("", xy=(end, until), xytext=(x, y), arrowprops=arrow, annotation_clip=False)
+    place_of_text = (x + end) / 2, (y + until) / 2
     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
     _add_text(axes, text, place_of_text, ha="center", va="center", color=style["color"], bbox=box)
 

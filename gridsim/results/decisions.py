@@ -162,8 +162,8 @@ class Decisions(Stateful):
         room = min(count, self.limit - self.kept)
         self.dropped += count - room
         if self.kept + room > len(self.rows):
-            more = min(self.limit, max(self.kept + room, 2 * self.kept))
-            longer = np.empty(more, _ROW)
+            capacity = min(self.limit, max(self.kept + room, 2 * self.kept))
+            longer = np.empty(capacity, _ROW)
             longer.view(_BYTES)[: self.kept] = self.rows.view(_BYTES)[: self.kept]
             self.rows = longer
         return room

@@ -37,7 +37,7 @@ def _column(name: str, values: Any) -> Column:
         for value in column.tolist():
             if not isinstance(value, str):
                 raise ValueError(
-                    f"column {name!r} must contain numbers or text, got a value of type {type(value).__name__}"
+                    f"column {name!r} must contain numbers or text, got a value of {type(value).__name__}"
                 )
         column, kind = np.array(column.tolist(), dtype=np.str_), "U"
     if kind == "U":

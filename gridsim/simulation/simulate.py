@@ -281,10 +281,8 @@ def _process_share(
     """Return a context that provides the share of this process in the run; None if it is the only one."""
     if options.processes == 1:
         return nullcontext()
-    from gridsim.simulation.shared import (
-        check_sharing,
-        sharing,
-    )  # imported here, since multiprocessing takes long to import
+    # imported here, since multiprocessing takes long to import
+    from gridsim.simulation.shared import check_sharing, sharing
 
     check_sharing(
         check_scenario(scenario),
@@ -681,10 +679,12 @@ class Simulation(Stateful):
             self.observations.finish()
         outcome = self.policy.finish()
         messages, interfaces = network.accounting(), network.interfaces()
-        if outages.all_failed_at is not None and (left := unfinished_tasks(outcome, applications)):
+        if outages.all_failed_at is not None and (
+            unfinished_count := unfinished_tasks(outcome, applications)
+        ):
             raise ScenarioError(
-                f"t = {outages.all_failed_at / NS:g} s: the last machine failed for good, with {left} tasks "
-                f"unfinished: faults must leave a machine up until the end{self._holders_text()}"
+                f"t = {outages.all_failed_at / NS:g} s: the last machine failed for good, with "
+                f"{unfinished_count} tasks unfinished: faults must leave a machine up until the end{self._holders_text()}"
             )
         tables = check_contract(outcome, applications, platform.nodes, engine.now)
         if (limit := self.options.time_limit) is not None:
@@ -692,9 +692,11 @@ class Simulation(Stateful):
             late = np.flatnonzero(outcome.applications["finish"] / NS > limit)
             if len(late):
                 raise self._time_limit_error(late)
-        if (left := unfinished_tasks(outcome, applications)) > 0 and (holders := self.policy.unplaced()):
+        if (unfinished_count := unfinished_tasks(outcome, applications)) > 0 and (
+            holders := self.policy.unplaced()
+        ):
             raise SchedulerError(
-                f"t = {engine.now / NS} s: {self.scheduler.name} ended with {left} of "
+                f"t = {engine.now / NS} s: {self.scheduler.name} ended with {unfinished_count} of "
                 f"{int(applications.tasks.sum())} tasks unfinished: {holders}"
             )
         if "schedule" in self.options.recordings:

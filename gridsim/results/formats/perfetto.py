@@ -295,9 +295,9 @@ class _Trace:
     def _releases(self) -> Iterator[str]:
         """Yield slices at the place and time of each release, and flows from them to the pieces that ran."""
         submitter, application = self.result.applications["submitter"], self.pieces["application"]
-        known = self.has_run & (submitter >= 0)
-        known[known] = self.is_selected[submitter[known]]
-        applications = np.flatnonzero(known)
+        has_release = self.has_run & (submitter >= 0)
+        has_release[has_release] = self.is_selected[submitter[has_release]]
+        applications = np.flatnonzero(has_release)
         names = ['"release"']
         yield from self._thin_slices(
             submitter[applications],
@@ -306,7 +306,7 @@ class _Trace:
             np.zeros(len(applications)),
             names,
         )
-        rows = np.flatnonzero(known[application])
+        rows = np.flatnonzero(has_release[application])
         columns = (column[rows].tolist() for column in (application, self.pieces["machine"], self.start))
         for number, i, u, start in zip(rows.tolist(), *columns, strict=True):
             head = f'"cat":"release","name":"release","id":{number}'

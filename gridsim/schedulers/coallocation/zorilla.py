@@ -78,19 +78,19 @@ class ZorillaNode(ClaimingNode):
 
     def advertise(self, view: View, job: Any) -> None:
         """Advertise a job one hop further than before, unless it is too old."""
-        of = self.parameters
-        if view.now_ns - job.submitted >= nanoseconds(of.lifetime):
+        parameters = self.parameters
+        if view.now_ns - job.submitted >= nanoseconds(parameters.lifetime):
             view.decide("gave-up", job.number, tasks=job.tasks, saw=job.rounds)
             view.jobs.reject(job)
             return
-        first = of.first or 1 + max(1, round(math.log10(job.tasks)))
-        hops = min(first + job.rounds, of.max_hops)
-        pause = min(of.retry * 2.0 ** min(job.rounds, 60), of.longest)
-        again = view.now_ns + nanoseconds(pause * float(view.random.uniform(0.5, 1.5)))
+        first = parameters.first or 1 + max(1, round(math.log10(job.tasks)))
+        hops = min(first + job.rounds, parameters.max_hops)
+        pause = min(parameters.retry * 2.0 ** min(job.rounds, 60), parameters.longest)
+        retry_time = view.now_ns + nanoseconds(pause * float(view.random.uniform(0.5, 1.5)))
         job.phase = WAITING
         job.floods += 1
         job.rounds += 1
-        view.jobs.at(job, again, "retry")
+        view.jobs.at(job, retry_time, "retry")
         view.decide("advertised", job.number, tasks=job.tasks, saw=hops)
         job.offers = [view.node] if view.jobs.claimed < 0 else []
         self.remember(job.number, job.floods)

@@ -40,13 +40,13 @@ class AcapNode(DgsNode):
         """Return the start whose free candidates are the closest, and these candidates."""
         tasks = request.tasks
         first, _ = candidates.earliest(tasks)
-        last, found = max(first, min(first + self.later, request.latest)), []
+        last, options = max(first, min(first + self.later, request.latest)), []
         for start in range(first, last + 1, max(1, self.later // _STARTS)):
             free = candidates.free_at(start)
             if len(free) >= tasks:
                 nodes = np.array(free)[closest(view.environment.places(free), tasks)]
-                found.append((self.apart(view, nodes), start, nodes))
-        _, start, nodes = min(found, key=lambda each: each[:2])
+                options.append((self.apart(view, nodes), start, nodes))
+        _, start, nodes = min(options, key=lambda each: each[:2])
         return start, nodes
 
     def apart(self, view: View, nodes: Any) -> float:

@@ -87,6 +87,6 @@ class Candidates:
     def earliest(self, tasks: int) -> tuple[int, Any]:
         """Return the first slot from which enough candidates are free, and the first of these candidates."""
         seen = self.as_of if self.schedules.stale else None
-        found = self.schedules.earliest_start(self.nodes, tasks, self.length, self.start, seen)
-        assert found is not None  # the caller has checked that there are enough candidates
-        return int(found[0]), np.asarray(found[1])
+        start_and_nodes = self.schedules.earliest_start(self.nodes, tasks, self.length, self.start, seen)
+        assert start_and_nodes is not None  # the caller has checked that there are enough candidates
+        return int(start_and_nodes[0]), np.asarray(start_and_nodes[1])

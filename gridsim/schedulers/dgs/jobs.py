@@ -49,12 +49,12 @@ class Times:
     def __init__(self, parameters: Any, run: Run) -> None:
         network = run.network.network
         self.latency, self.slot = nanoseconds(network.latency), nanoseconds(parameters.slot)
-        run_times, wanted = run_and_reserved_times(
+        run_times, reserved_times = run_and_reserved_times(
             run.applications, float(run.speeds[0]), parameters.estimate
         )
-        self.length: Integers = -(-wanted // self.slot)
+        self.length: Integers = -(-reserved_times // self.slot)
         self.outlived = bool((run_times > self.length * self.slot).any())
-        self.earliest, self.latest = allowed_start_slots(run.applications, wanted, self.slot)
+        self.earliest, self.latest = allowed_start_slots(run.applications, reserved_times, self.slot)
         byte = nanoseconds(
             min(2.0 / network.bandwidth, MAX_TRANSFER_TIME)
         )  # the transport rejects larger latencies

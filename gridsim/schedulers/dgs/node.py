@@ -129,16 +129,21 @@ class DgsNode(NodeProgram):
             return self.wait(view, job, "waited-for-machines")
         job.searches += 1
         job.in_vain += 1
-        asked = home.environment.draw(job.number, job.searches, self.parameters.forward)
+        searchers = home.environment.draw(job.number, job.searches, self.parameters.forward)
         job.answers, job.hope, job.tardy = [], False, -1
-        job.expect(SEARCHING, len(asked))
+        job.expect(SEARCHING, len(searchers))
         self.limit_wait(view, job)
-        wanted = {"submitter": job.submitter, "tasks": job.tasks, "length": job.length, "group": job.group}
-        wanted |= {"earliest": job.earliest, "latest": job.latest}
-        view.environment.log.asks(job, home.node, asked)
-        for neighbour in asked:
-            home.send(neighbour, "request", application=job.number, search=job.searches, **wanted)
-        if not asked:
+        requirements = {
+            "submitter": job.submitter,
+            "tasks": job.tasks,
+            "length": job.length,
+            "group": job.group,
+        }
+        requirements |= {"earliest": job.earliest, "latest": job.latest}
+        view.environment.log.asks(job, home.node, searchers)
+        for neighbour in searchers:
+            home.send(neighbour, "request", application=job.number, search=job.searches, **requirements)
+        if not searchers:
             self.choose(view, job)
 
     def on_answer(self, view: View, message: Any) -> None:
@@ -331,12 +336,17 @@ class DgsNode(NodeProgram):
             t = self.slot_at(ready + takes)
         seen.count_search(message.application, candidates)
         view.environment.log.looks(view.node, message, candidates, t, self.slot_at(ready + takes))
-        found = {"search": message.search, "start": start, "nodes": nodes, "apart": self.apart(view, nodes)}
+        allocation = {
+            "search": message.search,
+            "start": start,
+            "nodes": nodes,
+            "apart": self.apart(view, nodes),
+        }
         if takes:
             client, job = message.sender, message.application
-            view.later(takes / NS, "found", client=client, application=job, **found)
+            view.later(takes / NS, "found", client=client, application=job, **allocation)
         else:
-            self.answer(view, message.sender, message.application, **found)
+            self.answer(view, message.sender, message.application, **allocation)
 
     def look(self, view: View, request: Any, t: int) -> tuple[int, Any, Candidates]:
         """Run the Search Algorithm from slot `t` on; return <t', N>, with t' = -1 for none, and C."""

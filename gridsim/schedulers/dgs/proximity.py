@@ -75,27 +75,30 @@ class Proximity(Neighbourhood):
         """Run a cycle, in which each node keeps the nearest of the neighbours of two other nodes."""
         random, near = self.views.views.astype(np.int64), self.near
         nodes = np.arange(len(random))
-        there = [near]
+        candidate_lists = [near]
         for known in (random, near):
             asked = _draw_entries(known, self.draws)
             asked[~(self.run.up & self.run.up[asked])] = -1  # a node that is down neither asks nor answers
-            came = np.concatenate((asked[:, None], random[asked], near[asked]), axis=1)
-            came[asked < 0] = -1
-            there.append(came)
-        met = np.concatenate(there, axis=1)
-        met[(met == nodes[:, None]) | (met < 0) | self.away[met]] = -1
+            neighbour_lists = np.concatenate((asked[:, None], random[asked], near[asked]), axis=1)
+            neighbour_lists[asked < 0] = -1
+            candidate_lists.append(neighbour_lists)
+        candidates = np.concatenate(candidate_lists, axis=1)
+        candidates[(candidates == nodes[:, None]) | (candidates < 0) | self.away[candidates]] = -1
         # nodes of the random view are omitted
-        met[(met[:, :, None] == random[:, None, :]).any(axis=2)] = -1
-        apart = ((self.places[met] - self.places[:, None, :]) ** 2).sum(axis=2)
-        apart[met < 0] = np.inf
-        order = np.lexsort((met, apart), axis=1)
-        met, apart = np.take_along_axis(met, order, 1), np.take_along_axis(apart, order, 1)
-        again = np.zeros(met.shape, np.bool_)
-        again[:, 1:] = met[:, 1:] == met[:, :-1]
-        apart[again] = np.inf
-        met[again] = -1
-        kept = np.argsort(apart, axis=1, kind="stable")[:, : near.shape[1]]
-        self.near = np.take_along_axis(met, kept, 1)
+        candidates[(candidates[:, :, None] == random[:, None, :]).any(axis=2)] = -1
+        distances = ((self.places[candidates] - self.places[:, None, :]) ** 2).sum(axis=2)
+        distances[candidates < 0] = np.inf
+        order = np.lexsort((candidates, distances), axis=1)
+        candidates, distances = (
+            np.take_along_axis(candidates, order, 1),
+            np.take_along_axis(distances, order, 1),
+        )
+        is_duplicate = np.zeros(candidates.shape, np.bool_)
+        is_duplicate[:, 1:] = candidates[:, 1:] == candidates[:, :-1]
+        distances[is_duplicate] = np.inf
+        candidates[is_duplicate] = -1
+        nearest = np.argsort(distances, axis=1, kind="stable")[:, : near.shape[1]]
+        self.near = np.take_along_axis(candidates, nearest, 1)
 
 
 def _draw_entries(views: Integers, draws: RandomStream) -> Integers:

@@ -83,8 +83,8 @@ class DataAxis:
 
     def slice_of(self, application: Application) -> int | None:
         """Return the index of the smallest sample that is not below the application's value, or None."""
-        found = int(np.searchsorted(self.samples, application.bytes_per_mflop * (1.0 - 1e-12)))
-        return found if found < len(self.samples) else None
+        index = int(np.searchsorted(self.samples, application.bytes_per_mflop * (1.0 - 1e-12)))
+        return index if index < len(self.samples) else None
 
     def sample(self, view: View, release: int) -> NDArray[np.uint32]:
         """Return the numbers of tasks that a leaf can take, uint32[samples, stretch, size, task size]."""
@@ -95,8 +95,10 @@ class DataAxis:
             ]
         cells = np.empty(self.shape, np.uint32)
         for k, (grid, alone) in enumerate(grids):
-            found = view.sample(grid, release)
-            cells[k] = found if alone < 0 else np.maximum(found, np.uint32(alone)) - np.uint32(alone)
+            task_counts = view.sample(grid, release)
+            cells[k] = (
+                task_counts if alone < 0 else np.maximum(task_counts, np.uint32(alone)) - np.uint32(alone)
+            )
             if alone >= 0:
                 cells[k] //= _PARTS
         return cells

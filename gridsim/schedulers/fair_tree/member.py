@@ -72,7 +72,7 @@ def messages(parameters: Any) -> dict[str, Message]:
     summary_bytes: Any = kinds["summary"].nbytes
     fields_of: dict[str, dict[str, Any]] = {name: kind.fields for name, kind in kinds.items()}
 
-    def tagged(name: str) -> Any:
+    def size_with_tag(name: str) -> Any:
         nbytes: Any = kinds[name].nbytes
         return (lambda **fields: nbytes(**fields) + TAG_BYTES) if callable(nbytes) else nbytes + TAG_BYTES
 
@@ -84,8 +84,10 @@ def messages(parameters: Any) -> dict[str, Message]:
             leaves=int,
             speed=float,
         ),
-        "spread": Message(tagged("spread"), **fields_of["spread"], **_TAG),
-        "request": Message(tagged("request"), moves_tasks=True, **fields_of["request"], **_TAG, passed=int),
+        "spread": Message(size_with_tag("spread"), **fields_of["spread"], **_TAG),
+        "request": Message(
+            size_with_tag("request"), moves_tasks=True, **fields_of["request"], **_TAG, passed=int
+        ),
         "accept": Message(parameters.accept_bytes, **fields_of["accept"], **_LEFT),
         "completion": Message(parameters.completion_bytes, **fields_of["completion"], **_LEFT),
         "failed": Message(small, whose=int, life=int),

@@ -72,32 +72,34 @@ class NeedsAxis:
         wants = run.applications.wants
         for i, (memory, _, disk) in enumerate(wants.rows()):
             if self._slice((memory, disk)) is None:
-                shown = ", ".join(f"({memory:g}, {disk:g})" for memory, disk in samples)
+                sample_texts = ", ".join(f"({memory:g}, {disk:g})" for memory, disk in samples)
                 raise ScenarioError(
                     "fair-tree.need_samples must have for each application a sample of memory and disk, "
                     "bytes, that is no less than its tasks need, and no more than some machine has; got "
-                    f"{shown} and application {i}, which needs {wants.describe(i)}"
+                    f"{sample_texts} and application {i}, which needs {wants.describe(i)}"
                 )
 
     def slice_of(self, application: Application) -> int:
         """Return the index of the sample for an application: of several, the one with the most speed."""
         need = application.memory, application.disk
-        if (found := self._slices.get(need)) is None:
-            found = self._slice(need)
-            assert found is not None
-            self._slices[need] = found
-        return found
+        if (index := self._slices.get(need)) is None:
+            index = self._slice(need)
+            assert index is not None
+            self._slices[need] = index
+        return index
 
     def _slice(self, need: Need) -> int | None:
-        serve = [k for k, (memory, disk) in enumerate(self.samples) if memory >= need[0] and disk >= need[1]]
-        best = max(serve, key=lambda k: self.speed[k][0], default=None)
+        sufficient = [
+            k for k, (memory, disk) in enumerate(self.samples) if memory >= need[0] and disk >= need[1]
+        ]
+        best = max(sufficient, key=lambda k: self.speed[k][0], default=None)
         return best if best is not None and self.leaves[best][0] else None
 
     def sample(self, machine: int, cells: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Return the slices that a leaf reports if it can take `cells` tasks of suitable applications."""
-        found = np.zeros((len(self.samples), *cells.shape), np.uint32)
-        found[self.suits[:, machine]] = cells
-        return found
+        slices = np.zeros((len(self.samples), *cells.shape), np.uint32)
+        slices[self.suits[:, machine]] = cells
+        return slices
 
     def debit(
         self,

@@ -116,7 +116,7 @@ def messages(parameters: Any) -> dict[str, Message]:
     if parameters.by_root:
         down |= {"cells": array(int), "release": float, "made": int}
 
-    def sized(nbytes: int) -> Any:
+    def size_on_way_down(nbytes: int) -> Any:
         return (lambda **fields: nbytes + rule_bytes(**fields)) if down else nbytes
 
     return {
@@ -131,9 +131,9 @@ def messages(parameters: Any) -> dict[str, Message]:
             oldest=int,
             **up,
         ),
-        "spread": Message(sized(parameters.spread_bytes), minimum=float, **down),
+        "spread": Message(size_on_way_down(parameters.spread_bytes), minimum=float, **down),
         "request": Message(
-            sized(parameters.request_bytes),
+            size_on_way_down(parameters.request_bytes),
             moves_tasks=True,
             **share,
             number=int,
@@ -435,17 +435,19 @@ class Router(TreeNode):
     def availability(self, view: View) -> Availability | None:
         """Add the availability of the children; summaries for different release cells are not added."""
         tree = view.environment.tree
-        known = [side for side in range(2) if self.cells[side] is not None]
+        known_sides = [side for side in range(2) if self.cells[side] is not None]
         # The inf of an idle leaf is reported as such, since its cells are the same at any later instant,
         # which saves reports.  Minus debts, which depend on the age of their requests, cells hold only for
         # now.
-        at = [self.release_of(view, side) if self.debts[side] else self.release[side] for side in known]
-        if tree.cell and len(set(at)) == 2:
+        releases = [
+            self.release_of(view, side) if self.debts[side] else self.release[side] for side in known_sides
+        ]
+        if tree.cell and len(set(releases)) == 2:
             return None
-        cells = [self.debited_summary(view, side) for side in known]
+        cells = [self.debited_summary(view, side) for side in known_sides]
         total = aggregate(cells) if cells else np.zeros(tree.shape, np.uint32)
         least, largest = min(self.minimum), max(self.largest)
-        return Availability(max(at, default=0.0), least, largest, sum(self.covers), total)
+        return Availability(max(releases, default=0.0), least, largest, sum(self.covers), total)
 
     def release_of(self, view: View, side: int) -> float:
         """Return the release (s) for which the summary of a child holds."""
@@ -457,17 +459,17 @@ class Router(TreeNode):
         assert cells is not None
         if not debts:
             return cells
-        _, tasks, task_size, size, release, stretch, moved = zip(*debts, strict=True)
-        at, child = self.release_of(view, side), children_of(view.node)[side]
+        _, tasks, task_size, size, release, stretch, data = zip(*debts, strict=True)
+        valid_at, child = self.release_of(view, side), children_of(view.node)[side]
         dispatched: dict[str, Any] = {
             "tasks": tasks,
             "task_size": task_size,
             "size": size,
             "stretch": stretch,
-            "age": [max(0.0, at - each) for each in release],  # older requests count as smaller
+            "age": [max(0.0, valid_at - each) for each in release],  # older requests count as smaller
         }
         tree: Tree = view.environment.tree
-        return tree.debit(cells, child, view.environment.leaves_below(child), moved, **dispatched)
+        return tree.debit(cells, child, view.environment.leaves_below(child), data, **dispatched)
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -677,16 +679,16 @@ class Router(TreeNode):
         children = [child for child in children_of(view.node) if not environment.has_left(child)]
         expected = sum(environment.leaves_below(child) for child in children)
         cells = [self.cells[side_of(child)] for child in children]
-        known = [each for each in cells if each is not None]
-        at = {self.release[side_of(child)] for child in children}
+        known_cells = [each for each in cells if each is not None]
+        releases = {self.release[side_of(child)] for child in children}
         if (
-            not known
-            or len(known) < len(cells)
+            not known_cells
+            or len(known_cells) < len(cells)
             or sum(self.covers) < expected
-            or (environment.tree.cell and len(at) == 2)
+            or (environment.tree.cell and len(releases) == 2)
         ):
             return
-        self.copy = RootCopy(view.now_ns, max(at), aggregate(known))
+        self.copy = RootCopy(view.now_ns, max(releases), aggregate(known_cells))
 
     # -- the minimum stretch on its way down -----------------------------------------------------------------
 

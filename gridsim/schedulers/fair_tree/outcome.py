@@ -166,8 +166,8 @@ def _root_facts(
     at_root, release = requests["level"] == 0, run.applications.release
     number, first = np.unique(requests["application"], return_index=True)
     waits = requests["accepted"][first] - release[number]
-    until = run.engine.now if ledger_end is None else ledger_end
-    span = until / NS - float(release[0])
+    end = run.engine.now if ledger_end is None else ledger_end
+    span = end / NS - float(release[0])
     traffic = max(int(column[0]) for column in run.network.interfaces().values())
     rates = (int(at_root.sum()) / span, traffic / span) if span > 0.0 else (None, None)
     shares = float(at_root.mean()), float((level == 0).mean())

@@ -53,12 +53,12 @@ class Record:
 
     def report(self, machine: int, life: int, left: int, done: int, now: int) -> int:
         """Record a report of a leaf; return the number of tasks lost in a failure that the report reveals."""
-        before = self.left.get(machine, (0, 0, 0))
-        if life < before[0]:  # the report was sent before a failure that is already known
+        last_report = self.left.get(machine, (0, 0, 0))
+        if life < last_report[0]:  # the report was sent before a failure that is already known
             return 0
         self.done[machine, life] = max(done, self.done.get((machine, life), 0))
         self.left[machine] = life, left, now
-        return before[1] if life > before[0] else 0
+        return last_report[1] if life > last_report[0] else 0
 
     def fail(self, machine: int, life: int, now: int) -> int:
         """Record that a leaf began a life without tasks, and return the number of tasks lost.

@@ -205,21 +205,21 @@ class Recovery(Stateful):
         self.lose(applications, tasks)
 
         up = self.run.up
-        gone = failed[~up[failed]]
-        returned = np.setdiff1d(recovered, failed, assume_unique=True)
-        reset = np.setdiff1d(failed, gone, assume_unique=True)
-        if len(gone) or len(returned):
+        still_down = failed[~up[failed]]
+        returning = np.setdiff1d(recovered, failed, assume_unique=True)
+        reset = np.setdiff1d(failed, still_down, assume_unique=True)
+        if len(still_down) or len(returning):
             self.stand_in = _next_up(up)
             self._submit_overdue()
-            tree.silence(gone + first_leaf)
+            tree.silence(still_down + first_leaf)
         if len(failed):
             notice = self._detection_time(engine.now)
             self.noticed_at[failed], self.repaired_at[failed] = notice, engine.now + self.repair
             engine.at(notice, "absent")
             if self.repair:
                 engine.at(engine.now + self.repair, "repaired")
-        tree.reset(np.concatenate((reset, returned)) + first_leaf)
-        self.touch(np.concatenate((reset, returned)) + first_leaf)
+        tree.reset(np.concatenate((reset, returning)) + first_leaf)
+        self.touch(np.concatenate((reset, returning)) + first_leaf)
         self._place_routers()
 
     def return_routers(self, _: list[int]) -> None:
@@ -232,21 +232,21 @@ class Recovery(Stateful):
         A router that moves or returns starts without knowledge, and its children report to it again.
         """
         engine, links, host = self.run.engine, self.run.network.links, self.host
-        gone = self.repaired_at[host] > engine.now
-        self.host = np.where(gone, host, self.stand_in[: len(host)])
+        is_detached = self.repaired_at[host] > engine.now
+        self.host = np.where(is_detached, host, self.stand_in[: len(host)])
         begin = np.flatnonzero((self.host != host) | (self.repaired_at[host] == engine.now))
-        links.detach(np.flatnonzero(gone))
+        links.detach(np.flatnonzero(is_detached))
         links.move(begin, self.host[begin])
-        self.tree.silence(np.flatnonzero(gone))
+        self.tree.silence(np.flatnonzero(is_detached))
         self.tree.reset(begin)
         self.touch(np.concatenate((2 * begin + 1, 2 * begin + 2)))
 
     def remove_absent(self, _: list[int]) -> None:
         """Remove leaves and routers from the tree whose failures are detected now; their parents report."""
         now = self.run.engine.now
-        known = self.noticed_at == now
-        routers = np.flatnonzero((known & (self.repaired_at > now))[self.host])
-        nodes = np.concatenate((routers, np.flatnonzero(known & ~self.run.up) + self.tree.first_leaf))
+        is_detected = self.noticed_at == now
+        routers = np.flatnonzero((is_detected & (self.repaired_at > now))[self.host])
+        nodes = np.concatenate((routers, np.flatnonzero(is_detected & ~self.run.up) + self.tree.first_leaf))
         self.tree.leave(nodes)
         self.touch((nodes[nodes > 0] - 1) // 2)
 
@@ -259,5 +259,5 @@ def _next_up(up: NDArray[Any]) -> Integers:
     alive = np.flatnonzero(up)
     if not len(alive):
         return np.arange(len(up))
-    found = np.searchsorted(alive, np.arange(len(up)))
-    return alive[found % len(alive)]
+    positions = np.searchsorted(alive, np.arange(len(up)))
+    return alive[positions % len(alive)]

@@ -299,13 +299,13 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         """Return this scheduler with explicit samples of its summary grid."""
         if self.grid is not None:
             return self
-        made, moved = derive_grid(speeds, applications, self.samples), self.data_samples
-        if applications.moves_data and isinstance(moved, int):
-            moved = data_samples(applications, moved)
+        grid, data = derive_grid(speeds, applications, self.samples), self.data_samples
+        if applications.moves_data and isinstance(data, int):
+            data = data_samples(applications, data)
         needs = self.need_samples
         if applications.group is not None and isinstance(needs, int):
             needs = need_samples(applications, needs)
-        return msgspec.structs.replace(self, grid=samples_of(made), data_samples=moved, need_samples=needs)
+        return msgspec.structs.replace(self, grid=samples_of(grid), data_samples=data, need_samples=needs)
 
     @property
     def unknown_minimum(self) -> float:
@@ -402,10 +402,10 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         """
         applications, speeds, bandwidth = run.applications, run.speeds, run.bandwidth
         aware = bandwidth is not None and self.data == "aware"
-        moved: tuple[float, ...] = ()
+        data_values: tuple[float, ...] = ()
         if aware:
             samples = self.data_samples
-            moved = data_samples(applications, samples) if isinstance(samples, int) else samples
+            data_values = data_samples(applications, samples) if isinstance(samples, int) else samples
         needs: tuple[Need, ...] = ()
         if applications.group is not None and self.needs == "aware":
             pairs = self.need_samples
@@ -413,7 +413,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         if self.grid is not None:
             grid = explicit_grid(self.grid)
         else:
-            slices = max(1, len(moved)) * max(1, len(needs))
+            slices = max(1, len(data_values)) * max(1, len(needs))
             counts = max(1, self.samples // slices) if isinstance(self.samples, int) else self.samples
             slowdown = None
             if bandwidth is not None and aware:
@@ -421,7 +421,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
                 slowdown = np.array([total / throughput(speeds, bandwidth, data).sum() for data in task_data])
             options: dict[str, Any] = {"failing": run.faults, "anew": self.resubmit == "new"}
             grid = derive_grid(speeds, applications, counts, slowdown=slowdown, **options)
-        data = DataAxis(grid, moved, run) if aware else None
+        data = DataAxis(grid, data_values, run) if aware else None
         rates = [speeds] if data is None else data.rates
         return grid, data, NeedsAxis(needs, rates, run) if needs else None
 

@@ -91,11 +91,11 @@ def derive_grid(
     """
     tasks, total, longest = applications.tasks, float(speeds.sum()), float(applications.task_size.max())
     lone_stretch = 1.0 / np.minimum(total, tasks * speeds.max())
-    blocked = np.minimum(tasks, len(speeds)) * longest / total / applications.size
+    blocking_delays = np.minimum(tasks, len(speeds)) * longest / total / applications.size
     work = applications.size if slowdown is None else applications.size * slowdown
     if applications.suited is not None:
         fewer = (total / (applications.suited @ speeds))[applications.group]
-        blocked, work = blocked * fewer, work * fewer
+        blocking_delays, work = blocking_delays * fewer, work * fewer
     try:
         fluid = fluid_stretch(total, applications, work)
     except OverflowError as error:
@@ -107,7 +107,7 @@ def derive_grid(
     smallest *= _LEAST_SIZE_FAILING if failing else _LEAST_SIZE
     if failing and anew:
         fewest, smallest = 0.1, min(smallest, float(applications.task_size.min()))
-    highest = 2.0 * max(fluid, 1.0 / (fewest * float(speeds.min())), float(blocked.max()))
+    highest = 2.0 * max(fluid, 1.0 / (fewest * float(speeds.min())), float(blocking_delays.max()))
     if slowdown is not None:  # the time to fill the pipeline of a machine counts as well
         highest *= 1.0 + 2.0 * float((slowdown > 1.0).any())
     ranges = (
@@ -116,14 +116,16 @@ def derive_grid(
         (float(applications.task_size.min()), longest),
     )
     if isinstance(samples, int):
-        stretches, *others = (math.log(high) - math.log(low) for low, high in ranges)
-        counts = _divide_cells(samples, stretches, *others)
+        stretches, *other_ranges = (math.log(high) - math.log(low) for low, high in ranges)
+        counts = _divide_cells(samples, stretches, *other_ranges)
         gap = sum(
-            log_range / (count - 1) for log_range, count in zip(others, counts[1:], strict=True) if count > 1
+            log_range / (count - 1)
+            for log_range, count in zip(other_ranges, counts[1:], strict=True)
+            if count > 1
         )
         extra = max(0.0, gap / 2.0 - math.log(_FINE_RATIO))
         ranges = ((ranges[0][0], highest * math.exp(extra)), *ranges[1:])
-        samples = _divide_cells(samples, stretches + extra, *others)
+        samples = _divide_cells(samples, stretches + extra, *other_ranges)
     axes = [_axis(low, high, count) for (low, high), count in zip(ranges, samples, strict=True)]
     if samples[1] == 1:  # a single size serves all applications only if it is the smallest one
         alone_size = _MARGIN * float(applications.size.min())
@@ -191,20 +193,20 @@ def fluid_stretch(speed: float, applications: Applications, work: NDArray[np.flo
     work = applications.size if work is None else work
     worst, now = 0.0, 0.0
     active = np.zeros(0, np.int64)
-    left = np.zeros(0)
+    remaining_work = np.zeros(0)
     for i, release in enumerate(applications.release.tolist()):
-        done = np.cumsum(left) <= (release - now) * speed
-        budget = (release - now) * speed - float(left[done].sum())
-        active, left = active[~done], left[~done]
-        if len(left):
-            left[0] -= budget
+        done = np.cumsum(remaining_work) <= (release - now) * speed
+        budget = (release - now) * speed - float(remaining_work[done].sum())
+        active, remaining_work = active[~done], remaining_work[~done]
+        if len(remaining_work):
+            remaining_work[0] -= budget
         now = release
-        active, left = np.append(active, i), np.append(left, work[i])
+        active, remaining_work = np.append(active, i), np.append(remaining_work, work[i])
         r, w = applications.release[active], applications.size[active]
-        stretch = optimal_stretch(r, w, left, speed=speed, now=now)
+        stretch = optimal_stretch(r, w, remaining_work, speed=speed, now=now)
         worst = max(worst, stretch)
         order = np.argsort(r + stretch * w, kind="stable")
-        active, left = active[order], left[order]
+        active, remaining_work = active[order], remaining_work[order]
     return worst
 
 

@@ -102,9 +102,9 @@ class CompiledWalks(Policy):
             columns = {"machine": jobs["machine"].astype(np.int64), "application": number, "tasks": ones}
             outcome.schedule = {**columns, "start": jobs["start"], "end": jobs["end"], "completed": ones}
             # jobs of a machine start in this order, which affects only the table of arrivals
-            came = np.lexsort((jobs["start"], jobs["arrived"]))
+            arrival_order = np.lexsort((jobs["start"], jobs["arrived"]))
             columns["time"] = jobs["arrived"]
-            outcome.arrivals = {name: column[came] for name, column in columns.items()}
+            outcome.arrivals = {name: column[arrival_order] for name, column in columns.items()}
             environment.tasks.join_rows(outcome)
         environment.report(outcome, jobs)
         return outcome

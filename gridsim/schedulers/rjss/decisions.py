@@ -85,9 +85,9 @@ class SearchLog(Stateful):
 
     def add_choice(self, adapter: Any, home: int, job: int, node: int, free: int) -> None:
         """Log that `job` moves to `node`, which by its home's knowledge is free at `free`, or stays (-1)."""
-        heard, home_free = adapter.core.now, adapter.nodes[home].free
+        now, home_free = adapter.core.now, adapter.nodes[home].free
         verdict, true_free = (STAYS, -1) if node < 0 else (MOVES, adapter.nodes[node].free)
-        row = dict(heard=heard, home_free=home_free, verdict=verdict, true_free=true_free)
+        row = dict(heard=now, home_free=home_free, verdict=verdict, true_free=true_free)
         self._add(job=job, node=node, asked=-1, free=free, count=0, **row)
 
     def _add(self, **row: int) -> bool:
@@ -213,9 +213,9 @@ def _question_times(looks: dict[str, Integers], nodes: int) -> Integers:
     times = looks["asked"].copy()
     moves = looks["verdict"] == MOVES
     key = looks["job"] * nodes + looks["node"]
-    first = np.flatnonzero(times >= 0)
-    first = first[np.argsort(key[first], kind="stable")]
-    times[moves] = times[first[np.searchsorted(key[first], key[moves])]]
+    asked_rows = np.flatnonzero(times >= 0)
+    asked_rows = asked_rows[np.argsort(key[asked_rows], kind="stable")]
+    times[moves] = times[asked_rows[np.searchsorted(key[asked_rows], key[moves])]]
     return times
 
 
@@ -236,8 +236,8 @@ def _expected_jobs(environment: Any, searches: LoggedSearches, cause: int) -> tu
         rate = np.where(count > 0, count / elapsed, 0.0)
         if cause == OTHER_JOBS:
             return rate * seconds, parameters.remote_threshold
-        known = environment.rates[searches.node]
-        expected = np.where(np.isnan(known), rate, known) * seconds
+        stated_rates = environment.rates[searches.node]
+        expected = np.where(np.isnan(stated_rates), rate, stated_rates) * seconds
         none = np.exp(-expected)
         one = np.where(np.isinf(expected), 0.0, expected * none)
     return (1.0 - none if parameters.rule == "at-least-one" else one), parameters.local_threshold

@@ -46,13 +46,13 @@ def messages(packet: int, probe_time: int) -> dict[str, Message]:
     probe_time
         Time from a probe to its answer, ns.
     """
-    there, back = Fraction(probe_time // 2, NS), Fraction(probe_time - probe_time // 2, NS)
+    probe_delay, answer_delay = Fraction(probe_time // 2, NS), Fraction(probe_time - probe_time // 2, NS)
     return {
         # A probe for a job of node `home`, and its answer: packets that do not queue at interfaces.  The
         # paper's answer has T_remote.  Here it has `free` and `speed` instead, since T_remote depends on when
         # the job would leave, which only the home knows (`remote_turnaround`).
-        "probe": Message(packet, delay=there, application=int, home=int),
-        "load": Message(packet, delay=back, application=int, free=int, speed=float, fits=int),
+        "probe": Message(packet, delay=probe_delay, application=int, home=int),
+        "load": Message(packet, delay=answer_delay, application=int, free=int, speed=float, fits=int),
         # a job, and its result, which has the same size; both queue at interfaces
         "job": Message(_data, moves_tasks=True, application=int, tasks=int, data=int),
         "result": Message(_data, application=int, data=int),
@@ -61,7 +61,7 @@ def messages(packet: int, probe_time: int) -> dict[str, Message]:
         "scheduled": Message(0, delay=0.0, counted=False, application=int),
         # on an overlay: "walk" continues a walk from a node; "passed" reports a node visited before
         "walk": Message(0, delay=0.0, counted=False, application=int, home=int, step=int),
-        "passed": Message(0, delay=back, counted=False, application=int),
+        "passed": Message(0, delay=answer_delay, counted=False, application=int),
     }
 
 

@@ -51,14 +51,16 @@ def volunteer_messages(packet: int, probe_time: int) -> dict[str, Message]:
         return data
 
     kinds = messages(packet, probe_time)
-    there, back = (Fraction(kinds[name].delay or 0, NS) for name in ("probe", "load"))
+    probe_delay, answer_delay = (Fraction(kinds[name].delay or 0, NS) for name in ("probe", "load"))
     job: dict[str, Any] = dict(application=int, home=int, done=float, probes=int, drawn=int, data=int)
     return {
         **kinds,
         # way: the travel time of the job.  anyone: whether a node with any load and speed fits, since an
         # earlier search has found none
-        "probe": Message(packet, delay=there, application=int, home=int, way=int, anyone=int),
-        "load": Message(packet, delay=back, application=int, free=int, speed=float, fits=int, until=int),
+        "probe": Message(packet, delay=probe_delay, application=int, home=int, way=int, anyone=int),
+        "load": Message(
+            packet, delay=answer_delay, application=int, free=int, speed=float, fits=int, until=int
+        ),
         # a job that moves, with its completed work
         "job": Message(data, predicted=int, **job),
         # a job that has to return home because of an owner, or only the news that it must begin again

@@ -104,8 +104,8 @@ class CompiledWorkQueue(Policy):
         assert feed is not None
         block = feed.take()
         if block is None:
-            none = np.zeros(0, np.int64)
-            self.queue.feed(none, none, none.astype(np.bool_), none)
+            empty = np.zeros(0, np.int64)
+            self.queue.feed(empty, empty, empty.astype(np.bool_), empty)
         else:
             if self.notes is not None:
                 self.notes.feed(block)

@@ -79,15 +79,15 @@ class Cycles:
         """
         if self.load is None:
             return int(left) if left <= limit else None
-        period, phase, at, last = self.load.period, self.load.phase, begin, min(begin + limit, LONGEST)
-        while at < last:
-            step = (at + phase) // period
+        period, phase, time, last = self.load.period, self.load.phase, begin, min(begin + limit, LONGEST)
+        while time < last:
+            step = (time + phase) // period
             edge, factor = min((step + 1) * period - phase, last), self._factor(step)
-            room = factor * float(edge - at)
+            room = factor * float(edge - time)
             if left <= room + 0.5 * factor:  # half a ns is added for rounding
-                return min(at + max(1, round(left / factor)), last) - begin
+                return min(time + max(1, round(left / factor)), last) - begin
             left -= room
-            at = edge
+            time = edge
         return NEVER if last == LONGEST else None
 
     def spent(self, rules: Rules, copy: Any) -> tuple[float, float, float, float]:

@@ -132,8 +132,8 @@ class WorkQueueEnvironment(Environment):
         """Return whether all tasks are completed; the server may learn of the last completion later."""
         names, rows = list(TABLES["copies"]), self.adapter.notes.rows["copies"]
         application, task, how = map(names.index, ("application", "task", "how"))
-        new, self.row_count = rows[self.row_count :], len(rows)
-        self.completed.update((row[application], row[task]) for row in new if row[how] == COMPLETED)
+        new_rows, self.row_count = rows[self.row_count :], len(rows)
+        self.completed.update((row[application], row[task]) for row in new_rows if row[how] == COMPLETED)
         return len(self.completed) == len(self.sizes)
 
     def end(self) -> None:
@@ -154,9 +154,9 @@ class WorkQueueEnvironment(Environment):
         total = totals(copies, len(self.run.applications), self.cycles, self.rules)
         completed = (copies["how"] == COMPLETED).astype(np.int64)
         rows = {**copies, "bag": copies["application"], "completed": completed}
-        own = outcome_of(self.run, self.rules, total, rows)
-        for field in fields(own):
-            setattr(outcome, field.name, getattr(own, field.name))
+        run_outcome = outcome_of(self.run, self.rules, total, rows)
+        for field in fields(run_outcome):
+            setattr(outcome, field.name, getattr(run_outcome, field.name))
 
 
 class ServerView:

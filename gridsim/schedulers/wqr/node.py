@@ -256,8 +256,8 @@ class Server(NodeProgram):
         elif choice == "avail":
             best = min(free, key=lambda u: (-free[u], u))
         else:
-            more = now + as_printed  # Figure 4 requires the machine to be up 1 ns longer
-            stay_up = [u for u in free if free[u] >= min(more + self.lasts(view, bag, task, u), NEVER)]
+            start = now + as_printed  # Figure 4 requires the machine to be up 1 ns longer
+            stay_up = [u for u in free if free[u] >= min(start + self.lasts(view, bag, task, u), NEVER)]
             best = fastest(stay_up or ([0] if as_printed else free))
         if not as_printed:
             return best
@@ -265,10 +265,10 @@ class Server(NodeProgram):
         # better.  While machine 0 is down, its speed counts, and its reliability is 0.
         if choice == "avail":
             up = 0 in free or 0 in self.running
-            better = free[best] > (self.predicted(view, 0) if up else now)
+            is_better = free[best] > (self.predicted(view, 0) if up else now)
         else:
-            better = speeds[best] > speeds[0]
-        return best if better else 0 if 0 in free else None
+            is_better = speeds[best] > speeds[0]
+        return best if is_better else 0 if 0 in free else None
 
     def assign(self, view: View, bag: Bag, task: int, machine: int) -> None:
         """Start a copy of a task on a free machine, from its most advanced checkpoint."""

@@ -241,10 +241,10 @@ def _named(path: str, value: Any, known: tuple[str, ...]) -> str:
     if callable(value):
         name = f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', repr(value))}"
         try:
-            found = function_named(path, name)
+            function = function_named(path, name)
         except ScenarioError:
-            found = None
-        if found is value:
+            function = None
+        if function is value:
             return name
         raise ScenarioError(
             f"{path} must be a function that can be imported as module:function, so that the run can be "

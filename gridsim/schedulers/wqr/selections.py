@@ -84,14 +84,14 @@ def function_named(path: str, name: str) -> Any:
         If it cannot be imported.
     """
     try:
-        found = import_object(name)
+        function = import_object(name)
     except (Exception, SystemExit) as error:  # the module may raise any exception
         raise ScenarioError(
             f"{path} must be a function that can be imported, got {name!r}: {text_of(error)}"
         ) from error
-    if not callable(found):
-        raise ScenarioError(f"{path} must be a function, got {name!r}, a {type(found).__name__}")
-    return found
+    if not callable(function):
+        raise ScenarioError(f"{path} must be a function, got {name!r}, a {type(function).__name__}")
+    return function
 
 
 def sequence(order: str | TaskOrder, sizes: Floats, chance: np.random.Generator) -> Integers:

@@ -262,15 +262,15 @@ def compile_error(program: Any, method: str, error: Exception) -> Exception:
     """
     if isinstance(error, (GridSimError, MemoryError)):
         return error
-    at = _place(error) or _first_line(program, method)
+    location = _place(error) or _first_line(program, method)
     text = str(error)
     if not isinstance(error, NotCompiled):
-        text = f"{linecache.getline(*at).strip()!r} cannot be compiled: {_cause(error)}"
+        text = f"{linecache.getline(*location).strip()!r} cannot be compiled: {_cause(error)}"
     for pattern, replacement in _TYPES.items():
         text = re.sub(pattern, replacement, text)
-    helper, name = _method_at(program, at), program.policy.__name__
+    helper, name = _method_at(program, location), program.policy.__name__
     place = "" if helper in (None, method) else f"{helper}, which {name}.{method} calls"
-    return CompileError(f"{at[0]}:{at[1]}: {name}.{place or method}: {text}")
+    return CompileError(f"{location[0]}:{location[1]}: {name}.{place or method}: {text}")
 
 
 def _cause(error: Exception) -> str:

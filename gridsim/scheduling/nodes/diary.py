@@ -127,12 +127,12 @@ class Recorder:
             self._entries.append(("later", message.kind, -1, -1, due, _texts(_fields(message))))
         timers, acts = core.timers_of(node), core.acts_of(node)
         for entry, pending, others in (("timer", timers, self._timers), ("cancel", self._timers, timers)):
-            known = {timer[0] for timer in others}
+            old_numbers = {timer[0] for timer in others}
             for number, due, name, fields in pending:
-                if number not in known:
+                if number not in old_numbers:
                     self._entries.append((entry, name, -1, -1, due, _texts(fields)))
-        known = {number for number, _ in self._acts}
-        self._entries += [("act", "", -1, -1, due, "") for number, due in acts if number not in known]
+        old_numbers = {number for number, _ in self._acts}
+        self._entries += [("act", "", -1, -1, due, "") for number, due in acts if number not in old_numbers]
         self._add_changes(attributes_of(self._adapter.program_of(node)))
         self._entries.sort(key=self._rank)
         self._write(self.calls - 1)

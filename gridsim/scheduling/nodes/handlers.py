@@ -165,31 +165,31 @@ def check_handlers(policy: Any, scheduler: Any) -> None:
         function = getattr(attribute, "__func__", attribute)
         if not inspect.isfunction(function):
             continue
-        at = location(policy, name)
+        place = location(policy, name)
         if name not in signatures:
             if uses(policy, name):
                 continue
             if name in map(handler_name, timers):
                 raise ScenarioError(
-                    f"{at} is never called: on_timer handles the timer {name[3:]!r}, since it is in timers; "
-                    "remove it there"
+                    f"{place} is never called: on_timer handles the timer {name[3:]!r}, since it is in "
+                    "timers; remove it there"
                 )
             names = {*strings(policy)} - _names_of_values(scheduler)
             hint = closest([*signatures, *map(handler_name, sorted(names))], name)
             raise ScenarioError(
-                f"{at} is never called: there is no kind of message {name[3:]!r}, and no method sets a "
+                f"{place} is never called: there is no kind of message {name[3:]!r}, and no method sets a "
                 f"timer {name[3:]!r}; {hint}known: {', '.join(signatures)}"
             )
         if function is not attribute:
-            raise ScenarioError(f"{at} must be an instance method, got a {type(attribute).__name__}")
+            raise ScenarioError(f"{place} must be an instance method, got a {type(attribute).__name__}")
         if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-            raise ScenarioError(f"{at} must not be a generator or async: its body would never run")
+            raise ScenarioError(f"{place} must not be a generator or async: its body would never run")
         parameters = ("self", *signatures[name])
         if not (
             _takes(function, parameters) or name == "on_timer" and _takes(function, (*parameters, "value"))
         ):
             raise ScenarioError(
-                f"{at} must take ({', '.join(parameters)}), got {inspect.signature(function)}"
+                f"{place} must take ({', '.join(parameters)}), got {inspect.signature(function)}"
             )
 
 

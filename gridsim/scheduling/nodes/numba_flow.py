@@ -61,19 +61,25 @@ def _set_at_begin(blocks: dict[int, Any]) -> dict[int, set[str]]:
     """Return, for each reachable block, the variables that are set on all paths to it."""
     graph = compute_cfg_from_blocks(blocks)
     order = [label for label in graph.topo_order() if label not in graph.dead_nodes()]
-    own = {label: {each.target.name for each in blocks[label].find_insts(ir.Assign)} for label in order}
-    all_names = set().union(*own.values())
+    assigned_names = {
+        label: {each.target.name for each in blocks[label].find_insts(ir.Assign)} for label in order
+    }
+    all_names = set().union(*assigned_names.values())
     at_begin = {label: set(all_names) for label in order}
     at_begin[graph.entry_point()] = set()
     is_changed = True
     while is_changed:
         is_changed = False
         for label in order:
-            before = [at_begin[each] | own[each] for each, _ in graph.predecessors(label) if each in own]
-            if before and label != graph.entry_point():
-                now = set.intersection(*before)
-                is_changed |= now != at_begin[label]
-                at_begin[label] = now
+            predecessors = [
+                at_begin[each] | assigned_names[each]
+                for each, _ in graph.predecessors(label)
+                if each in assigned_names
+            ]
+            if predecessors and label != graph.entry_point():
+                common_names = set.intersection(*predecessors)
+                is_changed |= common_names != at_begin[label]
+                at_begin[label] = common_names
     return at_begin
 
 

@@ -397,20 +397,20 @@ def _size_function(program: Program, kind: str) -> tuple[Any, list[int], Any]:
     function, fields = program.sizes[kind], list(program.sent_fields(kind))
     if not inspect.isfunction(function):
         raise NotCompiled(f"the size of {kind!r} must be a function, got {function!r}")
-    names, rest = _parameters(function)
-    at = function.__code__.co_filename, function.__code__.co_firstlineno
+    names, rest_parameter = _parameters(function)
+    location = function.__code__.co_filename, function.__code__.co_firstlineno
     for name in names:
         if name not in fields:
             takes = f"only fields as its parameters, got {name}; write the value of {name} into its body"
-            raise NotCompiled(f"the function of the size of {kind!r} must have {takes}", at)
-    if rest and any(step.argval == rest for step in get_instructions(function)):
-        reads = f"must not read {rest}; write the fields that it needs as its parameters"
-        raise NotCompiled(f"the function of the size of {kind!r} {reads}", at)
+            raise NotCompiled(f"the function of the size of {kind!r} must have {takes}", location)
+    if rest_parameter and any(step.argval == rest_parameter for step in get_instructions(function)):
+        reads = f"must not read {rest_parameter}; write the fields that it needs as its parameters"
+        raise NotCompiled(f"the function of the size of {kind!r} {reads}", location)
     order, jitted = [fields.index(name) for name in names], program.jit(_by_position(function))
     types_ = tuple(received_type(declared) for declared in map(program.kinds[kind].get, names))
     sig = types.Dispatcher(jitted).get_call_type(cpu_target.typing_context, types_, {})
     if not isinstance(sig.return_type, (types.Integer, types.Boolean)):
-        raise NotCompiled(f"the size of {kind!r} must be an int, got {type_text(sig.return_type)}", at)
+        raise NotCompiled(f"the size of {kind!r} must be an int, got {type_text(sig.return_type)}", location)
     return jitted, order, sig
 
 

@@ -202,19 +202,21 @@ class Observations:
         """Raise ScenarioError if no observed node has the attribute of a column."""
         attribute = re.split(r"[.\[]", path.removeprefix("view."))[0]
         if path.startswith("view."):
-            known = {key for key in dir(View) if not key.startswith("_") and not callable(getattr(View, key))}
+            attributes = {
+                key for key in dir(View) if not key.startswith("_") and not callable(getattr(View, key))
+            }
             unset_names, owner = set[str](), "the view"
         else:
             programs: dict[Any, Any] = {
                 type(program): program for program in map(self._adapter.program_of, self.nodes.tolist())
             }
-            known = {"parameters"}.union(*map(readable_attributes, programs.values()))
+            attributes = {"parameters"}.union(*map(readable_attributes, programs.values()))
             unset_names = {key for policy in programs for key in assigned_attributes(policy)}
             owner = ", ".join(sorted(policy.__name__ for policy in programs))
-        if attribute not in known | unset_names:
+        if attribute not in attributes | unset_names:
             raise ScenarioError(
                 f"observe.columns[{name!r}] must be an attribute of {owner}, got {attribute!r}; "
-                f"{listed(sorted(known), attribute)}"
+                f"{listed(sorted(attributes), attribute)}"
             )
 
     def __call__(self, now: int) -> int:

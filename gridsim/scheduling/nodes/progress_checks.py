@@ -77,13 +77,13 @@ class ProgressChecks:
         if progress != self.progress or progress[0] > progress[1] or has_releases:
             self.progress, self.progress_at = progress, events
         elif events - self.progress_at > patience:
-            rest = (
+            hint = (
                 "all tasks are done; omit to_the_end, or stop acting" if is_complete else adapter.unplaced()
             )
             raise SchedulerError(
                 f"t = {adapter.now / NS} s: {adapter.parameters.name} seems never to end: no task was queued "
                 f"or run in the last {events - self.progress_at} events"
-                f"{self._most_frequent()}; {rest}; a higher events_limit allows for more"
+                f"{self._most_frequent()}; {hint}; a higher events_limit allows for more"
             )
 
     def _most_frequent(

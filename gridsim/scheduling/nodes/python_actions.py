@@ -356,25 +356,25 @@ class PythonActions(BoardActions):
         self, node: int, name: str, value: float | None, fields: dict[str, float]
     ) -> tuple[int, tuple[float, ...]]:
         """Return the number of the timer `name`, and its fields."""
-        known = self.timers_for(node)
-        if name not in known and name in self.by_name:
+        numbers = self.timers_for(node)
+        if name not in numbers and name in self.by_name:
             raise self.error(node, f"sets the timer {name!r}, which is a kind of message; rename the timer")
-        if name not in known:
+        if name not in numbers:
             raise self.error(
                 node,
                 f"sets the timer {name!r}, which has no handler and is not in the scheduler's timers; define "
-                f"on_{name} in {self.role_of(node).program}; {listed(known, name)}",
+                f"on_{name} in {self.role_of(node).program}; {listed(numbers, name)}",
             )
-        kind = self.timer_kinds[known[name]]
+        kind = self.timer_kinds[numbers[name]]
         if kind.handler == "on_timer":
             if fields:
                 raise self._timer_field_error(node, kind, "sets", fields)
             value = 0.0 if value is None else value
-            return known[name], (self.convert(float, value, node, f"the value of the timer {name!r}"),)
+            return numbers[name], (self.convert(float, value, node, f"the value of the timer {name!r}"),)
         fields = {**kind.defaults, **fields, **({} if value is None else {"value": value})}
         if fields.keys() != kind.fields.keys():
             raise self._timer_field_error(node, kind, "sets", fields)
-        return known[name], tuple(self._timer_fields(node, kind, fields).values())
+        return numbers[name], tuple(self._timer_fields(node, kind, fields).values())
 
     def _timer_fields(self, node: int, kind: Timer, fields: Mapping[str, float]) -> dict[int, float]:
         """Return fields of a timer by their position."""

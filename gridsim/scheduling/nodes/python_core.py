@@ -184,13 +184,13 @@ class PythonCore(PythonActions):
                 self.flush()
             if self.finished:
                 return self.now
-            at = self.next_instant()
-            if self.sample_at < min(at, self.limit) < NEVER:
-                self._run_sampler(min(at, self.limit))
-            if at > self.limit or at == NEVER:
+            instant = self.next_instant()
+            if self.sample_at < min(instant, self.limit) < NEVER:
+                self._run_sampler(min(instant, self.limit))
+            if instant > self.limit or instant == NEVER:
                 return NEVER
-            if at > self.now:
-                self._set_clock(at)
+            if instant > self.now:
+                self._set_clock(instant)
             if self.events >= self.pause_at and self._has_to_pause():
                 return self.now
             if self.queues.next_change() <= self.now:

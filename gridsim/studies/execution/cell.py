@@ -138,7 +138,7 @@ def measure(cell: Cell) -> RunRecord:
     )
 
 
-def _changed_file(cell: Cell, read: Mapping[str, str] | None = None) -> str:
+def _changed_file(cell: Cell, files_read: Mapping[str, str] | None = None) -> str:
     """Return the first file whose SHA-256 is not the one in ``cell.files``; "" if there is none.
 
     Parameters
@@ -148,19 +148,26 @@ def _changed_file(cell: Cell, read: Mapping[str, str] | None = None) -> str:
     """
     if cell.files is None:
         return ""
-    return first_differing_file(_now(cell, set(cell.files)) if read is None else read, cell.files) or ""
+    return (
+        first_differing_file(
+            _current_digests(cell, set(cell.files)) if files_read is None else files_read, cell.files
+        )
+        or ""
+    )
 
 
-def _now(cell: Cell, files: set[str]) -> dict[str, str]:
+def _current_digests(cell: Cell, files: set[str]) -> dict[str, str]:
     """Return the SHA-256 of `files` and of the other files that `cell` would read now.
 
     For files from which the platform was created, the SHA-256 is that of their content at that time."""
     scenario = cell.scenario
-    made: Mapping[str, str] = {}
+    platform_files: Mapping[str, str] = {}
     with suppress(GridSimError, OSError):  # the run has already failed with this error
         files |= set(scenario.files)
-        made = scenario.platform.files
-    return {file: digest for file in files if (digest := current_digest(file)) is not None} | dict(made)
+        platform_files = scenario.platform.files
+    return {file: digest for file in files if (digest := current_digest(file)) is not None} | dict(
+        platform_files
+    )
 
 
 def measure_all(cells: list[Cell]) -> list[RunRecord]:

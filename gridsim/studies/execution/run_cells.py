@@ -131,9 +131,9 @@ class _Tasks:
                 future.cancel()
 
     def _submit(self) -> None:
-        taken = True
-        while taken and self._todo and not self._suspects and len(self._running) < 2 * self._width:
-            taken = self._send(self._todo, self._size())
+        is_accepted = True
+        while is_accepted and self._todo and not self._suspects and len(self._running) < 2 * self._width:
+            is_accepted = self._send(self._todo, self._size())
         self._is_exclusive = not self._running and bool(self._suspects)
         if self._is_exclusive:
             self._send(self._suspects, 1)
@@ -143,9 +143,9 @@ class _Tasks:
             return self._batch
         if not self._done:
             return 1
-        fair = math.ceil(len(self._todo) / (4 * self._width))
+        even_share = math.ceil(len(self._todo) / (4 * self._width))
         rate = self._done / max(self._seconds, 1e-9)
-        return max(1, int(_LEAST_SECONDS * rate), min(fair, int(TASK_SECONDS * rate)))
+        return max(1, int(_LEAST_SECONDS * rate), min(even_share, int(TASK_SECONDS * rate)))
 
     def _send(self, queue: deque[int], count: int) -> bool:
         """Submit the first `count` runs of `queue` as a task.
@@ -237,9 +237,8 @@ class _Tasks:
         event = "the worker was lost" if lost else "the worker failed to run it"
         # Dask wraps the original error; in the standard library the cause is only the worker's traceback
         cause = error.__cause__
-        if cause is not None and type(cause).__name__ != "_RemoteTraceback":
-            error = cause
-        text = f"{event}: {type(error).__name__}: {' '.join(text_of(error).split())}"
+        origin = error if cause is None or type(cause).__name__ == "_RemoteTraceback" else cause
+        text = f"{event}: {type(origin).__name__}: {' '.join(text_of(origin).split())}"
         self._deliver([(numbers[0], RunRecord(error=text, lost=True, code=code_version()))])
 
     def _deliver(self, records: list[tuple[int, RunRecord]]) -> None:

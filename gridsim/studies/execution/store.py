@@ -181,12 +181,12 @@ class Store:
 
     def find(self, keys: Iterable[str], metrics: Iterable[str] = ()) -> dict[str, RunRecord]:
         """Return key -> record for the `keys` that are in the store as failed or with all of `metrics`."""
-        wanted, asked = set(keys), set(metrics)
-        table, _ = self._read(wanted)
+        key_set, metric_names = set(keys), set(metrics)
+        table, _ = self._read(key_set)
         records = {}
         for row in table.to_pylist():
             values = {name: row[name] for name in row if name not in _COLUMNS and row[name] is not None}
-            complete = asked <= set(values) and (
+            complete = metric_names <= set(values) and (
                 not self.keep_results or self.result_file(row["key"]).exists()
             )
             if row["error"] or complete:
@@ -202,12 +202,14 @@ class Store:
 
     def add(self, rows: Sequence[tuple[str, Cell, RunRecord]]) -> None:
         """Add records of runs under their keys in a new shard, and new scenarios in another one."""
-        different = {id(cell.scheduler): cell.scheduler for _, cell, _ in rows}
-        schedulers = {number: _scheduler_columns(scheduler) for number, scheduler in different.items()}
+        schedulers_by_id = {id(cell.scheduler): cell.scheduler for _, cell, _ in rows}
+        schedulers = {number: _scheduler_columns(scheduler) for number, scheduler in schedulers_by_id.items()}
         scenarios = [self._keys.scenario(cell.scenario) for _, cell, _ in rows]
         names = [hashlib.sha256(archive.toml.encode()).hexdigest() for archive in scenarios]
         new = {
-            name: one for name, one in zip(names, scenarios, strict=True) if name not in self._saved_scenarios
+            name: record
+            for name, record in zip(names, scenarios, strict=True)
+            if name not in self._saved_scenarios
         }
         if new:
             for archive in new.values():
@@ -217,7 +219,9 @@ class Store:
             self._saved_scenarios |= set(new)
         columns: dict[str, list[Any]] = {
             "key": [key for key, _, _ in rows],
-            **{name: [getattr(one, name) for _, _, one in rows] for name in ("error", "digest", "code")},
+            **{
+                name: [getattr(record, name) for _, _, record in rows] for name in ("error", "digest", "code")
+            },
             **{
                 name: [schedulers[id(cell.scheduler)][name] for _, cell, _ in rows]
                 for name in ("scheduler", "class", "parameters")
@@ -225,10 +229,15 @@ class Store:
             "scenario": names,
             "seed": [cell.scenario.seed for _, cell, _ in rows],
             "time_limit": [math.inf if cell.time_limit is None else cell.time_limit for _, cell, _ in rows],
-            **{name: [getattr(one, name) for _, _, one in rows] for name in ("wall_seconds", "peak_memory")},
+            **{
+                name: [getattr(record, name) for _, _, record in rows]
+                for name in ("wall_seconds", "peak_memory")
+            },
         }
-        own = sorted({name for _, _, one in rows for name in one.values} - set(METRICS))
-        columns |= {name: [one.values.get(name) for _, _, one in rows] for name in (*METRICS, *own)}
+        user_metrics = sorted({name for _, _, record in rows for name in record.values} - set(METRICS))
+        columns |= {
+            name: [record.values.get(name) for _, _, record in rows] for name in (*METRICS, *user_metrics)
+        }
         self._write("cells", self._columns("cells", columns))
 
     def _keep_arrays(self, arrays: Arrays) -> None:
@@ -243,8 +252,8 @@ class Store:
     def _columns(self, folder: str, columns: Mapping[str, Sequence[Any]]) -> Any:
         """Return a table for `folder` from columns of plain values; None is a missing number."""
         known = _TYPES[folder]
-        made = [self._column(values, known.get(name, "double")) for name, values in columns.items()]
-        return self._arrow.Table.from_arrays(made, names=[*columns])
+        arrays = [self._column(values, known.get(name, "double")) for name, values in columns.items()]
+        return self._arrow.Table.from_arrays(arrays, names=[*columns])
 
     def _column(self, values: Sequence[Any], kind: str) -> Any:
         """Return values as an array of pyarrow.
@@ -257,9 +266,9 @@ class Store:
             ends = np.array([*accumulate(map(len, texts), initial=0)], np.int32)
             buffers = [None, arrow.py_buffer(ends), arrow.py_buffer(b"".join(texts))]
             return arrow.Array.from_buffers(arrow.string(), len(texts), buffers)
-        there = np.packbits(np.array([value is not None for value in values], np.bool_), bitorder="little")
+        validity = np.packbits(np.array([value is not None for value in values], np.bool_), bitorder="little")
         numbers = np.array([0 if value is None else value for value in values], _NUMPY[kind])
-        buffers = [arrow.py_buffer(there), arrow.py_buffer(numbers)]
+        buffers = [arrow.py_buffer(validity), arrow.py_buffer(numbers)]
         return arrow.Array.from_buffers(arrow.type_for_alias(kind), len(values), buffers)
 
     # -- shards ---------------------------------------------------------------------------------------
@@ -285,7 +294,7 @@ class Store:
             Return only rows whose `column` is among these; None for all rows.
         """
         shards, tables = self._shards(folder), []
-        known = _TYPES[folder]
+        types = _TYPES[folder]
         for shard in shards:
             try:
                 with open_regular(shard) as stream:
@@ -294,7 +303,7 @@ class Store:
                         and hashlib.file_digest(stream, "sha256").hexdigest() != shard.stem
                     ):
                         raise ValueError("its content must have the SHA-256 in its name")
-                    table = self._table(stream, known)
+                    table = self._table(stream, types)
             except MemoryError:
                 raise
             except FileNotFoundError:  # another process has just merged this shard with others
@@ -307,10 +316,10 @@ class Store:
                 ) from error
             if values is not None:
                 compute = import_extra("pyarrow.compute", "data", "a store")
-                among = self._column(sorted(values), "string")
-                table = table.filter(compute.is_in(table[column], among))
+                value_set = self._column(sorted(values), "string")
+                table = table.filter(compute.is_in(table[column], value_set))
             tables.append(table)
-        empty = self._arrow.Table.from_batches([], self._arrow.schema([*known.items()]))
+        empty = self._arrow.Table.from_batches([], self._arrow.schema([*types.items()]))
         return self._arrow.concat_tables([empty, *tables], promote_options="default"), shards
 
     def _table(self, stream: IO[bytes], known: Mapping[str, str]) -> Any:
@@ -378,10 +387,10 @@ class Store:
         """Return a mask of the first of equal values in a sorted column; None if all values are different."""
         compute = import_extra("pyarrow.compute", "data", "a store")
         column = values.combine_chunks()
-        differ = compute.not_equal(column[1:], column[:-1])
-        if compute.all(differ).as_py() is not False:
+        is_different = compute.not_equal(column[1:], column[:-1])
+        if compute.all(is_different).as_py() is not False:
             return None
-        return self._arrow.concat_arrays([self._arrow.repeat(True, 1), differ])
+        return self._arrow.concat_arrays([self._arrow.repeat(True, 1), is_different])
 
     def tidy(self) -> None:
         """Merge the shards of runs, and those of scenarios, into one if there are `_MERGE_COUNT` or more."""
