@@ -139,7 +139,7 @@ class Reader:
                 )
         self._unread = {member.filename: member.file_size for member in members}
         if len(self._unread) < len(members):
-            raise ValueError("members must have different names")
+            raise ValueError("members must have different names, got a duplicate")
         self._archive_size = stream.seek(0, io.SEEK_END)
         # overlapping members could all expand the same few bytes
         if sum(member.compress_size for member in members) > self._archive_size:

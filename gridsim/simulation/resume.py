@@ -116,7 +116,7 @@ def _check_files(name: str, files: Mapping[str, str], files_at_start: Mapping[st
     for file in sorted(files_at_start.keys() - files.keys()):  # for example, a table of nodes was deleted
         raise ScenarioError(
             f"{file!r} must be read by the scenario, as at the start of the run of {name}: restore the file, "
-            "or what refers to it"
+            "or the reference to it"
         )
     for file in files:
         if files[file] != files_at_start.get(file):

@@ -684,7 +684,8 @@ class Simulation(Stateful):
         ):
             raise ScenarioError(
                 f"t = {outages.all_failed_at / NS:g} s: the last machine failed for good, with "
-                f"{unfinished_count} tasks unfinished: faults must leave a machine up until the end{self._holders_text()}"
+                f"{unfinished_count} tasks unfinished: faults must leave a machine up until the end"
+                f"{self._holders_text()}"
             )
         tables = check_contract(outcome, applications, platform.nodes, engine.now)
         if (limit := self.options.time_limit) is not None:

@@ -65,7 +65,7 @@ class ClaimingNode(NodeProgram):
             view.send(node, "claim", application=job.number, attempt=job.attempt, start=job.start)
 
     def on_reply(self, view: View, message: Any) -> None:
-        """Start the job if all machines have agreed in time; otherwise cancel those that have."""
+        """Start the job if all machines agree before its start; otherwise cancel their claims."""
         job = view.jobs[message.application]
         if message.attempt != job.attempt or job.phase != COMMITTING:
             if message.taken:  # the reply belongs to an attempt that was aborted

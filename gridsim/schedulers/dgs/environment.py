@@ -199,7 +199,7 @@ class DgsView:
         return self._overlay.draw(self._node, job, search, count)
 
     def places(self, nodes: Any) -> Any:
-        """Return the places of nodes, float64[k, 2], which nodes get with schedules."""
+        """Return the places of nodes, float64[k, 2], which are sent with their schedules."""
         attributes = self._environment.run.attributes
         assert attributes is not None and attributes.places is not None
         return attributes.places[nodes]

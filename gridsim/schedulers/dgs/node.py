@@ -289,7 +289,7 @@ class DgsNode(NodeProgram):
             view.jobs.at(job, view.now_ns + nanoseconds(self.parameters.patience), "overdue")
 
     def on_overdue(self, view: View, job: Any) -> None:
-        """Stop waiting for answers or replies that have not arrived in time."""
+        """Stop waiting for answers or replies that are overdue."""
         view.environment.log.overdue(job)
         if job.phase == SEARCHING:
             job.hope = True

@@ -83,7 +83,7 @@ class RjssNode(NodeProgram):
     # -- the dispatcher -------------------------------------------------------------------------------------
 
     def on_release(self, view: View, application: Application, tasks: int) -> None:
-        """Pass a job that is released here to the dispatcher, which searches a node for it."""
+        """Pass a job that is released here to the dispatcher, which finds a node for it."""
         self.released += 1
         self.dispatch(view, application.number, False)
 

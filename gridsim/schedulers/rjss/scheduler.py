@@ -224,9 +224,9 @@ class Rjss(_Prober, frozen=True, kw_only=True):
         this degree, and pass through nodes that were probed before.
     on_return
         What happens to the jobs on a node when its owner returns (faults with ``reachable``). ``"restart"``:
-        a job begins anew; its home is informed and searches another node.  ``"home"``: a job returns to its
-        home with its completed work, and the home searches another node.  ``"migrate"``: the node itself
-        searches another node, and sends the job there with its completed work.
+        a job begins anew; its home is informed and searches for another node.  ``"home"``: a job returns to
+        its home with its completed work, and the home searches for another node.  ``"migrate"``: the node
+        itself searches for another node, and sends the job there with its completed work.
     predictor
         How a node predicts the return of its owner for its answer.  ``"none"``: no prediction; ``"exact"``:
         the true time; ``"past"``: the mean of those of the last 32 absences that were longer than the current

@@ -5,8 +5,8 @@ be reached: its dispatcher works.  The differences from `gridsim.schedulers.rjss
 
 - The answer of a node has a prediction of the return of its owner, and the rule prefers nodes where the job
   would end before that.  The node predicts it from the owner's past absences.
-- When the owner returns, the jobs on the node leave.  This node or the home of the job searches another node,
-  and the job continues with its completed work or begins anew.
+- When the owner returns, the jobs on the node leave.  This node or the home of the job searches for another
+  node, and the job continues with its completed work or begins anew.
 - A job that finds no node while the owner is there waits, and the search is repeated at intervals.
 
 Times are whole nanoseconds.
@@ -152,7 +152,7 @@ class VolunteerNode(RjssNode):
         job.done = min(done, math.nextafter(work, 0.0)) if keeps_work else 0.0
 
     def evict(self, view: View, number: int) -> None:
-        """Search another node for a job, or send it to its home, which does so."""
+        """Search for another node for a job, or send it to its home, which does so."""
         job = self.jobs[number]
         self.homes.pop(number, None)
         view.decide("evicted", number, node=view.node)
@@ -236,12 +236,12 @@ class VolunteerNode(RjssNode):
             view.at(again, "retry", job=job)
 
     def on_retry(self, view: View, job: int) -> None:
-        """Search a node for a deferred job, unless a search has begun since."""
+        """Search for a node for a deferred job, unless a search has begun since."""
         if self.parked.get(job) == view.now_ns:
             self.search_deferred(view, job)
 
     def search_deferred(self, view: View, job: int) -> None:
-        """Search a node for a deferred job."""
+        """Search for a node for a deferred job."""
         del self.parked[job]
         self.dispatch(view, job, False)
 

@@ -273,8 +273,8 @@ class SortedNode(RateNode):
 
     def update_rates(self, view: View) -> None:
         """Compute the rates; a worker expects tasks of applications in the ratio received so far."""
-        known = view.environment
-        is_worker = known.parent >= 0
+        environment = view.environment
+        is_worker = environment.parent >= 0
         if not (self.stale or (is_worker and self.total > 1.25 * self.rates_total)):
             return
         children = {child: (self.speeds[child], link) for child, link in self.links.items()}
@@ -282,9 +282,10 @@ class SortedNode(RateNode):
             children[view.node] = (view.speed, math.inf)
             ratio = dict(zip(self.applications.tolist(), self.task_counts.tolist(), strict=True))
         else:
-            ratio = {k: known.weight[k] for k in sorted(self.stock)}
+            ratio = {k: environment.weight[k] for k in sorted(self.stock)}
         applications = {
-            k: (view.application(k).task_size, known.input_bytes[k], float(part)) for k, part in ratio.items()
+            k: (view.application(k).task_size, environment.input_bytes[k], float(part))
+            for k, part in ratio.items()
         }
         _, shares = sorted_shares(
             children, applications, math.inf if is_worker else self.parameters.master_bandwidth

@@ -66,6 +66,6 @@ def check_waiting(parameters: Any, run: Run, rules: Rules, left: int) -> None:
         )
     if parameters.as_printed:
         raise ScenarioError(
-            f"{name}.as_printed: {left} tasks wait for machine 0 and for nobody else, and it is never free "
+            f"{name}.as_printed must let all tasks end; {left} tasks wait for machine 0, which is never free "
             "again"
         )

@@ -123,7 +123,7 @@ def timers_of(scheduler: Any, classes: Iterable[Iterable[Any]]) -> list[Timer]:
 
 
 def _own_timers(scheduler: Any, policy: Any) -> dict[str, Timer]:
-    """Return name -> timer of those that have their own handler in a class of nodes."""
+    """Return name -> timer, for the timers with their own handler in a class of nodes."""
     names = map(handler_name, (*scheduler.messages, *scheduler.timers))
     others = frozenset({*_signatures(scheduler), *names})
     return own_timers(policy, others, (*scheduler.ticks, *scheduler.environment_timers))

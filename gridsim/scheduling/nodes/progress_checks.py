@@ -51,7 +51,7 @@ class ProgressChecks:
         self.failure_count = 0
         #: the numbers of tasks queued and done, and the number of events, at the last progress
         self.progress, self.progress_at = (0, 0), 0
-        #: the same numbers, and the time (ns), at the beginning of the current window of `_warn_of_crawl`
+        #: these numbers and the time (ns) at the beginning of the current window of `_warn_of_crawl`
         self.clock: tuple[tuple[int, int], int, int] = (0, 0), 0, 0
         #: the counts of events in the middle of that window; None before that
         self.clock_counts: dict[tuple[str, str], int] | None = None

@@ -114,7 +114,7 @@ class PythonActions(BoardActions):
         self.outbox: dict[str, list[Letter]] = {kind.name: [] for kind in numbered}
         self.read_only_reason = ""  # why nodes cannot act now
         self.is_observed = False  # whether a column of `Observe` reads nodes
-        self.recorder: Any = None  # of the handler call of a recorded node, which is being made
+        self.recorder: Any = None  # recorder of the current handler call, if its node is recorded
         self.applications: dict[int, Any] = {}
         self.holdings: list[dict[int, int]] = [{} for _ in range(nodes)]
         self.streams: dict[int, RandomStream] = {}

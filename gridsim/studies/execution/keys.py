@@ -30,7 +30,7 @@ from gridsim.support.text import plain
 
 @dataclass(frozen=True)
 class _ArchivedInput:
-    """A scenario, its stored form, and the SHA-256 of its files; the reference keeps its id unique."""
+    """A scenario with its stored form and the SHA-256 of its files; the reference keeps its id unique."""
 
     scenario: Scenario
     archive: ArchivedScenario
@@ -43,7 +43,7 @@ class Keys:
     def __init__(self) -> None:
         self._files: dict[str, str] = {}
         self._scenarios: dict[int, _ArchivedInput] = {}
-        #: id -> a scheduler, whose reference keeps the id unique, and its part of the key
+        #: id -> a scheduler, referenced so that the id stays unique, and its part of the key
         self._schedulers: dict[int, tuple[Scheduler, dict[str, Any]]] = {}
 
     def scenario(self, scenario: Scenario) -> ArchivedScenario:
