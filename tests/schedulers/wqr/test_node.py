@@ -244,5 +244,7 @@ def test_endless_run_is_rejected() -> None:
         faults=gs.Faults.of([0], [0.1], [math.inf]),
     )
     printed = gs.WqrFt(task_order="small", machine_choice="cpu", as_printed=True)
-    with pytest.raises(gs.ScenarioError, match=r"WQR-FT.as_printed must let all tasks end; \d tasks wait for machine 0"):
+    with pytest.raises(
+        gs.ScenarioError, match=r"as_printed must let all tasks end; \d tasks wait for machine 0"
+    ):
         gs.simulate(waits, printed, nodes="interpreted")

@@ -76,7 +76,9 @@ def test_algorithm_as_printed_starves_if_machine_0_is_best_and_down() -> None:
         faults=gs.Faults.of([0], [0.1], [math.inf]),
     )
     assert gs.simulate(scenario, named("SmallET-CpuInfo")).makespan > 0
-    with pytest.raises(gs.ScenarioError, match=r"WQR-FT.as_printed must let all tasks end; \d tasks wait for machine 0"):
+    with pytest.raises(
+        gs.ScenarioError, match=r"as_printed must let all tasks end; \d tasks wait for machine 0"
+    ):
         gs.simulate(scenario, named("SmallET-CpuInfo", as_printed=True))
 
 
