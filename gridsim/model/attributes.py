@@ -1,8 +1,8 @@
 """Attributes of machines besides speed (memory, disk, kind, place), and the requirements of jobs and tasks.
 
-The attributes of a platform are generated from a recipe, as its speeds are.  Rigid jobs may require machines
+The attributes of a platform are generated from a recipe, like its speeds.  Rigid jobs may require machines
 with enough memory and disk, or of one kind; tasks of bags may require enough memory and disk.  The
-requirements of drawn jobs and bags are generated from a recipe, too (`Constraints`).
+requirements of drawn jobs and bags are also generated from a recipe (`Constraints`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gridsim.support.columns import FloatColumn
 from gridsim.support.parameters import CheckedStruct, Limits, Recipe, Seed, Text
 from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
-#: Largest memory or disk of a machine or task (bytes); floats up to it represent whole bytes exactly.
+#: Maximum memory or disk of a machine or task (bytes); floats up to it represent whole bytes exactly.
 _MAX_BYTES = 2.0**53
 
 #: Type of a field for a number of bytes of memory or disk.
@@ -86,7 +86,7 @@ class DrawnAttributes(_AttributesBase, frozen=True, kw_only=True, tag="drawn"):
     seed
         Seed of the draws.
     memory
-        Bytes; each machine has one of these values, all equally likely.  A value listed twice is twice as
+        Values in bytes; each machine has one of them, all equally likely.  A value listed twice is twice as
         likely.  If the list is empty, machines do not state their memory.
     disk
         Bytes, drawn in the same way.
@@ -183,7 +183,7 @@ class Requirements(NamedTuple):
     Parameters
     ----------
     memory, disk
-        float64[n], bytes; at least this much.
+        float64[n], minimum, bytes.
     kind
         Text[n]; `ANY_KIND` for any kind.
     """
@@ -201,7 +201,7 @@ class Requirements(NamedTuple):
 
     @property
     def any(self) -> bool:
-        """Whether there is any requirement."""
+        """True if there is any requirement."""
         return not (self.memory is None and self.kind is None and self.disk is None)
 
     def rows(self) -> list[tuple[float, str, float]]:
@@ -230,7 +230,7 @@ class Requirements(NamedTuple):
     def groups(self, attributes: Attributes | None, noun: str = "jobs") -> tuple[Integers, NDArray[np.bool_]]:
         """Return the group of each job or bag, int64[n], and the machines that suit each group.
 
-        The second array is bool[groups, machines].  Jobs or bags that the same machines suit are in one
+        The second array is bool[groups, machines].  Jobs or bags with the same suitable machines are in one
         group.
 
         Parameters
@@ -298,7 +298,7 @@ class Constraints(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_field
     Parameters
     ----------
     memory
-        Bytes; each job, or each task of a bag, needs one of these amounts, all equally likely.  An amount
+        Amounts in bytes; each job, or each task of a bag, needs one of them, all equally likely.  An amount
         listed twice is twice as likely; 0 stands for any memory, and so does an empty list.
     disk
         Bytes, drawn in the same way.

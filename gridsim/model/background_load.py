@@ -1,7 +1,7 @@
-"""Background load of machines (`Fluctuation`), generated from a recipe, as platforms are.
+"""Background load of machines (`Fluctuation`), generated from a recipe like platforms.
 
 Each machine has a series of factors, one per period, which is repeated for the whole run.  A factor is the
-share of the machine's speed that is available to the grid.  Factors depend on the recipe alone, so that all
+share of the machine's speed that is available to the grid.  Factors depend only on the recipe, so all
 schedulers of a comparison have the same background load.
 """
 
@@ -20,9 +20,9 @@ from gridsim.support.clock import NS
 from gridsim.support.parameters import Limits, Recipe, Seed
 from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
-#: Longest period (s), so that the end of the last period fits into int64 ns.
+#: Maximum period (s), so that the end of the last period fits into int64 ns.
 MAX_PERIOD = 1e7
-#: Largest number of factors that are drawn; they take 1 GB of memory.
+#: Maximum number of factors that are drawn; they take 1 GB of memory.
 MAX_FACTORS = 2**27
 
 
@@ -188,7 +188,7 @@ class Fluctuation(FluctuationConstructors):
     Parameters
     ----------
     recipe
-        Recipe of the background load; the constructors below make it.
+        Recipe of the background load, from the constructors below.
     origin
         Time of a list of factors at which the run begins, s; `Scenario` sets it to `Workload.origin`.
         Drawn factors begin with the run.

@@ -22,10 +22,10 @@ from gridsim.support.random_streams import Streams
 LATEST_CHANGE = 8e9
 #: The end of the clock: `LATEST_CHANGE` in ns.
 CLOCK_END = round(LATEST_CHANGE * NS)
-#: Limits of the changes that are generated to display a result: in total, and per machine; the larger one
-#: counts.
+#: Maximum number of changes that are generated to display a result: the larger of a total, and a number per
+#: machine.
 MAX_DISPLAYED, MAX_DISPLAYED_PER_MACHINE = 10_000_000, 200
-#: A pass over a block counts as at least this many changes, which take about as long.
+#: Minimum number of changes as which a pass over a block counts, since it takes about as long.
 _MIN_COUNT = 100
 
 
@@ -109,7 +109,7 @@ class FaultEvents:
         int64[n], ns, the first failure of each machine: 0 if it is down from the beginning, NEVER if it never
         fails.
     blocks
-        Changes in blocks; changes of one instant are in the same block.  Blocks may go on until the end of
+        Changes in blocks; changes of one instant are in the same block.  Blocks may continue until the end of
         the clock.  The iterator can be used once.
     """
 
@@ -163,7 +163,7 @@ def drawn_events(
     def down_times(count: int) -> Integers:
         return nanoseconds(draw_down(down_stream, count))
 
-    # Blocks have about 65536 failures, or less if that would be many per machine, since a run starts only
+    # Blocks have about 65536 failures, or fewer if that would be many per machine, since a run starts only
     # after the first block.  Draws depend on the length of blocks, since each round of a block draws machine
     # by machine.
     block_length = max(1, int(min(min(65536.0 / nodes, 2048.0) * mean, LATEST_CHANGE) * NS))
@@ -189,10 +189,10 @@ def _drawn_blocks(
         int64[nodes], ns, the first failure of each machine; a failure at the end of the clock is dropped.
     """
     block_end = 0
-    rest = Events.empty()  # recoveries after the end of the block
+    remaining = Events.empty()  # recoveries after the end of the block
     while block_end < CLOCK_END:
         # empty blocks are skipped, since there may be millions before a machine recovers
-        next_change = min(int(failures.min()), *rest.time[:1].tolist(), CLOCK_END)
+        next_change = min(int(failures.min()), *remaining.time[:1].tolist(), CLOCK_END)
         blocks = 1 + (next_change - block_end) // block_length
         block_end = min(block_end + block_length * blocks, CLOCK_END)
         count(0)
@@ -205,9 +205,9 @@ def _drawn_blocks(
                 recovery = _add_span(failure, down_times(len(due)))
                 next_failure = failures[due] = _add_span(recovery, up_times(len(due)))
                 rounds.append((failure, due, recovery, next_failure))
-        events = _concatenate([rest, *_changes(rounds)]).in_order()
+        events = _concatenate([remaining, *_changes(rounds)]).in_order()
         cut = int(np.searchsorted(events.time, block_end))
-        rest = events[cut:]
+        remaining = events[cut:]
         yield events[:cut]
 
 
@@ -260,20 +260,20 @@ def _blocks_of_pieces(nodes: int, events: Events, edge: int, pieces: Iterator[Pi
     A piece is yielded only after the next one has been read: the `until` of each machine's last change is the
     machine's first change in the next piece.
     """
-    rest = Events.empty()
+    remaining = Events.empty()
     while True:
         time, machine, up, next_edge = next(pieces)
-        following = _link(time, machine, up)
+        next_events = _link(time, machine, up)
         until = np.where(
-            events.until == NEVER, _first_changes(following, nodes)[events.machine], events.until
+            events.until == NEVER, _first_changes(next_events, nodes)[events.machine], events.until
         )
         linked_events = Events(events.time, events.machine, events.up, _drop_after_end(until))
-        block = _concatenate([rest, linked_events]).in_order()
+        block = _concatenate([remaining, linked_events]).in_order()
         cut = int(np.searchsorted(block.time, min(edge, CLOCK_END)))
         yield block[:cut]
         if edge >= CLOCK_END:
             return
-        rest, events, edge = block[cut:], following, next_edge
+        remaining, events, edge = block[cut:], next_events, next_edge
 
 
 # -- listed times ---------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def _rounds(
     Parameters
     ----------
     next_change
-        int64[nodes], ns from the beginning of a round to each machine's first change in the next round.
+        int64[nodes], time from the beginning of a round to each machine's first change in the next round, ns.
     """
     for start in range(0, CLOCK_END, span) if len(next_round) else (0,):
         events = next_round if start else first_round
@@ -369,7 +369,7 @@ def outages(events: FaultEvents, until: float) -> Iterator[tuple[int, Floats, Fl
     Parameters
     ----------
     until
-        Outages that begin later than this time (s) may be left out.
+        Outages that begin later than this time (s) may be omitted.
     """
     failed_at: dict[int, list[int]] = {}
     recovered_at: dict[int, list[int]] = {}

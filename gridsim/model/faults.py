@@ -1,10 +1,10 @@
-"""Faults: failures and recoveries of machines, generated from a recipe, as platforms and workloads are.
+"""Faults: failures and recoveries of machines, generated from a recipe like platforms and workloads.
 
-A machine is up or down.  After a transient failure the machine recovers at once, with nothing in memory (the
+A machine is up or down.  After a transient failure the machine recovers at once, with an empty memory (the
 fair tree paper's model).  A machine that joins late is down from the beginning; a machine that leaves for
 good fails and never recovers.  If machines are reachable, a machine that is down has not failed: its owner
-uses it, and it computes nothing for others until the owner leaves.  Faults depend on the recipe alone, so
-that all schedulers of a comparison have the same faults.
+uses it, and it computes nothing for others until the owner leaves.  Faults depend only on the recipe, so all
+schedulers of a comparison have the same faults.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class WeibullFaults(_Faults, frozen=True, kw_only=True, tag="weibull"):
         )
 
     def mean_up_time(self, nodes: int) -> float:
-        # for smaller shapes the mean is beyond the last instant of the clock, and may overflow a float
+        # for smaller shapes the mean exceeds the end of the clock, and may overflow a float
         return self.up_scale * math.gamma(1 + 1 / self.up_shape) if self.up_shape > 0.01 else math.inf
 
 
@@ -236,7 +236,7 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
                     "faults.start must be at least a day before the end of the trace, "
                     f"{trace.horizon:g} s, with faults.zones, got {self.start!r}"
                 )
-            # cutting a longer round changes no failure: what `rotate` moves to its end is beyond the end of
+            # cutting a longer round changes no failure, since `rotate` moves only intervals beyond the end of
             # the clock
             span = min(span, (CLOCK_END // DAY + 2) * DAY)
             shifts, latest = self.zones.clock_offsets(np.arange(nodes)).tolist(), span / NS
@@ -245,7 +245,7 @@ class TraceFaults(_Faults, frozen=True, kw_only=True, tag="trace"):
             begin, end = (
                 nanoseconds(np.maximum(0.0, times - self.start), latest) for times in trace.intervals(host)
             )
-            positive = end > begin  # drop up times that round to 0 ns
+            positive = end > begin  # drop up times that are rounded to 0 ns
             begin, end = begin[positive], end[positive]
             if shifts is not None:
                 begin, end = rotate(begin, end, shifts[u] % span, span)
@@ -382,7 +382,7 @@ class Faults(FaultsConstructors):
     Parameters
     ----------
     recipe
-        Recipe of the faults; the constructors below make it.
+        Recipe of the faults, from the constructors below.
     origin
         Time of listed failures and of time zones at which the run begins, s; `Scenario` sets it to
         `Workload.origin`.  Drawn failures, and those of a trace, begin with the run.
@@ -409,7 +409,7 @@ class Faults(FaultsConstructors):
 
     @property
     def reachable(self) -> bool:
-        """Whether machines that are down keep their memory and stay on the network."""
+        """True if machines that are down keep their memory and stay on the network."""
         return self.recipe.reachable
 
     @property
@@ -426,12 +426,12 @@ class Faults(FaultsConstructors):
     def outages(self, nodes: int, until: float) -> Iterator[tuple[int, Floats, Floats]]:
         """Yield each of `nodes` machines that fails, with its times of failure and recovery (arrays, s).
 
-        It is for the display and the validation of a result.
+        It is used to display and validate results.
 
         Parameters
         ----------
         until
-            Outages that begin later than this time (s) may be left out.
+            Outages that begin later than this time (s) may be omitted.
 
         Raises
         ------
@@ -447,8 +447,7 @@ class Faults(FaultsConstructors):
         ----------
         count
             Function that is called with a number of changes before they are generated.  Code that displays a
-            result, whose faults are untrusted, passes
-            ``gridsim.model.fault_events.display_limit(nodes)``.
+            result, whose faults are untrusted, must pass ``gridsim.model.fault_events.display_limit(nodes)``.
         """
         return self._shifted_recipe.course(nodes, count)
 

@@ -15,9 +15,9 @@ from gridsim.model.scenario import Scenario
 
 #: A network is unusual if its latency (s) is higher, or its bandwidth (bytes/s) is lower.
 MAX_LATENCY, MIN_BANDWIDTH = 10.0, 1000.0
-#: Speeds (Mflop/s) outside of which a machine is unusual.
+#: Speeds (Mflop/s) below and above which a machine is unusual.
 MIN_SPEED, MAX_SPEED = 10.0, 1e9
-#: A task is unusual if it takes longer than this at the mean speed, s.
+#: Time at the mean speed above which a task is unusual, s.
 MAX_RUN_TIME = 30 * 86_400.0
 #: Faults are unusual if the mean up time (s) is shorter, or the first failure (s) is later.
 MIN_UP_TIME, MAX_FIRST_FAILURE = 60.0, 3e8

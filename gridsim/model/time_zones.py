@@ -19,7 +19,7 @@ from gridsim.support.random_streams import DEFAULT_SEED, Streams
 
 HOUR = 3600 * NS
 DAY = 24 * HOUR
-#: Largest number of time zones: one per minute of the day.
+#: Maximum number of time zones: one per minute of the day.
 MAX_ZONES = 1440
 
 
@@ -50,7 +50,7 @@ class Zones(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise ScenarioError(f"zones.night_begin must be below 24 h, got {self.night_begin!r}")
 
     def clock_offsets(self, machines: Any) -> Integers:
-        """Return how far the local time of machines is ahead of that of zone 0: int64, ns."""
+        """Return the differences of the local times of machines from that of zone 0: int64, ns."""
         result: Integers = np.asarray(machines, np.int64) % self.zones * DAY // self.zones
         return result
 
@@ -60,7 +60,7 @@ class Zones(CheckedStruct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return self if begin == self.night_begin else msgspec.structs.replace(self, night_begin=begin)
 
     def night(self, machines: Any, time: Any) -> NDArray[np.bool_]:
-        """Return a mask of the machines at which it is night at `time`, ns (one for all, or one per machine).
+        """Return a mask of the machines with night at `time`, ns (one for all, or one per machine).
 
         The instant at which night begins belongs to the night; the instant at which it ends does not.
         """
@@ -151,11 +151,11 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
         begin, night = round(self.zones.night_begin * HOUR), round(self.zones.night_hours * HOUR)
         machines = np.arange(nodes)
         offsets = self.zones.clock_offsets(machines)
-        # about 65536 changes per piece, or less if that is many per machine; draws depend on the length of
+        # about 65536 changes per piece, or fewer if that is many per machine; draws depend on the length of
         # pieces
         changes = 2.0 + (2 * 86400.0 / (self.spell + self._gap) if self.day_up else 0.0)
         count = max(4, int(min(65536.0 / nodes, 2048.0) / changes))
-        first = -2  # early enough for each machine to have an evening before time 0
+        first = -2  # early enough, so that each machine has an evening before time 0
         while True:
             day = np.arange(first, first + count)[:, None] * DAY + begin - offsets
             shift = nanoseconds(nights.uniform(0.0, 2 * self.spread, (2, count, nodes))) - round(
@@ -170,7 +170,7 @@ class ZoneFaults(Recipe, frozen=True, kw_only=True, tag="zones"):
             while self.day_up and len(rows):
                 draw, mean = (spells, self.spell) if up else (gaps, self._gap)
                 count_changes(len(rows))
-                # cut to a day, which lasts beyond dusk in any case; longer spells might overflow int64
+                # cut to a day, which always lasts beyond dusk; longer spells might overflow int64
                 times = times + nanoseconds(draw.exponential(mean, len(rows))).clip(1, DAY)
                 by_day = times < dusk[rows]
                 rows, times, up = rows[by_day], times[by_day], not up

@@ -1,7 +1,7 @@
 """Descriptions of charts, which `gridsim.plots.draw` draws with matplotlib and `gridsim.report` with plotly.
 
-A function makes a chart from data: its title and caption, its axes, and the values of its series.  Texts are
-plain: each of the two escapes what it would interpret.
+Each function returns a chart of data: its title and caption, its axes, and the values of its series.  Texts
+are plain; both modules escape characters with a special meaning.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: Largest number of points of a series.
 POINTS = 2000
-#: Quantity over time -> its name in charts, the title of the chart, and a sentence on it.
+#: Quantity over time -> its name in charts, the title of the chart, and a sentence about it.
 _QUANTITIES: Mapping[str, tuple[str, str, str]] = {
     "active": (
         "{} released and not finished",
@@ -51,12 +51,12 @@ class ChartAxis:
     title
         The quantity with its unit.
     values
-        Values that it shows, which determine its limits and whether it is logarithmic.
+        Values of the axis, which determine its limits and whether it is logarithmic.
     scale
         ``"fit"``: logarithmic if values differ widely; ``"ratio"``: 2 and 1/2 are equally far from 1;
         ``"time"``; ``"count"``: whole numbers from 0; ``"share"``: from 0 to 1.
     note
-        What the title does not say; a second line.
+        Additional information in a second line.
     """
 
     title: str
@@ -72,13 +72,13 @@ class Chart:
     Parameters
     ----------
     title, caption
-        Heading of the chart on a page, and a sentence on the values that it shows.
+        Heading of the chart on a page, and a sentence about its values.
     panel
         Heading of the chart as a panel of a figure; may be empty.
     x, y
-        The axes; None for one with names.
+        The axes; None for an axis with names.
     order
-        Names of the series in the order of their colours, whether or not all have values.
+        Names of the series in the order of their colours, including series without values.
     reference
         Value of a reference line across the axis of values; None for no line.
     log_names
@@ -133,9 +133,9 @@ class StepChart(Chart):
     Parameters
     ----------
     steps
-        Name -> positions, and the values from each of them on.
+        Name -> positions, and the value from each position on.
     notes
-        Name -> what a legend adds to it.  Then the last step is marked.
+        Name -> note that a legend adds to the name.  The last step is marked if there are notes.
     """
 
     y: ChartAxis
@@ -145,7 +145,7 @@ class StepChart(Chart):
 
 @dataclass(frozen=True, kw_only=True)
 class WaterfallChart(Chart):
-    """Signed steps from `start` to `end`, from the top down; `names` are those of the start and the steps."""
+    """Signed steps from `start` to `end`, from the top down, with `names` of the start and of the steps."""
 
     names: Sequence[str]
     start: Estimate
@@ -175,11 +175,11 @@ def distribution_chart(
     quantity, unit
         Name of the quantity, and its unit, which may be empty.
     items
-        What has the quantity: jobs or applications.
+        The items that have the quantity: jobs or applications.
     order
-        As in `Chart`; by default that of `samples`.
+        The same as in `Chart`; by default the order of `samples`.
     log_names
-        As in `Chart`.
+        The same as in `Chart`.
     """
     steps, notes = {}, {}
     for name, sample in samples.items():
@@ -202,7 +202,7 @@ def distribution_chart(
 
 
 def result_chart(results: Result | Mapping[str, Result], metric: str | None = None) -> StepChart:
-    """Return the distributions of a metric; parameters and errors as in `gridsim.plots.distribution`."""
+    """Return the distributions of a metric; parameters are those of `gridsim.plots.distribution`."""
     runs = _by_name(results)
     if metric is None:
         rigid = all(result.rigid for result in runs.values())
@@ -218,7 +218,7 @@ def result_chart(results: Result | Mapping[str, Result], metric: str | None = No
 def count_chart(
     results: Result | Mapping[str, Result], quantity: series.Quantity = "active", order: Sequence[str] = ()
 ) -> StepChart:
-    """Return a count over time of results; the parameters and errors are those of `gridsim.plots.series`."""
+    """Return a count over time of results, with the parameters and errors of `gridsim.plots.series`."""
     runs = _by_name(results)
     counts = {name: series.over_time(result, quantity) for name, result in runs.items()}
     ends = [float(curve.times[end]) for curve in counts.values() if len(curve.times) for end in (0, -1)]

@@ -1,4 +1,4 @@
-"""draw(): draws the description of a chart with matplotlib."""
+"""The function `draw`, which draws the description of a chart with matplotlib."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charts of estimates, and of the values of many runs from which they are made."""
+"""Charts of estimates, and of the values of many runs from which they were computed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gridsim.results.metrics.estimates import Estimate
 
 
-#: Largest number of series that are distinguished by colours.
+#: Maximum number of series that are distinguished by colours.
 MAX_COLOURS = 8
 
 
@@ -172,7 +172,9 @@ def intervals(
             values,
             row
             + 0.25
-            + _dot_offsets(len(values), 0.3),  # the dots are below, since the mean is written above
+            + _dot_offsets(
+                len(values), 0.3
+            ),  # the dots are below the row, since the mean is written above it
             linestyle="",
             marker="o",
             markersize=2.5,

@@ -35,13 +35,14 @@ _COLOUR_CYCLE = tuple(colour for colour in COLOURS if colour != "#000000")
 #: Of adjacent pieces with equal colours, every second one is lightened with this share of white.
 _PALE_SHARE = 0.4
 _DOWN, _TRANSIENT = "#CCCCCC", "#777777"
-#: Rows lower than this (points) have no hatches and no gaps.
+#: Rows lower than this height (points) have no hatches and no gaps.
 _LOW_ROW = 5.0
 #: Pieces narrower than `_NARROW_PIECE` points have no hatches, which would hide their colour; they are
 #: darkened with a share `_DARK_SHARE` of black instead.
 _NARROW_PIECE, _DARK_SHARE = 6.0, 0.55
 #: Width of the outlines of bars in points, or as a share of the row height if that is less than a point.
-#: Outlines make bars narrower than a pixel visible, and cover the white where two bars meet within a pixel.
+#: Outlines make bars narrower than a pixel visible, and cover the white gap between bars that meet in a
+#: pixel.
 _OUTLINE = 0.3
 
 
@@ -52,8 +53,8 @@ def gantt(result: Result, *, machines: Sequence[int] | slice | None = None, axes
     Narrow ones are dark instead, and in low rows they are black.  Down times of machines are grey; transient
     failures are lines.  Adjacent pieces of equal colour are alternately dark and pale.
 
-    With more than `PIECES` pieces the chart is a raster of the machines' utilization, which its title states;
-    see `gridsim.results.metrics.series.occupancy`.
+    With more than `PIECES` pieces the chart is a raster of the machines' utilization, as its title states,
+    from `gridsim.results.metrics.series.occupancy`.
 
     Parameters
     ----------
@@ -194,7 +195,7 @@ def _draw_down_times(axes: Axes, result: Result, row_of: Integers, factor: float
         machine, begin, end = down_times(result, last)
     except TooManyChanges:
         return omission_note
-    except (GridSimError, OSError):  # the scenario names a trace that is missing or unreadable
+    except (GridSimError, OSError):  # the trace of the scenario is missing or unreadable
         return [patch(fill=False, label="down: trace not found")]
     is_shown = row_of[machine] >= 0
     row, begin, end = row_of[machine[is_shown]], begin[is_shown], np.minimum(end[is_shown], last)
@@ -236,7 +237,7 @@ def _draw_boxes(
     is_one_colour = isinstance(colours, str)
     if not is_line.all():
         bar_colours = colours if is_one_colour else colours[~is_line]
-        # without snapping to whole pixels, no row vanishes if there are more machines than pixels
+        # no snapping to whole pixels, by which rows would vanish if there are more machines than pixels
         collection = collections.PolyCollection(
             corners[~is_line],
             facecolors=bar_colours,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _MAX_LABELLED_DECADES = 2.0
 #: An axis of ratios over a smaller factor than this has labels at equal distances.
 _NARROW_RATIO = 4.0
-#: Other axes have labels at these factors times powers of ten; the first tuple that fits is used.
+#: Other axes have labels at these factors times powers of ten, with the first tuple that fits.
 _FACTORS = ((1, 2, 5), (1, 3), (1,))
 #: Labels on a logarithmic axis within this range are plain numbers, not powers of ten.
 _PLAIN_RANGE = (1e-3, 1e5)
@@ -58,7 +58,7 @@ def log_scale(axes: Axes, axis: Literal["x", "y"]) -> None:
 
 
 def fit_scale(axes: Axes, axis: Literal["x", "y"], values: ArrayLike) -> None:
-    """Make an axis logarithmic if `values` are positive and differ widely, else call `label_powers`."""
+    """Make an axis logarithmic if `values` are positive and differ widely; otherwise call `label_powers`."""
     if series.is_wide(values):
         log_scale(axes, axis)
     else:
@@ -117,7 +117,8 @@ def log_labels(axis: Axis) -> None:
 
     axis.set_major_formatter(ticker.FuncFormatter(label))
     axis.set_minor_formatter(ticker.FuncFormatter(minor_label))
-    # else a window would show the mouse position with the formatters above, which return "" between ticks
+    # otherwise a window would format the mouse position with the functions above, which return "" between
+    # ticks
     setattr(axis.axes, "fmt_xdata" if _is_x_axis(axis) else "fmt_ydata", "{:.4g}".format)
 
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from gridsim.results.result import Result
 
-#: The most nodes and messages of a diagram.
+#: Maximum numbers of nodes and messages of a diagram.
 MAX_NODES, MAX_MESSAGES = 40, 1000
-#: With more messages, or other events, than this, they have no texts.
+#: Maximum numbers of messages, and of other events, that have texts.
 _MAX_MESSAGE_TEXTS, _MAX_EVENT_TEXTS = 30, 60
-#: The width of a message of a node to itself, in distances between nodes.
+#: Width of a message of a node to itself, as a multiple of the distance between nodes.
 _LOOP = 0.3
-#: Where the arrow of a lost message ends, as a share of the way.
+#: Length of the arrow of a lost message, as a share of the distance.
 _LOST_SHARE = 0.5
 
 
@@ -38,17 +38,17 @@ def sequence(
 ) -> Axes:
     """Draw a sequence diagram: a vertical line per node, with time downwards, and an arrow per message.
 
-    The colour of an arrow is that of the kind of message; messages with equal arrows share one.  The arrow of
-    a message that did not arrive ends half way, at a cross; that of a node to itself is a bracket.  Dots on
-    the line of a node are calls of other handlers, such as ``on_release`` and timers, and crosses are
-    failures.  If they are few, messages and handlers are named.
+    The colour of an arrow is that of the kind of message; messages with equal arrows share one arrow.  The
+    arrow of a message that did not arrive ends half way, at a cross; a message of a node to itself is a
+    bracket.  Dots on the line of a node are calls of other handlers, such as ``on_release`` and timers, and
+    crosses are failures.  If they are few, messages and handlers are named.
 
     Parameters
     ----------
     nodes
         The nodes to draw, from left to right; all recorded ones by default.
     start, end
-        The part of the run, s.  Messages are drawn if they are sent in it.
+        Beginning and end of the drawn part of the run, s.  Messages that are sent in it are drawn.
 
     Raises
     ------
@@ -109,19 +109,19 @@ def _draw_message(
 ) -> None:
     """Draw the arrow of a message, with a text in the middle."""
     x, y = float(place[row["node"]]), row["time"] / factor
-    to = x if row["entry"] == "later" else float(place[row["peer"]])
+    end = x if row["entry"] == "later" else float(place[row["peer"]])
     if math.isnan(row["due"]):
-        until, to = y, x + _LOST_SHARE * ((to - x) or 2 * _LOOP)
-        axes.plot([x, to], [y, y], linewidth=1.0, **style)
-        axes.plot([to], [y], marker="x", markersize=6, color=style["color"])
+        until, end = y, x + _LOST_SHARE * ((end - x) or 2 * _LOOP)
+        axes.plot([x, end], [y, y], linewidth=1.0, **style)
+        axes.plot([end], [y], marker="x", markersize=6, color=style["color"])
     else:
         until = row["due"] / factor
-        if to == x:
+        if end == x:
             axes.plot([x, x + _LOOP, x + _LOOP], [y, y, until], linewidth=1.0, **style)
             x, y = x + _LOOP, until
         arrow = {"arrowstyle": "->", "shrinkA": 0.0, "shrinkB": 0.0, "linewidth": 1.0, **style}
-        axes.annotate("", xy=(to, until), xytext=(x, y), arrowprops=arrow, annotation_clip=False)
-    place_of_text = (x + to) / 2, (y + until) / 2
+        axes.annotate("", xy=(end, until), xytext=(x, y), arrowprops=arrow, annotation_clip=False)
+    place_of_text = (x + end) / 2, (y + until) / 2
     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
     _add_text(axes, text, place_of_text, ha="center", va="center", color=style["color"], bbox=box)
 
@@ -150,7 +150,7 @@ def _draw_events(axes: Axes, rows: list[dict[str, Any]], place: dict[int, int], 
 def _add_text(
     axes: Axes, text: str, at: tuple[float, float], *, offset: tuple[int, int] = (0, 0), **style: Any
 ) -> None:
-    """Write a small text; `offset` is in points."""
+    """Write a small text at an offset in points."""
     if text:
         axes.annotate(
             escape_math(text), at, xytext=offset, textcoords="offset points", fontsize="x-small", **style

@@ -51,7 +51,7 @@ _MAX_INSIDE = 9
 _MAX_COLUMN_LINES = 36
 #: Names longer than this are wrapped: at an axis, and in a legend.
 _AXIS_WIDTH, _LEGEND_WIDTH = 24, 36
-#: If names at the x axis overlap, they are wrapped at these widths (letters), or else slanted (degrees).
+#: Names at the x axis that overlap are wrapped at these widths (letters), or finally slanted (degrees).
 _SHORTER_WIDTHS = (16, 12)
 _SLANT_ANGLE = 35
 #: Column -> its name in charts.
@@ -104,7 +104,7 @@ _TABLES: Mapping[str, Sequence[Any]] = {
 }
 #: Settings of matplotlib for all charts.
 STYLE: Mapping[str, Any] = {
-    "pdf.fonttype": 42,  # TrueType: many submission systems refuse Type 3 fonts
+    "pdf.fonttype": 42,  # TrueType, since many submission systems reject Type 3 fonts
     "axes.axisbelow": True,
     "axes.grid": False,
     "axes.labelsize": "medium",
@@ -327,7 +327,7 @@ def label_x(axes: Axes, places: ArrayLike, names: Sequence[str]) -> None:
     """Write names at positions of the x axis, whose limits must be final.
 
     Long names are wrapped.  Names that would overlap are wrapped to up to three lines.  If they still
-    overlap, they are slanted, or else vertical and, if necessary, smaller.
+    overlap, they are slanted, or finally vertical and, if necessary, smaller.
     """
     positions = np.asarray(places, np.float64)
     texts = [escape_math(wrap_name(name)) for name in names]

@@ -180,7 +180,7 @@ def _cell_values(values: Floats, starts: Any, largest: bool) -> Floats:
 
 
 def _colours(values: Floats) -> tuple[dict[str, Any], str]:
-    """Return the colour settings of cells, and a note that white cells are 0 if the scale is logarithmic."""
+    """Return the colour settings of cells, and for a logarithmic scale a note that white cells are 0."""
     finite = values[np.isfinite(values)]
     positive = finite[finite > 0]
     if len(positive) and finite.min() >= 0 and series.is_wide(positive):

@@ -27,8 +27,9 @@ _MAX_RATIO = 0.7
 #: JSON of more than `_SMALL_JSON` bytes may be at most `_MAX_EXPANSION` times as large as the archive, since
 #: an archive could be a zip bomb.
 _MAX_EXPANSION, _SMALL_JSON = 100, 1 << 20
-#: Character in JSON -> upper bound of the memory (bytes) that the parser takes for what it marks: an object,
-#: an array, an entry with a number, a key (in its object and in the parser's memo), and half a string.
+#: Character in JSON -> upper bound of the memory (bytes) that the parser takes for the marked value: an
+#: object, an array, an entry with a number, a key (in its object and in the parser's memo), and half a
+#: string.
 _BYTES_PER_MARK = {"{": 80, "[": 96, ",": 40, ":": 110, '"': 40}
 #: A string in JSON; the closing quote may be missing.
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
@@ -114,7 +115,7 @@ class Reader:
 
     def __init__(self, stream: IO[bytes]) -> None:
         try:
-            stream.read(1)  # raises if the file cannot be read; zipfile would report a bad zip
+            stream.read(1)  # raises an error if the file cannot be read, where zipfile would report a bad zip
             self._zip = zipfile.ZipFile(stream)
         except zipfile.BadZipFile as error:
             cause = error.__context__
@@ -138,7 +139,7 @@ class Reader:
                 )
         self._unread = {member.filename: member.file_size for member in members}
         if len(self._unread) < len(members):
-            raise ValueError("members must have different names")
+            raise ValueError("members must have different names, got a duplicate")
         self._archive_size = stream.seek(0, io.SEEK_END)
         # overlapping members could all expand the same few bytes
         if sum(member.compress_size for member in members) > self._archive_size:
@@ -156,7 +157,7 @@ class Reader:
         Parameters
         ----------
         max_values
-            Maximum number of values; None for no limit but the memory.
+            Maximum number of values; None if only the memory limits it.
         """
         size, largest = self._unread.get(name, 0), max(_SMALL_JSON, _MAX_EXPANSION * self._archive_size)
         if size > largest:
@@ -185,7 +186,7 @@ class Reader:
         return {name: check_array(name, self.array(_array_member(name))) for name in names}
 
     def _content(self, name: str) -> bytes:
-        # each member is read only once, so that the content is no larger than all members together
+        # each member is read only once, so the content is no larger than all members together
         if name not in self._unread:
             raise ValueError(f"the archive must have the member {name}, with exactly one reference to it")
         del self._unread[name]
@@ -246,7 +247,10 @@ def _memory_bound(text: str, marks: str) -> int:
 def read_header(stream: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Read the header of an array in npy format from a stream; return its shape, Fortran order and dtype.
 
-    Raises ValueError if the header is invalid, or for an array of objects.
+    Raises
+    ------
+    ValueError
+        If the header is invalid, or the array has objects.
     """
     version = np.lib.format.read_magic(stream)
     if version not in ((1, 0), (2, 0)):
@@ -254,7 +258,7 @@ def read_header(stream: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     try:
         shape, fortran, dtype = read(stream)
-    except MemoryError:  # Python's parser raises it if its stack is too small for the header
+    except MemoryError:  # Python's parser raises MemoryError if its stack is too small for the header
         raise ValueError(f"{name} must have a valid header") from None
     if dtype.hasobject:
         raise ValueError(f"{name} must have plain values, got objects")

@@ -70,9 +70,9 @@ class Decisions(Stateful):
     def __init__(self, action_texts: DecisionTexts, limit: int = DECISIONS_LIMIT) -> None:
         self.action_texts, self.limit = check_action_texts(action_texts), limit
         self.codes = {action: code for code, action in enumerate(self.action_texts)}
-        #: Adds the rows that a kernel has recorded since its last call, if one does.
+        #: Function that adds the rows that a kernel has recorded since its last call; None without a kernel.
         self.flush: Callable[[], None] | None = None
-        self.rows: NDArray[Any] = np.empty(0, _ROW)  # the first `kept` are in use, the others are spare
+        self.rows: NDArray[Any] = np.empty(0, _ROW)  # the first `kept` rows are in use, the others are spare
         self.kept = self.dropped = 0
 
     def record(
@@ -94,7 +94,7 @@ class Decisions(Stateful):
     ) -> None:
         """Record one decision, given as numbers, or several, given as arrays of one length.
 
-        Arguments that do not apply are left out.  If there is a `machine`, then `saw`, `true` and `age` refer
+        Arguments that do not apply are omitted.  If there is a `machine`, then `saw`, `true` and `age` refer
         to it; a decider sees the true value of its own state.
 
         Parameters
@@ -116,9 +116,9 @@ class Decisions(Stateful):
         saw
             The value on which the decision was based, as the decider knew it.
         limit
-            The threshold with which it was compared.
+            The threshold with which `saw` was compared.
         true
-            The true value at that time; like `saw` and `limit` in the unit of the action.
+            The true value at that time, in the unit of the action like `saw` and `limit`.
         age
             Age of the value `saw`, s.
 
@@ -158,12 +158,12 @@ class Decisions(Stateful):
         self.dropped += left_out
 
     def _make_room(self, count: int) -> int:
-        """Return how many of `count` rows fit, after making room for them; count the others as dropped."""
+        """Make room for `count` rows; return the number that fits, and count the others as dropped."""
         room = min(count, self.limit - self.kept)
         self.dropped += count - room
         if self.kept + room > len(self.rows):
-            more = min(self.limit, max(self.kept + room, 2 * self.kept))
-            longer = np.empty(more, _ROW)
+            capacity = min(self.limit, max(self.kept + room, 2 * self.kept))
+            longer = np.empty(capacity, _ROW)
             longer.view(_BYTES)[: self.kept] = self.rows.view(_BYTES)[: self.kept]
             self.rows = longer
         return room
@@ -195,7 +195,7 @@ class Decisions(Stateful):
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why an application, a job or one of its tasks ran where and when it did.
+    """Explanation of where and when an application, a job or one of its tasks ran.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ class Explanation:
     job: int | None = None
 
     def format(self) -> str:
-        """Return a line per decision and a line for its grounds: value seen, its age and the true value."""
+        """Return a line per decision and a line with its reasons: value seen, its age and the true value."""
         count = len(self.decisions)
         lines = [f"{self._subject}: {count} decision{'s' * (count != 1)}"]
         for row in self.decisions.rows():
@@ -233,7 +233,7 @@ class Explanation:
         return f"<Explanation of {self._subject}: {len(self.decisions)} decisions>"
 
     def _repr_html_(self) -> str:
-        """Return an HTML table of the decisions and their grounds."""
+        """Return an HTML table of the decisions and their reasons."""
         decisions = [_lines(row, self.words[row["action"]]) for row in self.decisions.rows()]
         columns = [["decision", *(lines[0] for lines in decisions)]]
         columns.append(["grounds", *("; ".join(lines[1:]) for lines in decisions)])
@@ -269,9 +269,9 @@ class Explanation:
 def why(
     table: Table, metadata: Mapping[str, Any], application: int, task: int | None, job: int | None = None
 ) -> Explanation:
-    """Return an explanation of the decisions of `table` on `application`.
+    """Return an explanation of the decisions in `table` about `application`.
 
-    With a `task`, only the decisions on this task or on the whole application are included.
+    With a `task`, only decisions about this task or the whole application are included.
 
     Parameters
     ----------
@@ -298,7 +298,7 @@ def why(
 
 
 def check_action_texts(action_texts: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
-    """Return `action_texts` if they are well formed, else raise ScenarioError.
+    """Return `action_texts` if they are well formed; otherwise raise ScenarioError.
 
     The texts of a loaded result are untrusted, since they come from a file.
     """
@@ -337,7 +337,7 @@ class _Number(float):
 
 
 def _lines(row: dict[str, Any], words: tuple[str, str, str]) -> list[str]:
-    """Return a line for a decision, and another one for its grounds if it has any."""
+    """Return a line for a decision, and another one for its reasons, if any."""
     row = {name: _Number(value) if isinstance(value, float) else value for name, value in row.items()}
     sentence, quantity, unit = words
     decider = "the scheduler" if row["decider"] < 0 else f"machine {row['decider']}"

@@ -13,7 +13,8 @@ from gridsim.results.table import Table
 from gridsim.support import html
 from gridsim.support.text import plain
 
-#: Entry of a diary -> its sentence, with columns of the row, and `fields`, the text in parentheses.
+#: Entry of a diary -> its sentence with placeholders for columns of the row and for `fields` (in
+#: parentheses).
 _SENTENCES = {
     "call": "{handler}{fields}",
     "fail": "the machine fails, and the node loses its memory",
@@ -42,11 +43,11 @@ class Diary:
     node
         The node.
     start, end
-        The part of the run, s.
+        Beginning and end of the part of the run, s.
     rows
         The rows of the table ``diary`` of this node and time, in order.
     left_out
-        The number of rows, of all nodes, that were not kept; a call that was not recorded counts as one.
+        Number of rows, of all nodes, that were not kept; a call that was not recorded counts as one.
     """
 
     node: int
@@ -56,7 +57,7 @@ class Diary:
     left_out: int = 0
 
     def format(self) -> str:
-        """Return a line for each handler call, followed by an indented line for each thing that it did."""
+        """Return a line for each handler call, followed by an indented line for each of its effects."""
         lines = [f"{self._subject}: {self._calls} handler call{'s' * (self._calls != 1)}"]
         for call in self._call_lines():
             lines.append("\n    ".join(call))
@@ -90,7 +91,7 @@ class Diary:
         return self.rows.to_arrow()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the diary as plain values; NaN, as for a message that did not arrive, becomes None."""
+        """Return the diary as plain values, with None for NaN, as for a message that did not arrive."""
         rows = [
             {name: None if value != value else value for name, value in row.items()}
             for row in self.rows.rows()

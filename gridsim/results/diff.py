@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from gridsim.results.result import Result
 from gridsim.results.table import Table
 
-#: Table with a row per event -> column with the time of the event.  All other tables have a row per object,
-#: such as a machine; so have these tables if the column is missing.
+#: Table with a row per event -> column with the time of the event.  All other tables, and these tables if the
+#: column is missing, have a row per object, such as a machine.
 _EVENT_TIMES = {
     "schedule": "start",
     "arrivals": "time",
@@ -23,7 +23,7 @@ _EVENT_TIMES = {
     "observed": "time",
     "diary": "time",
 }
-#: Columns of tables with a row per object that have the time of an event.
+#: Columns with times of events, in tables with a row per object.
 _TIME_COLUMNS = ("first_start", "finish")
 
 

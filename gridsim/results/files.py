@@ -20,7 +20,7 @@ from gridsim.support.files import atomic_file, open_regular
 from gridsim.support.imports import current_name
 from gridsim.support.references import Arrays
 
-#: Version of the file format that is written, and versions that are read; in version 1 the scenario is one
+#: Version of the file format that is written, and versions that are read; version 1 has the scenario as one
 #: text.
 FORMAT = 2
 _READABLE_FORMATS = (1, 2)
@@ -60,7 +60,7 @@ class _Availability(msgspec.Struct):
 class _Messages(_RowLimit):
     left_out: _NonNegative = 0
     delays: dict[str, float] = {}
-    machines: _Count | None = None  # in files of earlier versions; `Result.servers` reads it
+    machines: _Count | None = None  # only in files of earlier versions, for `Result.servers`
 
 
 class _Diary(_RowLimit):
@@ -198,7 +198,7 @@ def damaged_result_error(name: str, error: Exception) -> Exception:
     """Return the error for a damaged file: errors of zip, npy, JSON and tables become a GridSimError."""
     if isinstance(error, (GridSimError, MemoryError)):
         return error
-    return GridSimError(f"{name}: not a sound result file ({error})")
+    return GridSimError(f"{name}: not a valid result file ({error})")
 
 
 def _member(table: str, column: str) -> str:

@@ -74,7 +74,7 @@ class Result(Metrics):
     tables
         Name -> `Table`: ``applications``, ``machines``, ``messages``, and those of the scheduler.
     facts
-        Scalars that the scheduler reports.
+        Scalars reported by the scheduler.
     scheduler
         ``name``, ``class`` and ``parameters`` of the scheduler, as plain values.
     provenance
@@ -99,7 +99,8 @@ class Result(Metrics):
         self.tables = _Tables("table", {check_name(name): table for name, table in tables.items()})
         self.facts: dict[str, Any] = plain(facts)
         self.scheduler: dict[str, Any] = plain(scheduler)
-        self._provenance: dict[str, Any] = plain(provenance)  # for the result of a run, without its scenario
+        # provenance of a run, without its scenario
+        self._provenance: dict[str, Any] = plain(provenance)
         #: The digest stated in the file of a loaded result; None for the result of a run.
         self.stated_digest: str | None = None
         self._arrays = arrays or {}
@@ -128,12 +129,12 @@ class Result(Metrics):
 
     @property
     def decentralized(self) -> bool | None:
-        """Whether the scheduler was decentralized; None if unknown, as for a job log."""
+        """True if the scheduler was decentralized; None if unknown, as for a job log."""
         return self._provenance.get("decentralized")
 
     @property
     def migrates(self) -> bool | None:
-        """Whether the scheduler may migrate tasks that have begun; None if unknown."""
+        """True if the scheduler may migrate tasks that have begun; None if unknown."""
         stated = self._provenance.get("migrates")
         return stated if isinstance(stated, bool) else None
 
@@ -144,12 +145,12 @@ class Result(Metrics):
 
     @property
     def of_log(self) -> bool:
-        """Whether this is the schedule of a job log, which states neither messages nor machines of tasks."""
+        """True for the schedule of a job log, which states neither messages nor machines of tasks."""
         return bool(self.scheduler.get("class") == READ_FROM_LOG)
 
     @property
     def has_faults(self) -> bool:
-        """Whether machines could fail in the run."""
+        """True if machines could fail in the run."""
         return "availability" in self._provenance
 
     @cached_property
@@ -293,7 +294,7 @@ class Result(Metrics):
         ImportError
             If matplotlib is not installed.
         """
-        # the package of figures imports this module, so it cannot be imported above
+        # imported here, since the package of figures imports this module
         return import_extra("gridsim.studies.figures", "plot", "plot").of_results(
             kind, {self.scheduler["name"]: self}, **options
         )
@@ -462,14 +463,14 @@ class Result(Metrics):
         node
             The node, one of those that the run has recorded.
         start, end
-            The part of the run, s; both instants are included.
+            Beginning and end of the part of the run, s, both included.
 
         Raises
         ------
         GridSimError
             If the run was not simulated with ``record="events"``.
         ScenarioError
-            If the node was not recorded, or a time is no number.
+            If the node was not recorded, or a time is not a number.
         """
         if "diary" not in self.tables:
             raise GridSimError('diary requires a run with record="events" (run --events)')
@@ -543,8 +544,8 @@ class Result(Metrics):
         Parameters
         ----------
         verify
-            Check that the tables have the digest stated in the file, and that rows refer only to existing
-            machines and applications.
+            Whether to check that the tables have the digest stated in the file, and that rows refer only to
+            existing machines and applications.
 
         Raises
         ------
@@ -563,7 +564,7 @@ class Result(Metrics):
             if verify:
                 check_rows(result.tables, result.servers)
             actual = result.digest if verify else expected
-        except Exception as error:  # malformed tables or facts may raise anything
+        except Exception as error:  # malformed tables or facts may cause any exception
             raise damaged_result_error(name, error) from error
         if expected != actual:
             raise GridSimError(f"{name}: the file states digest {expected!r}, but its tables have {actual!r}")

@@ -34,8 +34,11 @@ def _column(name: str, values: Any) -> Column:
     column = values if flags and flags.owndata and not flags.writeable else np.array(values)
     kind = column.dtype.kind
     if kind in "OT":
-        if not all(isinstance(value, str) for value in column.tolist()):
-            raise ValueError(f"column {name!r} must be numbers or text")
+        for value in column.tolist():
+            if not isinstance(value, str):
+                raise ValueError(
+                    f"column {name!r} must contain numbers or text, got a value of {type(value).__name__}"
+                )
         column, kind = np.array(column.tolist(), dtype=np.str_), "U"
     if kind == "U":
         # use the shortest dtype, so that equal texts have equal dtypes
@@ -43,7 +46,10 @@ def _column(name: str, values: Any) -> Column:
         if not is_valid_unicode(column):
             raise ValueError(f"column {name!r} must be text, got invalid characters")
     if kind not in "biufU" or column.ndim != 1:
-        raise ValueError(f"column {name!r} must be one-dimensional numbers or text")
+        raise ValueError(
+            f"column {name!r} must be one-dimensional and contain numbers or text, got "
+            f"{column.ndim} dimensions and dtype kind {kind!r}"
+        )
     if not (column.dtype.isnative and column.flags.c_contiguous):
         column = np.ascontiguousarray(column.astype(column.dtype.newbyteorder("="), copy=False))
     column.setflags(write=False)
@@ -55,7 +61,7 @@ class Table:
 
     ``len(table)`` is the number of rows, ``table["name"]`` a column, and ``table[3]`` a row as a dict.
     Columns are booleans, integers, floats or text, in the machine's byte order.  They are copied, except for
-    read-only arrays that own their memory, since nothing can write to these.
+    read-only arrays that own their memory, which cannot change.
 
     Raises
     ------
@@ -102,7 +108,7 @@ class Table:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[type[Table], tuple[dict[str, Column]]]:
-        """Pickle through the constructor, so that columns from another process are read-only too."""
+        """Pickle through the constructor, so that columns from another process are also read-only."""
         return Table, (self._columns,)
 
     def keys(self) -> KeysView[str]:
@@ -177,7 +183,7 @@ class Table:
         return f"[{self._rows} rows x {len(self._columns)} columns]"
 
     def _repr_columns(self) -> tuple[list[list[str]], int]:
-        """Return text columns of the shown rows, and how many precede omitted rows; 0 if none is omitted."""
+        """Return text columns of the displayed rows, and the number of rows before omitted ones, or 0."""
         half = _REPR_ROWS // 2
         is_complete = self._rows <= _REPR_ROWS
         rows = (

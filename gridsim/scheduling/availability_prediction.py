@@ -23,7 +23,7 @@ def add_up_time(up_times: list[int], number: int, up_time: int) -> None:
     Parameters
     ----------
     number
-        The number of up times that were added before.
+        Number of up times added before.
     """
     index = number % MAX_UP_TIMES
     up_times[index : index + 1] = [up_time]
@@ -46,7 +46,7 @@ def predicted_end(predictor: str, now: int, since: int, up_times: list[int]) -> 
     age = now - since
     longer = [float(up_time) for up_time in up_times if up_time > age]
     if predictor == "past" and longer:
-        total = float(np.cumsum(longer)[-1])  # np.sum adds in another order, so it rounds differently
+        total = float(np.cumsum(longer)[-1])  # np.sum adds in another order and so rounds differently
         mean = total / len(longer)
         return since + round(mean) if mean < 9.2e18 - since else NEVER
     return min(now + age, NEVER)

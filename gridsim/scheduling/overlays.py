@@ -100,7 +100,7 @@ def random_neighbours(
     Parameters
     ----------
     degree
-        The number of neighbours of each node, at most the number of others.
+        Number of neighbours of each node, at most the number of other nodes.
     among
         The nodes that can be neighbours; by default all.
 

@@ -27,7 +27,8 @@ def task_queues(
         Whether machines take the data of tasks into account when they estimate how much work they can accept
         (`DataQueues`).
     pad
-        Extends a column with values for further machines, such as that of a server (`Layout.pad`).
+        Function that extends a column with values for further machines, such as that of a server
+        (`Layout.pad`).
     **options
         Options of `TaskQueues`.
 
@@ -45,7 +46,7 @@ def task_queues(
 
 
 def moved_bytes(run: Run) -> dict[str, Floats]:
-    """Return the bytes that a task of each application transfers, as arguments of ``add_applications``."""
+    """Return the transfers of a task of each application, bytes, as arguments of ``add_applications``."""
     if run.bandwidth is None:
         return {}
     fetched, sent = run.applications.moved()

@@ -140,7 +140,7 @@ def scheduler_class(name: str) -> type[Scheduler]:
 
 
 def _class_and_preset(name: str) -> tuple[type[Scheduler], Mapping[str, Any]]:
-    """Return the class and the preset parameters of a registered name; raise ScenarioError for others."""
+    """Return the class and the preset parameters of a registered name; raise ScenarioError without one."""
     if (entry := _entry(name)) is None:
         raise ScenarioError(f"unknown scheduler {name!r}; {_suggestion(registered(), name)}")
     return entry.cls, entry.preset
@@ -286,12 +286,12 @@ def build_scheduler(cls: type[Scheduler], parameters: Mapping[str, Any], name: s
         if key not in fields:
             known = listed(fields, key) if fields else "it has none"
             raise ScenarioError(f"{name}.{key} is not a parameter of this scheduler; {known}")
-        if value is None and fields[key].default is None:  # the annotation need not allow the default
+        if value is None and fields[key].default is None:  # the default may not match the annotation
             continue
         try:
             values[key] = msgspec.convert(value, fields[key].type)
         except msgspec.ValidationError as error:
-            if key in limits:  # the error of the class also states the range
+            if key in limits:  # the error of the class also states the valid range
                 values[key] = value
                 continue
             if words := _terms_of_type(fields[key].type):
@@ -373,7 +373,7 @@ class _Entry:
     class_path
         The class as ``module:Class``, which is known without an import of the class.
     place
-        Where it is in `_PACKAGE`; "" for other classes.
+        Its place in `_PACKAGE` as ``module:Class``; "" for other classes.
     """
 
     def __init__(self, cls: type[Scheduler] | str, preset: Mapping[str, Any]) -> None:
@@ -458,7 +458,7 @@ def registered() -> Mapping[str, tuple[type[Scheduler], Mapping[str, Any]]]:
 def _entry(name: str) -> _Entry | None:
     """Return the entry of the scheduler `name`; None if there is none."""
     importlib.import_module(_PACKAGE)
-    # Look up registered names first, since the scan of installed packages takes long.
+    # Registered names come first, since the scan of installed packages takes long.
     return _REGISTRY.get(name) or _plugin_entries().get(name)
 
 
@@ -476,7 +476,7 @@ def _plugin_entries() -> dict[str, _Entry]:
 
 
 def _plugin_error(plugin: Any) -> str:
-    """Return why an object that a package adds is not a scheduler; "" if it is one."""
+    """Return the reason why an object that a package adds is not a scheduler; "" if it is one."""
     if not (isinstance(plugin, type) and issubclass(plugin, Scheduler)):
         return f"it must be a subclass of gridsim.Scheduler, got {short_repr(plugin)}"
     return "" if plugin.start is not Scheduler.start else "it must define start(run)"

@@ -1,9 +1,9 @@
 """Checkpoints: files from which an unfinished run can be resumed.
 
-A checkpoint has a header, from which the run can be set up again, and the state of everything that has
+A checkpoint has a header, from which the run can be set up again, and the state of all objects that have
 changed since then; `gridsim.simulation.checkpoint_file` has the format.  The file is replaced as a whole, so
-that a process that is killed while it writes leaves the previous checkpoint in place.  The checkpoints of
-tasks, which are part of the model, are in `gridsim.schedulers.wqr`.
+a process that is killed while it writes leaves the previous checkpoint in place.  The checkpoints of tasks,
+which are part of the model, are in `gridsim.schedulers.wqr`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FORMAT = 3
 
 
 class SchedulerHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The scheduler of a run as plain values, as `gridsim.scheduling.description.describe` returns them."""
+    """The scheduler of a run as plain values, from `gridsim.scheduling.description.describe`."""
 
     name: str
     cls: str = msgspec.field(name="class")
@@ -113,8 +113,8 @@ class CheckpointWriter:
 
     @property
     def has_run(self) -> bool:
-        """Whether the file contains this run: it was saved, and no other file has replaced it."""
-        identity = _identity(self.path)  # an interrupt may come just after the next file replaced it
+        """True if the file contains this run: it was saved, and no other file has replaced it."""
+        identity = _identity(self.path)  # an interrupt may occur just after the next file has replaced it
         return identity is not None and identity in (self._known if self._has_run else None, self._next)
 
     def __call__(self) -> None:
@@ -125,7 +125,7 @@ class CheckpointWriter:
         except (OSError, MemoryError) as error:
             reason = error.strerror if isinstance(error, OSError) else "not enough memory"
         if reason is not None:
-            message = f"{self.path}: no checkpoint could be written ({reason}); the run goes on"
+            message = f"{self.path}: no checkpoint could be written ({reason}); the run continues"
             warnings.warn(message, CheckpointWarning, stacklevel=2)
         self._due = time.monotonic() + self._interval
 
@@ -261,7 +261,7 @@ def _other_run(path: str | os.PathLike[str], header: CheckpointHeader) -> str | 
     try:
         with Checkpoint(path) as checkpoint:
             file_header = checkpoint.header
-    except (GridSimError, OSError):  # without a sound file there is no run to protect
+    except (GridSimError, OSError):  # without a valid file there is no run to protect
         return None
     if _run_key(file_header) == _run_key(header):
         return None
@@ -286,6 +286,6 @@ def damage_error(path: str, error: Exception) -> Exception:
     """
     if isinstance(error, (GridSimError, MemoryError)):
         return error
-    if isinstance(error, OSError) and error.filename == path:  # a file that cannot be read may be sound
+    if isinstance(error, OSError) and error.filename == path:  # a file that cannot be read may be valid
         return error
-    return GridSimError(f"{path}: not a sound checkpoint ({type(error).__name__}: {error})")
+    return GridSimError(f"{path}: not a valid checkpoint ({type(error).__name__}: {error})")

@@ -2,7 +2,8 @@
 
 A file has a first line, the SHA-256 of everything that follows it, the arrays in npy format, the document,
 and the size of the document in 8 bytes, the least significant first.  The document refers to an array by its
-position in the file.  The checksum guards against damage: whoever changes a file can compute it again.
+position in the file.  The checksum detects damage, but not deliberate changes, after which it can be computed
+again.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ _START = len(_FIRST_LINE) + hashlib.sha256().digest_size
 
 
 class CheckpointFileWriter:
-    """Writer of a checkpoint to a binary stream that is empty.
+    """Writer of a checkpoint to an empty binary stream.
 
-    Arrays are written one by one, so that the copy of a part of one array is the only extra memory.
+    Arrays are written one by one, so the only extra memory is a copy of a part of one array.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -44,14 +45,14 @@ class CheckpointFileWriter:
         return position
 
     def close(self, document: Any) -> None:
-        """Append the document, and seal the file."""
+        """Append the document and write the checksum."""
         text = json.dumps(document).encode()
         self.write(text)
         self.write(len(text).to_bytes(8, "little"))
         self.seal()
 
     def seal(self) -> None:
-        """Write the checksum of everything that was written."""
+        """Write the checksum of the content."""
         self._stream.seek(0)
         self._stream.write(_FIRST_LINE + self._checksum.digest())
 
@@ -69,7 +70,7 @@ class CheckpointFileReader:
     Raises
     ------
     ValueError
-        If the stream has no checkpoint, its checksum differs, or it refers to arrays that are not there.
+        If the stream has no checkpoint, its checksum differs, or it refers to missing arrays.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -80,14 +81,14 @@ class CheckpointFileReader:
         while content := stream.read(1 << 20):
             checksum.update(content)
         if checksum.digest() != expected:
-            raise ValueError("the file must have the SHA-256 that it states: it is damaged")
+            raise ValueError("the content must match the SHA-256 in the file: the file is damaged")
         self.end = stream.seek(-8, io.SEEK_END)
         self.end -= int.from_bytes(stream.read(8), "little")
         if self.end < _START:
             raise ValueError("the document must be within the file")
         stream.seek(self.end)
         self.document = parse_json("the document", stream.read()[:-8].decode())
-        # the bytes that arrays may have together, since many references may lead to one array
+        # limit of the total size of arrays, since many references may point to one array
         self._unread = self.end - _START
 
     def array(self, position: int) -> Array:
@@ -99,7 +100,7 @@ class CheckpointFileReader:
         start, count = self._stream.tell(), math.prod(shape)
         end = start + count * dtype.itemsize
         self._unread -= end - position
-        # elements of 0 bytes, such as empty strings, take memory, too
+        # elements of 0 bytes, such as empty strings, also take memory
         if min(shape, default=0) < 0 or end > self.end or self._unread < 0 or count > max(1, self.end):
             raise ValueError(
                 f"arrays must be within the file, each once, got {shape} of {dtype} at {position}"

@@ -38,7 +38,7 @@ MAX_LATENCY = 1.0e6
 _APPLICATION_COLUMNS = ("first_start", "finish", "completed", "resubmitted", "nodes_used")
 _RIGID_COLUMNS = (*_APPLICATION_COLUMNS, "failed")
 _MACHINE_COLUMNS = ("busy", "tasks", "peak_queue")
-# Other columns that the tables of a result may have; a scheduler's own columns must not have these names.
+# Names of further columns of result tables, which a scheduler's own columns must not have.
 _APPLICATION_NAMES = (
     "release", "tasks", "task_size", "size", "submitter", "stretch", "stretch_agg", "run_time", "requested",
     "waiting", "slowdown", "smallest_task", "largest_task", *SHOWN_COLUMNS,

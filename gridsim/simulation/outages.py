@@ -52,8 +52,8 @@ class Outages:
         self._is_recovered = np.zeros(machines, np.bool_)
         self._engine, self._network, self._faults = engine, network, faults
         never = FaultEvents(np.full(machines, NEVER, np.int64), iter(()))
-        course = never if faults is None else faults.course(machines)
-        self.first, self._blocks = course.first, course.blocks
+        fault_events = never if faults is None else faults.course(machines)
+        self.first, self._blocks = fault_events.first, fault_events.blocks
         self._block_count = 0
         # `_position` is the number of changes of the current block that have happened.
         self._block, self._position = Events.empty(), 0
@@ -142,7 +142,7 @@ class Outages:
         joins = (rows.time == 0) & (rows.until > 0)  # a machine that joins late has not failed
         np.add.at(self.failures, rows.machine[~rows.up & ~joins], 1)
         np.add.at(self._down, rows.machine, np.where(rows.up, rows.time, -rows.time))
-        self.up[rows.machine] = rows.up  # the last assignment to a machine counts
+        self.up[rows.machine] = rows.up  # the last change of a machine counts
         return rows
 
     def _is_over(self) -> bool:

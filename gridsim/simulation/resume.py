@@ -42,12 +42,12 @@ def resume(
     path
         The checkpoint file.
     scheduler
-        The scheduler of the run.  It is required if the scheduler is not registered, since a file must never
-        cause an import.
+        The scheduler of the run.  It is required if the scheduler is not registered, since files must not
+        cause imports.
     progress
         As in `simulate`.
     threads, checkpoint_every
-        As in `simulate`; None for the values that the run had.
+        As in `simulate`; None for the previous values.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def resume(
         return simulation.run(progress)
     except _ERRORS_OF_DAMAGED_STATES as error:
         if type(scheduler_object).__module__.partition(".")[0] != "gridsim":
-            raise  # the author of the scheduler needs the traceback
+            raise  # the author of the scheduler needs the original traceback
         raise damage_error(name, error) from error
 
 
@@ -116,7 +116,7 @@ def _check_files(name: str, files: Mapping[str, str], files_at_start: Mapping[st
     for file in sorted(files_at_start.keys() - files.keys()):  # for example, a table of nodes was deleted
         raise ScenarioError(
             f"{file!r} must be read by the scenario, as at the start of the run of {name}: restore the file, "
-            "or what refers to it"
+            "or the reference to it"
         )
     for file in files:
         if files[file] != files_at_start.get(file):

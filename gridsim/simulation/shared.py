@@ -1,8 +1,8 @@
-"""Runs that several processes share, each of which has some of the machines.
+"""Runs shared by several processes, each with some of the machines.
 
 Every process runs the complete program: the scenario, the engine and the scheduler, with the same random
-numbers.  Only the work of the nodes is divided (`gridcore.network.exchange`).  The
-first process makes the result from the reports of the others at the end.
+numbers.  Only the work of the nodes is divided (`gridcore.network.exchange`).  At the end, the first process
+creates the result from the reports of the others.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _call(name: str, rank: int, ranks: int, function: Callable[..., Any], args: 
     memory = SharedMemory(name)
     share = ProcessShare(rank, ranks, _shared_array(memory), lambda: None, list)
     try:
-        with collect_warnings():  # the first process issues the same warnings, to the user
+        with collect_warnings():  # the first process already issues the same warnings
             return function(share, *args)
     finally:
         share.end()

@@ -59,15 +59,15 @@ if TYPE_CHECKING:
 Recording = Literal["schedule", "decisions", "messages", "events"]
 Record = bool | Recording | Literal["all"] | Iterable[Recording]
 _RECORDINGS: tuple[Recording, ...] = get_args(Recording)
-#: The recordings that ``record="all"`` adds: events take too long for that.
+#: The recordings that ``record="all"`` adds, without events, which take too long.
 _FAST_RECORDINGS = tuple(name for name in _RECORDINGS if name != "events")
 _Count = Annotated[int, Limits(low=1)]
 _Processors = Annotated[int, Limits(low=1, high=1024)]
 #: Default wall-clock time between two checkpoints, s.
 CHECKPOINT_EVERY = 600.0
 _LOG = logging.getLogger(__name__)
-#: If the policy reads the releases itself, the engine gets control once per this many releases, for progress,
-#: checkpoints and Ctrl-C.
+#: Number of releases after which the engine gets control, for progress, checkpoints and Ctrl-C, if the policy
+#: reads the releases itself.
 _STRIDE = 4096
 
 
@@ -95,21 +95,22 @@ class Options(CheckedStruct, frozen=True, kw_only=True):
         (`gridsim.scheduling.nodes.python_core`) calls the node program, so that a debugger steps through all
         of it; it takes many times longer.  The result does not depend on it.
     time_limit
-        Simulated time, s, by which the run must have ended, also what its nodes do after the last task; None
-        for no limit.  Only failures can make a run endless, if machines do not stay up for as long as a task
-        takes.
+        Simulated time, s, by which the run must have ended, including actions of nodes after the last task;
+        None for no limit.  Only failures can make a run endless, if machines never stay up for the duration
+        of a task.
     events_limit
-        Approximate number of events (messages, timers and so on) after which the run is stopped, because the
-        scheduler seems never to end; None for no limit.  Compiled protocols do not count their events.
+        Approximate number of events (messages, timers and so on) after which the run is stopped, since the
+        scheduler seems to be endless; None for no limit.  Compiled protocols do not count their events.
         Without it, a run of node programs is stopped after half a million events, and a thousand for each
         node, in which no task was queued or run.
     record
         The additional tables to record.  True or ``"schedule"`` adds ``schedule`` and ``arrivals``, the
         executions and arrivals of tasks.  ``"decisions"`` adds ``decisions``, for `Result.why`.
         ``"messages"`` adds ``message_log``, with one row per message between machines.  ``"events"`` adds
-        ``diary``, for `Result.diary`: each handler call of the nodes `record_nodes`, with what it got, sent,
-        set and changed; it requires node programs.  A list of these names adds several; ``"all"`` adds all
-        that the scheduler supports, except events.  The digest does not depend on it.
+        ``diary``, for `Result.diary`: each handler call of the nodes `record_nodes`, with its arguments, sent
+        messages, timers and changed attributes; it requires node programs.  A list of these names adds
+        several; ``"all"`` adds all that the scheduler supports, except events.  The digest does not depend on
+        it.
     decisions_limit
         Maximum number of recorded decisions; later ones are only counted.
     messages_limit
@@ -152,7 +153,7 @@ class Options(CheckedStruct, frozen=True, kw_only=True):
         normalise(self, record_nodes=checked_nodes("record_nodes", self.record_nodes))
         if self.record_nodes is not None and "events" not in self.recordings:
             raise ScenarioError(f'record_nodes requires record="events", got record={self.record!r}')
-        if isinstance(self.observe, dict):  # from a checkpoint
+        if isinstance(self.observe, dict):  # the value comes from a checkpoint
             normalise(self, observe=Observe(**self.observe))
         if not isinstance(self.observe, Observe | None):
             raise ScenarioError(f"observe must be an Observe, got {short_repr(self.observe)}")
@@ -254,9 +255,9 @@ def execute(
     checkpoint_every: float = CHECKPOINT_EVERY,
     **fields: Any,
 ) -> Result:
-    """Run `scenario` as `simulate` does, but without warnings about unusual values.
+    """Run `scenario` like `simulate`, but without warnings about unusual values.
 
-    It is for runs of studies, checks and tests.
+    It is used for runs of studies, checks and tests.
 
     Parameters
     ----------
@@ -281,7 +282,8 @@ def _process_share(
     """Return a context that provides the share of this process in the run; None if it is the only one."""
     if options.processes == 1:
         return nullcontext()
-    from gridsim.simulation.shared import check_sharing, sharing  # multiprocessing takes long to import
+    # imported here, since multiprocessing takes long to import
+    from gridsim.simulation.shared import check_sharing, sharing
 
     check_sharing(
         check_scenario(scenario),
@@ -305,21 +307,21 @@ def checked_limit(time_limit: Any) -> float | None:
 
 
 def _is_own_error(error: BaseException) -> bool:
-    """Return whether gridsim or one of its kernels raised `error`, and not a user's scheduler."""
+    """Return whether `error` was raised by gridsim or one of its kernels, not by a user's scheduler."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     name: str = frame.f_globals.get("__name__", "")
     return name.partition(".")[0] in ("gridcore", "gridsim")
 
 
 class _LastWorkload:
-    """A cache of the last workload, so that the runs of a study draw it, or parse its log, only once."""
+    """A cache of the last workload, so that a study draws it, or parses its log, only once."""
 
     def __init__(self) -> None:
         self._entry: tuple[Any, Applications] | None = None
 
     @staticmethod
     def _key(scenario: Scenario, files: Mapping[str, str]) -> Any:
-        """Return everything on which the workload depends; None if one of its files cannot be read."""
+        """Return all values on which the workload depends; None if one of its files cannot be read."""
         recipe: Any = scenario.workload.recipe
         paths = (recipe.path,) if hasattr(recipe, "path") else getattr(recipe, "paths", ())
         content = tuple(files.get(path) for path in paths)
@@ -332,7 +334,7 @@ class _LastWorkload:
         entry, key = self._entry, self._key(scenario, files)
         if entry is not None and key is not None and entry[0] == key:
             return entry[1]
-        self._entry = None  # memory might not suffice for this workload and the new one
+        self._entry = None  # the memory may not suffice for two workloads
         return None
 
     def store(self, scenario: Scenario, files: Mapping[str, str], applications: Applications) -> None:
@@ -439,7 +441,7 @@ class Simulation(Stateful):
             engine.at_wave_end(self._check_events)
 
     def make_engine(self) -> tuple[Engine, Transport]:
-        """Make the engine and the network of the run."""
+        """Return the engine and the network of the run."""
         options, scenario = self.options, self.scenario
         engine = Engine(cohort_limit=options.cohort_limit)
         nodes = scenario.platform.nodes
@@ -454,7 +456,7 @@ class Simulation(Stateful):
         return engine, transport
 
     def _programs_form(self) -> NodeForm | None:
-        """Return the form of the programs: interpreted if nodes are watched and only it has programs."""
+        """Return the form of the nodes: interpreted if nodes are watched and no other form has programs."""
         form, forms = self.options.nodes, self.scheduler.node_forms
         if form == "python":
             return "interpreted"
@@ -544,7 +546,7 @@ class Simulation(Stateful):
         writer = CheckpointWriter(path, interval, self, self.engine, make_header, self.resumed > 0)
         if not self.resumed:
             check_replaceable(path, self.checkpoint_header(interval))
-        pack(self, lambda array: 0)  # a state that cannot be saved is an error now, not at the first save
+        pack(self, lambda array: 0)  # report a state that cannot be saved now, not at the first save
         self._checkpoint_writer = writer
         self.engine.at_wave_end(writer)
 
@@ -584,11 +586,13 @@ class Simulation(Stateful):
         except (KeyboardInterrupt, MemoryError) as error:
             if self._checkpoint_writer is not None and self._checkpoint_writer.has_run:
                 error.add_note(
-                    f"the run is saved in {self._checkpoint_writer.path}: gridsim resume continues it"
+                    f"the run is saved in {self._checkpoint_writer.path}; gridsim resume continues it"
                 )
             raise
         except OverflowError as error:
-            if not _is_own_error(error) or getattr(error, "__notes__", None):  # the notes name a handler
+            if not _is_own_error(error) or getattr(
+                error, "__notes__", None
+            ):  # the notes of the error name a handler
                 raise
             now, failures = self.engine.now / NS, int(self.outages.failures.sum())
             raise ScenarioError(
@@ -625,7 +629,7 @@ class Simulation(Stateful):
         Parameters
         ----------
         unfinished_rows
-            The applications that are not completed then; None if unknown.
+            The applications that are not completed at the limit; None if unknown.
         """
         return ScenarioError(
             f"{self.scheduler.name} did not end within time_limit = {self.options.time_limit:,.10g} s "
@@ -634,7 +638,7 @@ class Simulation(Stateful):
         )
 
     def _holders_text(self) -> str:
-        """Return which node holds tasks that are in no queue, as the end of a sentence; "" if unknown."""
+        """Return a text, to end a sentence, about the node with tasks that are in no queue; "" if unknown."""
         holders = self.policy.unplaced()
         return f"; {holders}" if holders else ""
 
@@ -657,7 +661,7 @@ class Simulation(Stateful):
         return {f"messages {kind!r}": count for kind, count in counts}
 
     def _unfinished_text(self, unfinished_rows: Integers | None) -> str:
-        """Return the number of unfinished applications and the first of them, in words; "" if unknown."""
+        """Return a text with the number of unfinished applications and the first one; "" if unknown."""
         applications = self.applications
         if unfinished_rows is None or not len(unfinished_rows):
             return ""
@@ -678,20 +682,25 @@ class Simulation(Stateful):
             self.observations.finish()
         outcome = self.policy.finish()
         messages, interfaces = network.accounting(), network.interfaces()
-        if outages.all_failed_at is not None and (left := unfinished_tasks(outcome, applications)):
+        if outages.all_failed_at is not None and (
+            unfinished_count := unfinished_tasks(outcome, applications)
+        ):
             raise ScenarioError(
-                f"t = {outages.all_failed_at / NS:g} s: the last machine failed for good, with {left} tasks "
-                f"unfinished: faults must leave a machine up until the end{self._holders_text()}"
+                f"t = {outages.all_failed_at / NS:g} s: the last machine failed for good, with "
+                f"{unfinished_count} tasks unfinished: faults must leave a machine up until the end"
+                f"{self._holders_text()}"
             )
         tables = check_contract(outcome, applications, platform.nodes, engine.now)
         if (limit := self.options.time_limit) is not None:
-            # the clock may have ended with the last placement, before the last task is completed
+            # the clock may have stopped at the last placement, before the last task is completed
             late = np.flatnonzero(outcome.applications["finish"] / NS > limit)
             if len(late):
                 raise self._time_limit_error(late)
-        if (left := unfinished_tasks(outcome, applications)) > 0 and (holders := self.policy.unplaced()):
+        if (unfinished_count := unfinished_tasks(outcome, applications)) > 0 and (
+            holders := self.policy.unplaced()
+        ):
             raise SchedulerError(
-                f"t = {engine.now / NS} s: {self.scheduler.name} ended with {left} of "
+                f"t = {engine.now / NS} s: {self.scheduler.name} ended with {unfinished_count} of "
                 f"{int(applications.tasks.sum())} tasks unfinished: {holders}"
             )
         if "schedule" in self.options.recordings:
@@ -774,14 +783,14 @@ class Simulation(Stateful):
     def _node_form(self) -> NodeForm | None:
         """Return the form in which nodes ran; None if the scheduler has no node program."""
         if self.policy.node_form is None and "interpreted" in self.scheduler.node_forms:
-            return "compiled"  # as a compiled protocol
+            return "compiled"  # the nodes ran as a compiled protocol
         return self.policy.node_form
 
     def _random_parts(self) -> list[str]:
         """Return the random parts of the run on which the result depends, as in `Result.drawn`."""
         parts = list(self.scenario.drawn)
         if not self.scheduler.decentralized and "submitters" in parts:
-            parts.remove("submitters")  # a scheduler that sees the whole grid does not depend on them
+            parts.remove("submitters")  # a scheduler that knows the whole grid does not depend on them
         return [*parts, *(["run"] if self.streams.used else [])]
 
 

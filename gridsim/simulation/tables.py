@@ -101,14 +101,14 @@ def machine_table(
     outages
         The failures of machines.
     task_data
-        Bytes that a machine fetches for each task that it starts.
+        Bytes that a machine fetches for each started task.
     now
         The time at which the run ended, ns.
     """
     columns = outcome.machines
     until = int(outcome.applications["finish"].max())
     if rejected_applications(outcome, applications).any():
-        until = max(until, now)  # cancelled jobs may have used machines until the end
+        until = max(until, now)  # cancelled jobs may have used machines until the end of the run
     span = (until - int(applications.release_ns.min())) / NS
     busy = columns["busy"] / NS
     extra_columns: dict[str, NDArray[Any]] = {

@@ -161,8 +161,8 @@ def test_the_first_of_two_runs_keeps_its_checkpoint(
         (["run", *SMALL, "--checkpoint-every", "soon"], "'soon' is not a valid float"),
         (["resume", "none"], "none: No such file or directory"),
         (["resume", "folder"], "folder: Is a directory"),
-        (["resume", "text"], "text: not a sound checkpoint"),
-        (["resume", "result"], "result: not a sound checkpoint"),
+        (["resume", "text"], "text: not a valid checkpoint"),
+        (["resume", "result"], "result: not a valid checkpoint"),
         (["resume", "good", "--out", "none/a"], "none: no such folder"),
         (
             ["resume", "good", "--out", "./good"],

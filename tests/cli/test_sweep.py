@@ -240,7 +240,7 @@ def test_an_interrupted_sweep_keeps_its_runs(
         os.killpg(process.pid, number)
         out, errors = process.communicate()
     kept = len(Store(store))
-    said = r"(\d+) of 60 runs are done, which are in study.store: the same again goes on from there"
+    said = r"(\d+) of 60 runs are done, which are in study.store: the same command continues from there"
     assert process.returncode == code and out == ""
     assert (told := re.fullmatch(f"gridsim: {word}: {said}", errors.strip())), errors
     assert 0 < int(told[1]) <= kept < 60  # runs that end after the message are stored as well

@@ -45,14 +45,14 @@ BUSY = "tables/machines/busy.npy"
         (npy(shape=(10**12,), descr="|V0"), "must match its header, (1000000000000,) of"),
         (npy([1.0, 2.0], shape=(1,)), "must match its header, (1,) of float64, got 16 bytes"),
         (npy([1.0], descr="|O"), "plain values, got objects"),
-        (npy([1.0], descr=[("a", "<f8")]), "must be one-dimensional numbers or text"),
-        (npy([1.0, 2.0], shape=(1, 2)), "must be one-dimensional numbers or text"),
-        (npy([1.0, 2.0], descr="<M8[s]"), "must be one-dimensional numbers or text"),
+        (npy([1.0], descr=[("a", "<f8")]), "must be one-dimensional and contain numbers or text"),
+        (npy([1.0, 2.0], shape=(1, 2)), "must be one-dimensional and contain numbers or text"),
+        (npy([1.0, 2.0], descr="<M8[s]"), "must be one-dimensional and contain numbers or text"),
         (npy([1.0]).replace(b"'<f8'", b"exit()"), "malformed node"),
-        (npy([1.0]).replace(b"'<f8'", b"(((((("), "not a sound result file"),
+        (npy([1.0]).replace(b"'<f8'", b"(((((("), "not a valid result file"),
         (npy([1.0]).replace(b"NUMPY\x01", b"NUMPY\x03"), "must be 1.0 or 2.0, got (3, 0)"),
-        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "not a sound result file"),
-        (b"", "not a sound result file"),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff", "not a valid result file"),
+        (b"", "not a valid result file"),
     ],
 )
 def test_invalid_headers_of_arrays_are_rejected(file: Path, member: bytes, expected: str) -> None:
@@ -67,7 +67,7 @@ def test_a_header_nested_too_deeply_for_the_parser_is_rejected(file: Path) -> No
     """The parser raises a MemoryError for such a header."""
     text = b"-" * 9000 + b"1\n"
     header = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
-    with pytest.raises(GridSimError, match="not a sound result file .*header"):
+    with pytest.raises(GridSimError, match="not a valid result file .*header"):
         gs.Result.load(changed(file, {BUSY: header}))
 
 
@@ -111,7 +111,7 @@ def test_members_with_a_false_size_are_rejected(file: Path) -> None:
     whole = file.read_bytes()
     for size in (0, 8, 2**32 - 2):
         file.write_bytes(whole)
-        with pytest.raises(GridSimError, match="not a sound result file"):
+        with pytest.raises(GridSimError, match="not a valid result file"):
             gs.Result.load(stated(file, BUSY, size))
 
 
@@ -166,7 +166,7 @@ def test_invalid_names_of_tables_are_rejected_and_create_no_files(
         with pytest.raises(GridSimError, match="states digest"):
             gs.Result.load(file)
     else:
-        with pytest.raises(GridSimError, match="not a sound result file"):
+        with pytest.raises(GridSimError, match="not a valid result file"):
             gs.Result.load(file)
     assert sorted(tmp_path.iterdir()) == before
 
@@ -216,7 +216,7 @@ def test_validation_reports_implausible_values(file: Path) -> None:
 
 
 def test_json_nested_too_deeply_is_rejected(file: Path) -> None:
-    with pytest.raises(GridSimError, match="not a sound result file"):
+    with pytest.raises(GridSimError, match="not a valid result file"):
         gs.Result.load(changed(file, {"result.json": b"[" * 100_000}))
 
 
@@ -315,7 +315,7 @@ def test_invalid_states_of_checkpoints_are_rejected(scenario: gs.Scenario, tmp_p
         edited(path, about)
     finally:
         sys.set_int_max_str_digits(4300)
-    with pytest.raises(GridSimError, match="not a sound checkpoint"), Checkpoint(path) as kept:
+    with pytest.raises(GridSimError, match="not a valid checkpoint"), Checkpoint(path) as kept:
         kept.restore(Simulation(scenario, make_scheduler("mincent"), Options()))
 
 
@@ -343,7 +343,7 @@ def test_arrays_of_a_checkpoint_take_no_more_memory_than_its_file(
 
     edited(path, change, more=(array,))
     tracemalloc.start()
-    with pytest.raises(GridSimError, match="checkpoint: not a sound checkpoint"), Checkpoint(path) as kept:
+    with pytest.raises(GridSimError, match="checkpoint: not a valid checkpoint"), Checkpoint(path) as kept:
         kept.restore(Simulation(scenario, make_scheduler("mincent"), Options()))
     assert tracemalloc.get_traced_memory()[1] < 1 << 24
     tracemalloc.stop()
@@ -398,5 +398,5 @@ def test_shards_with_invalid_columns_are_rejected(
     store = Store(tmp_path / "store")
     parquet.write_table(arrow.table(columns), tmp_path / "store" / folder / "a.parquet")
     query: Any = store.find if folder == "cells" else store.scenario
-    with pytest.raises(GridSimError, match=f"a.parquet: not a sound shard of a store .*{expected}"):
+    with pytest.raises(GridSimError, match=f"a.parquet: not a valid shard of a store .*{expected}"):
         query("n")

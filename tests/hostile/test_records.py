@@ -66,7 +66,7 @@ def test_records_with_values_out_of_range_are_rejected(
     valid_result: Path, tmp_path: Path, place: str, value: Any, expected: str
 ) -> None:
     file = copy_with(valid_result, tmp_path / "bad.npz", place, value)
-    with pytest.raises(GridSimError, match=rf"bad\.npz: not a sound result file \(.*({expected})"):
+    with pytest.raises(GridSimError, match=rf"bad\.npz: not a valid result file \(.*({expected})"):
         gs.Result.load(file)
 
 
@@ -77,7 +77,7 @@ def test_missing_columns_are_rejected(valid_result: Path, tmp_path: Path, table:
         file.write_bytes(valid_result.read_bytes())
         changed(file, about=lambda told, column=column: told["tables"][table].remove(column))
         with pytest.raises(
-            GridSimError, match=f"not a sound result file .*{table} must have a column '{column}'"
+            GridSimError, match=f"not a valid result file .*{table} must have a column '{column}'"
         ):
             gs.Result.load(file, verify=False)
 
@@ -88,11 +88,11 @@ def test_invalid_characters_in_texts_are_rejected(valid_result: Path, tmp_path: 
     text = np.full(count, ord("x"), np.uint32)
     text[-1] = code
     file = copy_with(valid_result, tmp_path / "bad.npz", "messages.kind", text.view("<U1"))
-    with pytest.raises(GridSimError, match="not a sound result file"):
+    with pytest.raises(GridSimError, match="not a valid result file"):
         gs.Result.load(file, verify=False)
     file.write_bytes(valid_result.read_bytes())
     changed(file, about=lambda told: told["scheduler"]["parameters"].update(update_on="\ud800"))
-    with pytest.raises(GridSimError, match="not a sound result file .*surrogates not allowed"):
+    with pytest.raises(GridSimError, match="not a valid result file .*surrogates not allowed"):
         gs.Result.load(file, verify=False)
 
 

@@ -275,11 +275,11 @@ def test_any_damage_of_a_checkpoint_is_detected_at_once(kept: Path, tmp_path: Pa
         damaged = bytearray(good)
         damaged[draw.randrange(len(good))] ^= 1 << draw.randrange(8)
         bad.write_bytes(damaged)
-        with pytest.raises(gs.GridSimError, match=f"^{re.escape(str(bad))}: not a sound checkpoint"):
+        with pytest.raises(gs.GridSimError, match=f"^{re.escape(str(bad))}: not a valid checkpoint"):
             Checkpoint(bad)
     for length in (0, 10, 30, len(good) // 2, len(good) - 1):
         bad.write_bytes(good[:length])
-        with pytest.raises(gs.GridSimError, match=f"^{re.escape(str(bad))}: not a sound checkpoint"):
+        with pytest.raises(gs.GridSimError, match=f"^{re.escape(str(bad))}: not a valid checkpoint"):
             Checkpoint(bad)
 
 
@@ -306,7 +306,7 @@ def test_checkpoints_of_another_version_or_machine_are_rejected(
 @pytest.mark.parametrize("state", [None, 3, {"state": {}}, {"list": []}, {"what": 1}, {"dict": [[1, 2]]}])
 def test_a_checkpoint_without_a_valid_state_is_rejected(kept: Path, tmp_path: Path, state: Any) -> None:
     file = with_header(kept, tmp_path / "other", state=state)
-    with pytest.raises(gs.GridSimError, match="not a sound checkpoint"):
+    with pytest.raises(gs.GridSimError, match="not a valid checkpoint"):
         gs.resume(file)
 
 
@@ -353,7 +353,7 @@ def replacement(value: Any, *path: str) -> Any:
 def test_missing_or_wrong_entries_of_a_state_are_rejected(kept: Path, tmp_path: Path, change: Any) -> None:
     """The error is one line, and nothing is run."""
     file = edited(kept, lambda document: change(document["state"]), tmp_path / "other")
-    with pytest.raises(gs.GridSimError, match="other: not a sound checkpoint"):
+    with pytest.raises(gs.GridSimError, match="other: not a valid checkpoint"):
         gs.resume(file)
 
 
@@ -544,5 +544,5 @@ def test_an_error_in_user_code_is_not_reported_as_damage(tmp_path: Path) -> None
         gs.simulate(scenario, FailsLateScheduler(), checkpoint=file, checkpoint_every=0.0)
     with pytest.raises(ValueError, match="^error in user code\n"):
         gs.resume(file, scheduler=FailsLateScheduler())
-    with pytest.raises(gs.GridSimError, match="other: not a sound checkpoint"):
+    with pytest.raises(gs.GridSimError, match="other: not a valid checkpoint"):
         gs.resume(with_header(file, tmp_path / "other", state={}), scheduler=FailsLateScheduler())

@@ -94,7 +94,7 @@ def test_the_command_in_a_report_repeats_the_replications(folder: Path) -> None:
         ("report", "Missing argument 'PATH...'."),
         ("report results", "Missing option '--out'."),
         ("report nothing --out r.html", "nothing: No such file or directory"),
-        ("report text.npz --out r.html", "text.npz: not a sound result file"),
+        ("report text.npz --out r.html", "text.npz: not a valid result file"),
         (
             "report empty --out r.html",
             "must be a result or a folder with results (.npz or .gridsim), got empty, a folder with none",

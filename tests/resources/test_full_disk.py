@@ -212,7 +212,7 @@ def test_a_run_continues_if_the_disk_has_no_room_for_its_checkpoint(full: Path) 
     file = str(full / "file")
     found = invoke(*RUN, "--checkpoint", file, "--checkpoint-every", "0")
     assert found.exit_code == 0 and sorted(os.listdir(full)) == ["filler"]
-    said = f"{file}: no checkpoint could be written (No space left on device); the run goes on"
+    said = f"{file}: no checkpoint could be written (No space left on device); the run continues"
     assert found.stderr == f"gridsim: warning: {said}\n"
 
 

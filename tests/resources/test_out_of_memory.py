@@ -238,10 +238,10 @@ def test_a_run_without_memory_can_be_resumed_with_more(tmp_path: Path) -> None:
     assert cut.returncode == 2 and cut.stdout == ""
     *warned, said = cut.stderr.splitlines()
     assert said.startswith("gridsim: not enough memory")
-    assert said.endswith("; the run is saved in kept: gridsim resume continues it")
+    assert said.endswith("; the run is saved in kept; gridsim resume continues it")
     assert warned in (
         [],
-        ["gridsim: warning: kept: no checkpoint could be written (not enough memory); the run goes on"],
+        ["gridsim: warning: kept: no checkpoint could be written (not enough memory); the run continues"],
     )
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
     assert run(tmp_path, "", "resume", "kept", "--checkpoint-every", "600", "--out", "r.npz").returncode == 0
@@ -257,7 +257,7 @@ def test_a_run_continues_without_memory_for_a_checkpoint(
 
     monkeypatch.setattr("gridsim.simulation.checkpoint.save", none)
     with pytest.warns(
-        gs.CheckpointWarning, match=r"kept: no checkpoint .* \(not enough memory\); the run goes"
+        gs.CheckpointWarning, match=r"kept: no checkpoint .* \(not enough memory\); the run continues"
     ):
         found = gs.simulate(scenario(), gs.Fcfs(), checkpoint=tmp_path / "kept", checkpoint_every=0)
     assert found.digest == gs.simulate(scenario(), gs.Fcfs()).digest

@@ -175,7 +175,7 @@ def test_a_changed_array_of_a_checkpoint_gives_one_error(tmp_path: Path) -> None
         document["about"]["arrays"][content_name(RELEASE)] = document["more"][0]
 
     edited(path, change, more=(RELEASE[1:],))
-    with pytest.raises(GridSimError, match="not a sound checkpoint .*does not have the SHA-256 in its name"):
+    with pytest.raises(GridSimError, match="not a valid checkpoint .*does not have the SHA-256 in its name"):
         gs.resume(path)
 
 
@@ -204,7 +204,7 @@ def test_missing_or_damaged_arrays_of_a_store_give_one_error(store: Store) -> No
     content = file.read_bytes()
     for harmed in (content[:-30], content.replace(content[-9:], b"x" * 9), b""):
         file.write_bytes(harmed)
-        with pytest.raises(GridSimError, match=f"^{file}: not a sound array of a store"):
+        with pytest.raises(GridSimError, match=f"^{file}: not a valid array of a store"):
             store.scenario(name)
     file.unlink()
     with pytest.raises(ScenarioError, match="^workload.release"):

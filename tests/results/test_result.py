@@ -147,12 +147,12 @@ def rewrite(path, change):
         (lambda about, members: about["facts"].update(pause=7.0), "the file states digest"),
         (lambda about, members: about.update(digest="0"), "the file states digest '0', but its tables have"),
         (lambda about, members: about.update(format=9), "format of a result must be 1 or 2, got 9"),
-        (lambda about, members: about.pop("tables"), "not a sound result file"),
-        (lambda about, members: about["tables"].pop("machines"), "not a sound result file"),
-        (lambda about, members: about["tables"].update(x=["y"]), "not a sound result file"),
+        (lambda about, members: about.pop("tables"), "not a valid result file"),
+        (lambda about, members: about["tables"].pop("machines"), "not a valid result file"),
+        (lambda about, members: about["tables"].update(x=["y"]), "not a valid result file"),
         (
             lambda about, members: members.update({"tables/machines/busy.npy": b"no"}),
-            "not a sound result file",
+            "not a valid result file",
         ),
     ],
 )
@@ -185,5 +185,5 @@ def test_files_without_a_result_are_rejected(tmp_path):
     with pytest.raises(FileNotFoundError):
         Result.load(tmp_path / "absent")
     (tmp_path / "empty").write_bytes(b"")
-    with pytest.raises(GridSimError, match="empty: not a sound result file"):
+    with pytest.raises(GridSimError, match="empty: not a valid result file"):
         Result.load(tmp_path / "empty")

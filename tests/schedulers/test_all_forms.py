@@ -51,7 +51,7 @@ _BY_MESSAGES = st.builds(
     resubmit=st.sampled_from(("as-is", "new")),
     entry=st.sampled_from(("own-router", "parent")),
 )
-#: Where owners come and go.
+#: Faults with owner absences.
 _VOLUNTEERS = st.builds(
     gs.Rjss,
     k=st.sampled_from((0.3, 1.0)),

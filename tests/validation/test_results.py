@@ -382,7 +382,7 @@ def test_options_of_other_schedules_are_rejected(sound: Path) -> None:
 def test_damaged_files_are_rejected(tmp_path: Path) -> None:
     damaged = tmp_path / "damaged"
     damaged.write_bytes(b"PK\x03\x04 and so on")
-    for path, message in ((tmp_path / "none", "No such file"), (damaged, "not a sound result file")):
+    for path, message in ((tmp_path / "none", "No such file"), (damaged, "not a valid result file")):
         done = CliRunner().invoke(cli, ["validate", str(path)])
         assert done.exit_code == 2 and message in done.stderr and "Traceback" not in done.output
 

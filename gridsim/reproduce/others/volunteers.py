@@ -1,4 +1,4 @@
-"""RJSS and resource exclusion where owners come and go, compared with wave schedulers."""
+"""RJSS and resource exclusion with owner absences, compared with wave schedulers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ K = 0.1
 
 @dataclass(frozen=True)
 class OwnedNodes:
-    """Makes nodes of different speeds whose owners come and go, and jobs.
+    """Makes nodes of different speeds with owner absences, and jobs.
 
     Owners are as in `WorldHosts`: drawn, or from the trace `availability`.
     """

@@ -30,8 +30,8 @@ from gridsim.support.files import StrPath, atomic_file
 BLOCK = 100
 #: Process id of applications and counters; those of machines follow.
 _GRID_PID = 1
-#: Thread id of machine 0.  Machine u has this id + 2 u, and its messages the next one.  Thread ids are so
-#: large that none equals a process id.
+#: Thread id of machine 0.  Machine u has this id + 2 u, and its messages have the next id.  Thread ids are
+#: larger than all process ids.
 _FIRST_THREAD = 1_000_000
 #: Maximum duration of a slice that sends or receives, ns.
 _MAX_THIN_SLICE = 1_000_000
@@ -182,7 +182,7 @@ class _Trace:
         table, jobs = self.result.applications, self.result.jobs_of_log
         for i in np.flatnonzero(self.has_run).tolist():
             begin, end = self.release[i], max(self.release[i], self.finish[i])  # a rejected job has no finish
-            # with an id that is local to the process, viewers show the slice in this process
+            # viewers show the slice in this process if its id is local to the process
             name, local_id = self.names[i], f'{{"local":{i}}}'
             head = f'"cat":"application","name":"{name}","id2":{local_id},"pid":{_GRID_PID},"tid":{_GRID_PID}'
             args = {
@@ -295,9 +295,9 @@ class _Trace:
     def _releases(self) -> Iterator[str]:
         """Yield slices at the place and time of each release, and flows from them to the pieces that ran."""
         submitter, application = self.result.applications["submitter"], self.pieces["application"]
-        known = self.has_run & (submitter >= 0)
-        known[known] = self.is_selected[submitter[known]]
-        applications = np.flatnonzero(known)
+        has_release = self.has_run & (submitter >= 0)
+        has_release[has_release] = self.is_selected[submitter[has_release]]
+        applications = np.flatnonzero(has_release)
         names = ['"release"']
         yield from self._thin_slices(
             submitter[applications],
@@ -306,7 +306,7 @@ class _Trace:
             np.zeros(len(applications)),
             names,
         )
-        rows = np.flatnonzero(known[application])
+        rows = np.flatnonzero(has_release[application])
         columns = (column[rows].tolist() for column in (application, self.pieces["machine"], self.start))
         for number, i, u, start in zip(rows.tolist(), *columns, strict=True):
             head = f'"cat":"release","name":"release","id":{number}'

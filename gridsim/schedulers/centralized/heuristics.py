@@ -29,7 +29,7 @@ from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS, nanoseconds
 from gridsim.support.parameters import Limits
 
-#: Shortest and longest interval between mapping events, s.
+#: Minimum and maximum interval between mapping events, s.
 _SHORTEST, _LONGEST = 1e-6, 4e9
 
 

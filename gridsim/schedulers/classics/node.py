@@ -129,7 +129,7 @@ class PowerNode(PlacingNode):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         room, width = parameters.room, parameters.choices + parameters.memory
-        # of each slot: the number of its undecided request (`request`), -1: none
+        # for each slot: the number of its undecided request (`request`), or -1
         self.next_request, self.request = room, np.full(room, -1)
         self.application, self.answers = np.zeros(room, int), np.zeros(room, int)
         self.machine, self.load = np.zeros((room, width), int), np.zeros((room, width))  # inf: no answer
@@ -138,7 +138,7 @@ class PowerNode(PlacingNode):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         room, choices = self.parameters.room, self.parameters.choices
         for number in range(self.next_request, self.next_request + tasks):
-            self.decide(view, number - room)  # the oldest request makes room, if it is undecided
+            self.decide(view, number - room)  # free the slot of the oldest request
             slot, self.next_request = number % room, number + 1
             self.request[slot], self.application[slot], self.answers[slot] = number, application.number, 0
             self.load[slot, :], self.machine[slot, 0] = np.inf, view.node
@@ -220,8 +220,8 @@ class StealingNode(PlacingNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        # number of machines to ask before the next pause; last time at which it received work when it had
-        # none
+        # number of machines to ask before the next pause; last time at which this machine received work while
+        # it had none
         self.attempts, self.work_began = 0, -1.0
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -260,7 +260,7 @@ class StealingNode(PlacingNode):
         left = (view.waiting - int(self.work_began == view.now) + 1) // 2
         if left == 0:
             view.send(message.sender, "nothing")
-        for application, tasks in view.queued[::-1]:  # the last of the queue are stolen first
+        for application, tasks in view.queued[::-1]:  # tasks at the end of the queue are stolen first
             if left > 0:
                 count = view.take(application, min(tasks, left))
                 view.decide("gave", application, node=message.sender, tasks=count, saw=left)

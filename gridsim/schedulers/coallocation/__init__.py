@@ -1,1 +1,1 @@
-"""Rivals of DGS_ASAP: schedulers of rigid jobs that look for machines that are free at the moment."""
+"""Competitors of DGS_ASAP: schedulers of rigid jobs that search for currently free machines."""

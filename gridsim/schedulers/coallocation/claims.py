@@ -1,9 +1,9 @@
-"""How a node gets machines for a rigid job: it claims them, and the job starts once all have agreed.
+"""Claims on machines for a rigid job, which starts if all claimed machines agree.
 
-A claim names the instant of the start, far enough ahead for the claims, the replies and a cancellation to
-arrive before it.  A machine that is busy, or gets the claim later than that, refuses.  If one refuses, or a
-reply comes after the start, the claimant cancels the others.  A machine has no queue and no schedule: it is
-claimed by one job, or free.
+A claim names the start of the job, far enough ahead for claims, replies and a cancellation to arrive before
+it.  A machine refuses a claim if it is busy or if the claim arrives after the start.  If a machine refuses,
+or a reply arrives after the start, the claimant cancels the other claims.  A machine has no queue and no
+schedule: it is free or claimed by one job.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from gridsim.support.clock import NS
 #: Bytes of a message without lists.
 SMALL = 128
 
-#: The kinds of messages of claims, in the order in which those of one instant are handled.
+#: Message kinds of claims, in the order in which messages of one instant are handled.
 MESSAGES = {
     "cancel": Message(SMALL, application=int, attempt=int),
     "claim": Message(SMALL, application=int, attempt=int, start=int),
     "reply": Message(SMALL, application=int, attempt=int, taken=int),
 }
-#: Largest number of times that the time given to late claims of a job is doubled.
+#: Maximum number of times that the lead time of a job's claims is doubled.
 _MOST_DOUBLINGS = 20
 
 
@@ -36,11 +36,11 @@ class ClaimRecord(JobRecord):
     claimed_nodes
         Machines that have agreed.
     missing
-        Replies that have not come.
+        Number of replies that have not arrived.
     late
-        Attempts that failed because a message came too late.
+        Number of attempts that failed because a message arrived too late.
     conflicts
-        All attempts that failed.
+        Number of failed attempts.
     """
 
     def __init__(self, number: int, submitter: int, tasks: int, length: int) -> None:
@@ -55,10 +55,7 @@ class ClaimingNode(NodeProgram):
     # -- the claimant ---------------------------------------------------------------------------------------
 
     def claim(self, view: View, job: Any, nodes: list[int]) -> None:
-        """Claim machines for a job, as many as it wants.
-
-        Claims, replies and cancellations leave or arrive one after another, while nothing else does.
-        """
+        """Claim `nodes` for a job, one for each of its tasks."""
         job.attempt += 1
         job.phase, job.nodes, job.claimed_nodes, job.has_lost_node = COMMITTING, nodes, [], False
         job.missing = len(nodes)
@@ -68,10 +65,10 @@ class ClaimingNode(NodeProgram):
             view.send(node, "claim", application=job.number, attempt=job.attempt, start=job.start)
 
     def on_reply(self, view: View, message: Any) -> None:
-        """Start the job if all machines have agreed in time; otherwise cancel those that have."""
+        """Start the job if all machines agree before its start; otherwise cancel their claims."""
         job = view.jobs[message.application]
         if message.attempt != job.attempt or job.phase != COMMITTING:
-            if message.taken:  # in an attempt that was aborted
+            if message.taken:  # the reply belongs to an attempt that was aborted
                 view.send(message.sender, "cancel", application=job.number, attempt=message.attempt)
             return
         if message.taken:
@@ -89,16 +86,16 @@ class ClaimingNode(NodeProgram):
         view.jobs.start(job, job.start)
 
     def abort(self, view: View, job: Any, nodes: list[int]) -> None:
-        """Cancel a job at `nodes`, and go on without this attempt."""
+        """Abort an attempt: cancel the claims of the job at `nodes`."""
         for node in nodes:
             view.send(node, "cancel", application=job.number, attempt=job.attempt)
-        job.attempt += 1  # replies that are still to come belong to the old attempt
+        job.attempt += 1  # outstanding replies belong to the aborted attempt
         job.phase = WAITING
         self.try_again(view, job)
 
     def try_again(self, view: View, job: Any) -> None:
-        """Go on after a failed attempt; ``job.claimed_nodes`` are the machines that had agreed."""
-        self.claim(view, job, job.nodes)  # a message came too late, and the next ones get more time
+        """Continue after a failed attempt; ``job.claimed_nodes`` are the machines that had agreed."""
+        self.claim(view, job, job.nodes)  # a message arrived too late: give the next claims more time
 
     # -- the machine ----------------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """Zorilla: a job floods the overlay around its node with growing radius until enough machines are free.
 
 After N. Drost, R. van Nieuwpoort and H. Bal, "Simple locality-aware co-allocation in peer-to-peer
-supercomputing" (CCGrid 2006), and the program that they published.  docs/background/dgs_asap.md says what is
-from where.
+supercomputing" (CCGrid 2006), and their published program.  docs/background/dgs_asap.md lists what comes from
+the paper and what from the program.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from gridsim.scheduling.nodes.rigid_jobs import JobTimer, RigidNodeScheduler
 from gridsim.support.clock import nanoseconds
 from gridsim.support.parameters import Limits
 
-#: Number of jobs that a machine remembers, so that it does not pass on an advertisement twice.
+#: Number of jobs whose advertisements a machine remembers, so that it forwards each only once.
 _MEMORY_SIZE = 64
-#: The longest time, s, since pauses are added up in int64 nanoseconds.
+#: Upper limit of time parameters, s, since sums of pauses must fit into int64 nanoseconds.
 _LONGEST = 1e8
 _Time = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")]
 
@@ -41,13 +41,13 @@ class FloodRecord(ClaimRecord):
     Attributes
     ----------
     submitted
-        ns.
+        Time of submission, ns.
     floods
-        How often it has been advertised; the number of the newest advertisement.
+        Number of advertisements so far, which is also the number of the newest one.
     rounds
-        Advertisements since it was submitted, or lost.
+        Number of advertisements since the job was submitted or last lost.
     offers
-        Machines that have offered themselves and are not claimed, in the order in which they did.
+        Machines that have offered themselves and are not claimed, in order of arrival.
     """
 
     def __init__(self, number: int, submitter: int, tasks: int, length: int) -> None:
@@ -56,12 +56,12 @@ class FloodRecord(ClaimRecord):
 
 
 class ZorillaNode(ClaimingNode):
-    """A machine that advertises jobs submitted to it, passes on advertisements of others, and runs jobs.
+    """A machine that advertises jobs submitted to it, forwards advertisements of other jobs, and runs jobs.
 
     Attributes
     ----------
     newest_floods
-        Job -> its newest advertisement that has come here.
+        Job -> number of its newest advertisement that has arrived here.
     """
 
     def __init__(self, parameters: Any) -> None:
@@ -71,26 +71,26 @@ class ZorillaNode(ClaimingNode):
     # -- the node in charge of a job ------------------------------------------------------------------------
 
     def on_release(self, view: View, application: Application, tasks: int) -> None:
-        """Advertise a job that is submitted here."""
+        """Record a job that is submitted here, and advertise it."""
         job = view.jobs[application.number]
         job.submitted = view.now_ns
         self.advertise(view, job)
 
     def advertise(self, view: View, job: Any) -> None:
-        """Flood the neighbourhood, one hop further than before, unless the job is too old."""
-        of = self.parameters
-        if view.now_ns - job.submitted >= nanoseconds(of.lifetime):
+        """Advertise a job one hop further than before, unless it is too old."""
+        parameters = self.parameters
+        if view.now_ns - job.submitted >= nanoseconds(parameters.lifetime):
             view.decide("gave-up", job.number, tasks=job.tasks, saw=job.rounds)
             view.jobs.reject(job)
             return
-        first = of.first or 1 + max(1, round(math.log10(job.tasks)))
-        hops = min(first + job.rounds, of.max_hops)
-        pause = min(of.retry * 2.0 ** min(job.rounds, 60), of.longest)
-        again = view.now_ns + nanoseconds(pause * float(view.random.uniform(0.5, 1.5)))
+        first = parameters.first or 1 + max(1, round(math.log10(job.tasks)))
+        hops = min(first + job.rounds, parameters.max_hops)
+        pause = min(parameters.retry * 2.0 ** min(job.rounds, 60), parameters.longest)
+        retry_time = view.now_ns + nanoseconds(pause * float(view.random.uniform(0.5, 1.5)))
         job.phase = WAITING
         job.floods += 1
         job.rounds += 1
-        view.jobs.at(job, again, "retry")
+        view.jobs.at(job, retry_time, "retry")
         view.decide("advertised", job.number, tasks=job.tasks, saw=hops)
         job.offers = [view.node] if view.jobs.claimed < 0 else []
         self.remember(job.number, job.floods)
@@ -100,15 +100,15 @@ class ZorillaNode(ClaimingNode):
         self.claim_offers(view, job)
 
     def claim_offers(self, view: View, job: Any) -> None:
-        """Claim the machines that offered themselves first, if there are enough."""
+        """Claim the first machines that offered themselves, if there are enough."""
         if len(job.offers) >= job.tasks:
             nodes, job.offers = job.offers[: job.tasks], job.offers[job.tasks :]
             self.claim(view, job, nodes)
-            if view.jobs.can_fail:  # replies may be lost
+            if view.jobs.can_fail:  # set a timeout, since replies may be lost
                 view.jobs.at(job, job.start + nanoseconds(self.parameters.patience), "overdue")
 
     def on_offer(self, view: View, message: Any) -> None:
-        """Note that a machine is free; an offer is not binding, and surplus offers are forgotten."""
+        """Record the non-binding offer of a free machine, unless it answers an earlier flood."""
         job = view.jobs[message.job]
         if message.flood == job.floods and job.phase in (WAITING, COMMITTING):
             job.offers.append(message.sender)
@@ -120,7 +120,7 @@ class ZorillaNode(ClaimingNode):
         self.advertise(view, job)
 
     def try_again(self, view: View, job: Any) -> None:
-        """Claim the machines that had agreed and other offers that are left, or advertise the job again."""
+        """Claim the machines that had agreed and the remaining offers, or advertise the job again."""
         if view.now_ns < job.timers["retry"]:
             job.offers = job.claimed_nodes + job.offers
             self.claim_offers(view, job)
@@ -130,7 +130,7 @@ class ZorillaNode(ClaimingNode):
     # -- failures -------------------------------------------------------------------------------------------
 
     def on_job_lost(self, view: View, job: Any) -> None:
-        """Start a job that has lost a machine again, with the first radius."""
+        """Restart a job that has lost a machine; the search begins with the first radius."""
         job.rounds = 0
         if job.phase == BROKEN:
             view.jobs.withdraw(job)
@@ -142,7 +142,7 @@ class ZorillaNode(ClaimingNode):
         self.abort(view, job, list(job.nodes))
 
     def on_overdue(self, view: View, job: Any) -> None:
-        """Stop waiting for replies that failures have lost."""
+        """Abort an attempt whose replies were lost in failures."""
         job.conflicts += 1
         job.claimed_nodes = []
         self.abort(view, job, list(job.nodes))
@@ -150,7 +150,7 @@ class ZorillaNode(ClaimingNode):
     # -- a machine in the neighbourhood ---------------------------------------------------------------------
 
     def remember(self, job: int, flood: int) -> bool:
-        """Remember an advertisement; return whether it is new here."""
+        """Store the number of an advertisement, and return whether it is new here."""
         new = self.newest_floods.pop(job, 0) < flood
         self.newest_floods[job] = flood
         if len(self.newest_floods) > _MEMORY_SIZE:
@@ -158,7 +158,7 @@ class ZorillaNode(ClaimingNode):
         return new
 
     def on_advert(self, view: View, message: Any) -> None:
-        """Pass an advertisement on, and offer this machine if it is free."""
+        """Forward an advertisement, and offer this machine if it is free."""
         job, hops, sender = message.job, message.hops, message.sender
         new = self.newest_floods.get(job, 0) < message.flood
         if not (new or self.parameters.repeats):
@@ -175,38 +175,39 @@ class ZorillaNode(ClaimingNode):
 
 
 class Zorilla(RigidNodeScheduler, frozen=True, kw_only=True):
-    """Zorilla (Drost, van Nieuwpoort and Bal): advertises a job further and further until enough are free.
+    """Zorilla (Drost, van Nieuwpoort and Bal): advertises a job within a growing radius of its node.
 
-    The node of a job advertises it to all machines within some hops.  Those that are free offer themselves.
-    It claims the first offers as soon as they are enough; the job starts when all of these have agreed.
-    Otherwise it pauses, and advertises the job one hop further.  No machine has a queue or a schedule.
+    The node of a job advertises it to all machines within a number of hops.  Free machines offer themselves.
+    As soon as there are enough offers, the node claims the first ones, and the job starts when all of them
+    have agreed.  Otherwise the node pauses and advertises the job one hop further.  No machine has a queue or
+    a schedule.
 
     Parameters
     ----------
     degree
-        Neighbours of each node, drawn at random.
+        Number of neighbours of each node, drawn at random.
     first
-        Hops of the first advertisement; None: 1 + log10 of the machines that the job wants, rounded, and at
-        least 2, as in the published program.
+        Number of hops of the first advertisement; None for 1 + log10 of the number of machines that the job
+        needs, rounded, and at least 2, as in the published program.
     max_hops
-        Most hops of an advertisement.
+        Maximum number of hops of an advertisement.
     repeats
-        Whether a machine passes on each copy of an advertisement that comes, as the published program does,
-        and not only the first one.
+        Whether a machine forwards each copy of an advertisement that it receives, as the published program
+        does, instead of only the first one.
     retry
-        s of the first pause (times 0.5..1.5, at random); each further pause is twice as long.
+        First pause, s, multiplied by a random factor in 0.5..1.5; each further pause is twice as long.
     longest
-        s of the longest pause.
+        Maximum pause, s.
     lifetime
-        S after its submission from which on a job is not advertised again: it is rejected.
+        Time after the submission of a job, s, after which the job is rejected instead of advertised again.
     detection
-        S until the failure of a machine is detected by the nodes in charge of its jobs.
+        Time until the nodes in charge of the jobs of a failed machine detect the failure, s.
     patience
-        s that such a node waits for replies that failures may have lost.
+        Time that a claiming node waits for replies, s, which may be lost in failures.
     """
 
     name: ClassVar[str] = "zorilla"
-    may_reject: ClassVar[bool] = True  # jobs that are too old, see `lifetime`
+    may_reject: ClassVar[bool] = True  # jobs older than `lifetime` are rejected
     unequal_speeds: ClassVar[bool] = True
     policy = ZorillaNode
     record = FloodRecord

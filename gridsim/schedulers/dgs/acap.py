@@ -1,7 +1,7 @@
-"""DGS_ACAP: the differences from DGS_ASAP of a node whose jobs want machines that are close together.
+"""DGS_ACAP: a DGS_ASAP node whose jobs need machines that are close to one another.
 
-It knows near nodes besides random ones, takes the closest of the candidates that are free, and prefers the
-answer whose machines are the closest.
+It knows near nodes besides random ones, chooses the closest of the free candidates, and prefers the answer
+whose machines are the closest.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from gridsim.schedulers.dgs.proximity import closest
 from gridsim.scheduling.nodes.program import View
 from gridsim.support.clock import nanoseconds
 
-#: Number of steps into which the time by which a job may start later is divided; each step is tried.
+#: Number of equal steps of the tolerated delay of a start; a start is tried after each step.
 _STARTS = 60
 
 
 class AcapNode(DgsNode):
-    """One node of DGS_ACAP; the places of candidates come with their schedules."""
+    """A node of DGS_ACAP; it gets the places of candidates with their schedules."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        #: Number of slots by which a job may start later to get machines that are closer together.
+        #: Number of slots by which a start may be delayed for closer machines.
         self.later = nanoseconds(parameters.tolerance) // self.slot
 
     def prefer(self, view: View, job: Any) -> None:
-        """Move the closest of the answers that start soon enough after the first one to the front."""
+        """Move the closest of the answers that start within the tolerance to the front."""
         latest = job.answers[0][0] + self.later
         best = min((apart, start, order) for start, order, _, apart, _ in job.answers if start <= latest)
         place = next(k for k, answer in enumerate(job.answers) if answer[1] == best[2])
         job.answers.insert(0, job.answers.pop(place))
 
     def allocate(self, view: View, candidates: Candidates, request: Any) -> tuple[int, Any]:
-        """Return the start with the closest candidates, of some from the first one on, and these."""
+        """Return the start whose free candidates are the closest, and these candidates."""
         tasks = request.tasks
         first, _ = candidates.earliest(tasks)
-        last, found = max(first, min(first + self.later, request.latest)), []
+        last, options = max(first, min(first + self.later, request.latest)), []
         for start in range(first, last + 1, max(1, self.later // _STARTS)):
             free = candidates.free_at(start)
             if len(free) >= tasks:
                 nodes = np.array(free)[closest(view.environment.places(free), tasks)]
-                found.append((self.apart(view, nodes), start, nodes))
-        _, start, nodes = min(found, key=lambda each: each[:2])
+                options.append((self.apart(view, nodes), start, nodes))
+        _, start, nodes = min(options, key=lambda each: each[:2])
         return start, nodes
 
     def apart(self, view: View, nodes: Any) -> float:
-        """Return the mean distance between two of `nodes`."""
+        """Return the mean distance between pairs of `nodes`."""
         return mean_distance(view.environment.places(nodes)) if len(nodes) else 0.0

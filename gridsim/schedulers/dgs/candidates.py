@@ -17,30 +17,30 @@ class Candidates:
     Parameters
     ----------
     neighbours
-        Function that returns the neighbours of a node, each with the instant (ns) as of which its schedule is
-        seen.
+        Function that returns the neighbours of a node, each with the time (ns) of the copy of its schedule
+        that is used.
     schedules
         The schedules of all machines.
     length, start
-        Slots that the job wants, and the first one in which it may start.
+        Number of slots that the job needs, and the first slot in which it may start.
     excluded
         Nodes that are neither candidates nor opened.
     suited
-        bool[nodes], which nodes suit the job; None if all do.
+        bool[nodes], whether each node suits the job; None if all do.
 
     Attributes
     ----------
     nodes, as_of
-        The nodes, and as of when the schedule of each is known.
+        The nodes, and the time of the known copy of each schedule, ns.
     reached
-        All nodes that were reached, also those that do not suit the job; the attributes of a node come with
-        its schedule.
+        All nodes that were reached, including those that do not suit the job; attributes of nodes come with
+        their schedules.
     free
-        How many are free from the first slot `start` on for `length` slots.
+        Number of candidates that are free for `length` slots from slot `start` on.
     opened
-        How many nodes were asked for their neighbours.
+        Number of nodes that were asked for their neighbours.
     own
-        How many there were before any node was opened.
+        Number of candidates before any node was opened.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Candidates:
         self.extend(node)
 
     def extend(self, node: int) -> None:
-        """Add the neighbours of a node, except those that are excluded or there already."""
+        """Add the neighbours of a node, except excluded and known ones."""
         new = [row for row in self.neighbours(node) if row[0] not in self.met]
         self.met.update(other for other, _ in new)
         self.reached += [other for other, _ in new]
@@ -87,6 +87,6 @@ class Candidates:
     def earliest(self, tasks: int) -> tuple[int, Any]:
         """Return the first slot from which enough candidates are free, and the first of these candidates."""
         seen = self.as_of if self.schedules.stale else None
-        found = self.schedules.earliest_start(self.nodes, tasks, self.length, self.start, seen)
-        assert found is not None  # there are as many candidates as the job wants
-        return int(found[0]), np.asarray(found[1])
+        start_and_nodes = self.schedules.earliest_start(self.nodes, tasks, self.length, self.start, seen)
+        assert start_and_nodes is not None  # the caller has checked that there are enough candidates
+        return int(start_and_nodes[0]), np.asarray(start_and_nodes[1])

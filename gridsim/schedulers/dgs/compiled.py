@@ -1,4 +1,4 @@
-"""Runs the compiled nodes of DGS_ASAP, which do the same as the node program."""
+"""The adapter of the compiled nodes of DGS_ASAP, which behave like the node program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gridsim.support.clock import nanoseconds
 
 
 class CompiledRecords(Sequence[Any]):
-    """The records of all jobs, which are columns of the compiled nodes.
+    """The records of all jobs, backed by columns of the compiled nodes.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class CompiledRecords(Sequence[Any]):
 
 
 class CompiledRecord:
-    """One job, with those attributes of a `gridsim.schedulers.dgs.node.DgsRecord` that others need."""
+    """The record of a job, with the used attributes of a `gridsim.schedulers.dgs.node.DgsRecord`."""
 
     def __init__(self, records: CompiledRecords, number: int) -> None:
         vars(self).update(_records=records, number=number)
@@ -58,9 +58,9 @@ class CompiledRecord:
 
 
 class CompiledDgs(RigidAdapter):
-    """The adapter of the compiled nodes, which hand rare cases over to it.
+    """The adapter of the compiled nodes, which leave rare cases to it.
 
-    These are jobs that wait, outlive their reservations, are cancelled or rejected, and failures.
+    These cases are failures, and jobs that wait, outlive their reservations, are cancelled or are rejected.
     """
 
     compiled: DgsNodes
@@ -72,13 +72,13 @@ class CompiledDgs(RigidAdapter):
         self._share()
 
     def new_records(self, parameters: RigidNodeScheduler, run: Run, lengths: Integers) -> Any:
-        """Return no records yet, since `_compile` makes them."""
+        """Return an empty list, since `_compile` creates the records."""
         return ()
 
     def _compile(self) -> DgsNodes:
-        #: Returns how long a job waits before it searches again, ns.
+        #: Function that returns the time for which a job waits before it searches again, ns.
         self.pause = partial(pause, self.parameters)
-        #: Removes past reservations.
+        #: Function that removes past reservations.
         self.forget = self.environment.forget
         columns = self.job_columns()
         nodes = self.new_nodes(columns)
@@ -86,7 +86,7 @@ class CompiledDgs(RigidAdapter):
         return nodes
 
     def job_columns(self) -> dict[str, Any]:
-        """Return the columns of jobs that do not change."""
+        """Return the constant columns of jobs."""
         times, jobs = self.environment.times, self.run.applications
         return {
             "tasks": jobs.tasks,
@@ -99,7 +99,7 @@ class CompiledDgs(RigidAdapter):
         }
 
     def new_nodes(self, jobs: dict[str, Any]) -> DgsNodes:
-        """Make the compiled nodes, given the columns of jobs."""
+        """Create the compiled nodes from the columns of jobs."""
         parameters, run, environment = self.parameters, self.run, self.environment
         times, overlay = environment.times, environment.overlay
         return DgsNodes(
@@ -133,12 +133,12 @@ class CompiledDgs(RigidAdapter):
         )
 
     def _share(self) -> None:
-        """Let the compiled nodes and the environment use the same arrays."""
+        """Share arrays between the compiled nodes and the environment."""
         self.compiled.share(**self.shared_arrays())
         self.environment.reach_counts = self.compiled.columns["reached"]
 
     def shared_arrays(self) -> dict[str, Any]:
-        """Return the arrays that the compiled nodes change, and the arrays of who is up."""
+        """Return the arrays that the compiled nodes change, and those of the machines that are up."""
         overlay, runs = self.environment.overlay, self.runs
         return {
             "jobs": {name: getattr(runs, name) for name in ("first_start", "end", "done")},
@@ -162,7 +162,7 @@ class CompiledDgs(RigidAdapter):
         self._watch_reservation(self.records[job])
 
     def record_run(self, job: int) -> None:
-        """Record the completed run of a job that was interrupted before, or if the run has a schedule."""
+        """Record the completed run of a job, if it was interrupted before or the schedule is recorded."""
         machines = np.array(self.records[job].nodes, np.int64)
         self.runs.record_completion(job, machines)
         if job in self.runs.used:
@@ -174,14 +174,14 @@ class CompiledDgs(RigidAdapter):
         machines = np.array(record.nodes, np.int64)
         self.runs.place(job, machines, record.start * slot, (record.start + record.length) * slot)
 
-    # -- what the adapter does otherwise for records and programs -------------------------------------------
+    # -- methods that replace those for records and programs ----------------------------------------------
 
     def call(self, handler: str, node: int, number: int, *arguments: int) -> None:
         """Call a handler of the compiled nodes about a job."""
         getattr(self.compiled, handler)(self.core, node, number, *arguments)
 
     def cancel_job(self, number: int) -> None:
-        """Give up a job, as its user wants."""
+        """Cancel a job on behalf of its user."""
         self._place_unless_known(self.records[number])
         super().cancel_job(number)
 

@@ -3,7 +3,7 @@
 from gridsim.results.decisions import DecisionTexts
 
 _START = "a start at", "s"
-#: See `gridsim.scheduling.contract.Scheduler.decision_words`.
+#: Texts of the decisions (`Scheduler.decision_words`).
 WORDS: DecisionTexts = {
     "asked": ("asked machine {machine} to search, of {among} that it knew", "", ""),
     "opened": (

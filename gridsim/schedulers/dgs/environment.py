@@ -1,7 +1,7 @@
-"""The environment of DGS_ASAP's nodes: slot schedules, as they are and as nodes see them, and the overlay.
+"""The environment of DGS_ASAP's nodes: slot schedules, the copies that nodes have of them, and the overlay.
 
 Schedules are not sent one by one in the simulation (`gridsim.schedulers.dgs.neighbourhood`), and CYCLON
-shuffles all views at once.  So a node reaches what it has seen of other schedules by `DgsView`.
+shuffles all views at once.  So nodes get the copies of other schedules from `DgsView`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from gridsim.scheduling.nodes.environment import Environment
 from gridsim.scheduling.nodes.slots import MachineSlots
 from gridsim.support.arrays import Integers
 
-#: The instant of the schedules in a cache that has received none yet: they are taken to be empty.
+#: Time of the schedules in a cache that has received none yet; such schedules count as empty.
 NOT_YET = -(2**62)
-#: The methods by which the node of a machine changes its slots.
+#: Methods with which a node changes the slots of its machine.
 _SLOT_CHANGES = ("reserve", "extend", "release")
-#: ns between two removals of past reservations.
+#: Interval between removals of past reservations, ns.
 _FORGET_INTERVAL = 3600 * 10**9
 
 
 class NoLog:
-    """Stands for the record of decisions where they are not recorded."""
+    """A recorder of decisions that records nothing."""
 
     def __getattr__(self, name: str) -> Any:
         return self._nothing
@@ -50,11 +50,12 @@ class DgsEnvironment(Environment):
     schedules
         The slot schedules of all machines.
     overlay
-        The views of CYCLON, and what nodes have seen of their neighbours' schedules.
+        The neighbours of nodes, and the exchange of schedules between them.
     reach_counts
-        int64[jobs], how many nodes the searches for each job have reached at most.
+        int64[jobs], maximum number of nodes that a search for each job has reached.
     answer_bases
-        Job -> searcher -> what its answer rests on, for the record of decisions; no scheduling node knows it.
+        Job -> searcher -> data on which its answer is based, for the record of decisions; scheduling nodes do
+        not know them.
     """
 
     because = "the exchange of schedules is counted and not sent one by one"
@@ -70,17 +71,17 @@ class DgsEnvironment(Environment):
         self.next_forget = 0
         self.reach_counts = np.zeros(len(run.applications), np.int64)
         self.answer_bases: dict[int, dict[int, tuple[Any, int, int]]] = {}
-        #: Records decisions if the run does.
+        #: The recorder of decisions.
         self.log: Any = NoLog() if run.decisions is None else DgsDecisionLog(self, run.decisions)
 
     @property
     def now(self) -> int:
-        """The simulated time, ns."""
+        """The current simulated time, ns."""
         now: int = self.adapter.now
         return now
 
     def in_charge(self, job: Any) -> int:
-        """Return the node that is in charge of a job; that of its submitter if no machine is up."""
+        """Return the node in charge of a job, or that of its submitter if no machine is up."""
         node: int = self.adapter.in_charge(job)
         return int(job.submitter) if node < 0 else node
 
@@ -91,7 +92,7 @@ class DgsEnvironment(Environment):
         return records
 
     def slots(self, node: int) -> MachineSlots:
-        """Return the slot schedule of a machine, for its node."""
+        """Return the slot schedule of a node's machine."""
         return MachineSlots(
             self.schedules, node, lambda: self.now, self.adapter.keeper.stop, self._share_slots
         )
@@ -102,12 +103,12 @@ class DgsEnvironment(Environment):
     def change_slots(
         self, since: int, method: int, machine: int, application: int, attempt: int, start: int, value: int
     ) -> None:
-        """Repeat a change of a machine's slots that its node made at `since` ns, unless it failed after that.
+        """Repeat a change of a machine's slots by its node at `since` ns, unless the node has failed since.
 
         Parameters
         ----------
         method
-            Number of the method of `MachineSlots`; the others are its arguments.
+            Index of the method of `MachineSlots`; the further parameters are its arguments.
         """
         if since <= self.absences.last[machine]:
             return
@@ -120,13 +121,13 @@ class DgsEnvironment(Environment):
             self.schedules.release([machine], [start], since, ends=[value], jobs=[key])
 
     def of_node(self, node: int) -> DgsView:
-        """Return what a node sees of schedules and of the overlay."""
+        """Return the view that a node has of schedules and the overlay."""
         return DgsView(self, node)
 
     def forget(self) -> int:
-        """Remove past reservations now and then; return when that is due next, ns.
+        """Remove past reservations if it is due; return when it is due next, ns.
 
-        What ends now may still be extended.
+        Reservations that end now are kept, since they may still be extended.
         """
         if self.now >= self.next_forget:
             self.schedules.forget(max(0, self.now // self.times.slot - 1), self.overlay.oldest)
@@ -134,7 +135,7 @@ class DgsEnvironment(Environment):
         return self.next_forget
 
     def counts(self) -> dict[str, Any]:
-        """Return what nodes have counted here."""
+        """Return the counts of the nodes in this process."""
         return {"reached": self.reach_counts, **self.overlay.counts_of_nodes()}
 
     def merge(self, counts: dict[str, Any]) -> None:
@@ -143,23 +144,23 @@ class DgsEnvironment(Environment):
         self.overlay.merge(**counts)
 
     def complete(self, outcome: Outcome) -> None:
-        """Add what the overlay has counted."""
+        """Add the counts of the overlay to the outcome."""
         outcome.applications["reached"] = self.reach_counts
-        if "cancelled" in outcome.applications:  # it is the last column, as in the compiled form
+        if "cancelled" in outcome.applications:  # this is the last column, as in the compiled form
             outcome.applications["cancelled"] = outcome.applications.pop("cancelled")
         add_overlay(outcome, self.overlay)
 
     # -- failures -------------------------------------------------------------------------------------------
 
     def reservations_of(self, machines: Integers) -> Iterator[tuple[int, int, int]]:
-        """Remove the reservations of machines that fail; iterate over (machine, job, attempt)."""
+        """Remove the reservations of machines that fail, and iterate over (machine, job, attempt)."""
         now = self.run.engine.now
         nodes, claims, *_ = self.schedules.lose(machines, now // self.times.slot, now)
         jobs, attempts = claimant(claims)
         yield from zip(nodes.tolist(), jobs.tolist(), attempts.tolist(), strict=True)
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Let nodes leave the overlay and join it."""
+        """Remove failed machines from the overlay, and add recovered ones."""
         self.overlay.counts_failures = self.process is None
         self.absences.on_faults(failed, recovered)
 
@@ -182,7 +183,7 @@ class DgsView:
     def __init__(self, environment: DgsEnvironment, node: int) -> None:
         self._environment, self._node = environment, node
         self._overlay = environment.overlay
-        #: The recorder of decisions; it changes nothing in the run.
+        #: The recorder of decisions, which does not affect the run.
         self.log = environment.log
         #: The durations of steps of the protocol.
         self.times = environment.times
@@ -190,15 +191,15 @@ class DgsView:
     # -- the overlay ----------------------------------------------------------------------------------------
 
     def draw(self, job: int, search: int, count: int) -> list[int]:
-        """Draw up to `count` neighbours for a search, of those not known to have failed.
+        """Draw up to `count` neighbours for a search, except those known to have failed.
 
-        Each search begins here, so past reservations are removed here, too.
+        Since every search begins with this call, it also removes past reservations.
         """
         self._environment.forget()
         return self._overlay.draw(self._node, job, search, count)
 
     def places(self, nodes: Any) -> Any:
-        """Return the places of nodes, float64[k, 2], which come with their schedules."""
+        """Return the places of nodes, float64[k, 2], which are sent with their schedules."""
         attributes = self._environment.run.attributes
         assert attributes is not None and attributes.places is not None
         return attributes.places[nodes]
@@ -228,19 +229,19 @@ class DgsView:
         return candidates
 
     def _neighbours_seen(self, now: int, node: int) -> list[tuple[int, int]]:
-        """Return the neighbours of `node`, with the instant as of which its cache has their schedules.
+        """Return the neighbours of `node`, with the time of its copy of each schedule, ns.
 
-        The own schedule is as it is now.
+        A node's own schedule is always current.
         """
         as_of = self._seen_at(node, now)
         known = self._overlay.known_to(node)
         return [(other, now if other == self._node else as_of) for other in known]
 
     def _seen_at(self, node: int, now: int) -> int:
-        """Return the instant for which the cache of `node` has its neighbours' schedules (section III-C).
+        """Return the time of the copies of schedules in the cache of `node`, ns (section III-C).
 
-        Push: they send each change.  Pull: each search asks for them when it begins.  Poll: `node` asks for
-        them periodically.
+        Push: neighbours send each change.  Pull: each search requests the schedules when it begins.  Poll:
+        `node` requests them periodically.
         """
         policy = self._environment.parameters.policy
         if policy == "pull":
@@ -252,7 +253,7 @@ class DgsView:
         return first + (arrived - first) // period * period if first <= arrived else NOT_YET
 
     def search_time(self, opened: int) -> int:
-        """Return how long the messages of a search that opens so many nodes take, ns."""
+        """Return the time that the messages of a search take if it opens `opened` nodes, ns."""
         return self._overlay.at_least + opened * self._overlay.opening
 
     def count_search(self, job: int, candidates: Candidates) -> None:
@@ -262,5 +263,5 @@ class DgsView:
         reach_counts[job] = max(reach_counts[job], len(candidates.nodes))
 
     def publish(self) -> None:
-        """Send the changed schedule of this node to all that know it, with push."""
+        """Send the changed schedule of this node to all nodes that know it, if the policy is push."""
         self._overlay.push(self._node)

@@ -1,6 +1,6 @@
 """The parts that all forms of DGS_ASAP share: durations, failures of machines, and the outcome of a run.
 
-What happens when machines fail is beyond the paper.  A machine that fails loses its schedule and the jobs
+The behaviour in failures is an addition to the paper.  A machine that fails loses its schedule and the jobs
 that run on it.  Its neighbours, and the scheduling nodes of its jobs, detect the failure `detection` s later.
 The scheduling nodes then release the other machines of such a job and search again.  The records of a
 scheduling node survive; while it is down, the next machine that is up acts for it.
@@ -22,7 +22,7 @@ from gridsim.support.arrays import Integers
 from gridsim.support.clock import nanoseconds
 from gridsim.support.state import Stateful
 
-#: Bytes of a message: an answer, which has a list of nodes, and any other.
+#: Sizes of messages, bytes: of an answer, which has a list of nodes, and of any other message.
 ANSWER_BYTES, SMALL = 1024, 128
 
 
@@ -32,38 +32,38 @@ class Times:
     Attributes
     ----------
     slot, latency
-        ns that a slot lasts, and that a message travels.
+        Duration of a slot, and latency of a message, ns.
     one_way
-        ns that a message takes at most if it waits for no other; searches allow for it, and answers that
+        Maximum time of a message that waits for no other message, ns; searches allow for it, and answers that
         leave too little time are dropped.
     length
-        int64[jobs], slots that each job reserves.
+        int64[jobs], number of slots that each job reserves.
     earliest, latest
         int64[jobs], the first and the last slot in which each job may start.
     outlived
-        Whether there are jobs that run longer than what they reserve at first.
+        Whether some jobs run longer than their initial reservations.
     stale
-        Whether nodes may see schedules as they were, not as they are.
+        Whether nodes may see outdated schedules.
     """
 
     def __init__(self, parameters: Any, run: Run) -> None:
         network = run.network.network
         self.latency, self.slot = nanoseconds(network.latency), nanoseconds(parameters.slot)
-        run_times, wanted = run_and_reserved_times(
+        run_times, reserved_times = run_and_reserved_times(
             run.applications, float(run.speeds[0]), parameters.estimate
         )
-        self.length: Integers = -(-wanted // self.slot)
+        self.length: Integers = -(-reserved_times // self.slot)
         self.outlived = bool((run_times > self.length * self.slot).any())
-        self.earliest, self.latest = allowed_start_slots(run.applications, wanted, self.slot)
+        self.earliest, self.latest = allowed_start_slots(run.applications, reserved_times, self.slot)
         byte = nanoseconds(
             min(2.0 / network.bandwidth, MAX_TRANSFER_TIME)
-        )  # the transport rejects slower ones
+        )  # the transport rejects larger latencies
         self.one_way = self.latency + byte * ANSWER_BYTES + nanoseconds(network.jitter)
         self.stale = self.latency > 0 or parameters.policy == "poll"
 
 
 def add_overlay(outcome: Outcome, overlay: Neighbourhood) -> None:
-    """Add what the overlay has counted to the outcome of a run."""
+    """Add the counts of the overlay to the outcome of a run."""
     degrees = overlay.views.in_degree()
     outcome.tables["exchanges"] = overlay.table()
     outcome.machines["schedules_received"] = overlay.received
@@ -76,12 +76,12 @@ def add_overlay(outcome: Outcome, overlay: Neighbourhood) -> None:
 
 
 class Absences(Stateful):
-    """The last failures of machines, and what the overlay learns of them.
+    """The last failures of machines, and their detection by the overlay.
 
     Attributes
     ----------
     last
-        int64[machines], ns when each machine failed last; -1 for never.
+        int64[machines], time of the last failure of each machine, ns; -1 for none.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("last",)
@@ -93,7 +93,7 @@ class Absences(Stateful):
         self.engine.on("absent", self.detect, priority=FAULT_PRIORITY + 1, phase=TIMER)
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Let machines leave the overlay, which their neighbours detect later, and join it."""
+        """Remove failed machines from the overlay, to be detected later, and add recovered ones."""
         now = self.engine.now
         self.last[failed] = now
         self.overlay.leave(failed)
@@ -103,19 +103,19 @@ class Absences(Stateful):
             self.engine.at(now + self.detection, "absent", node)
 
     def resume(self) -> None:
-        """Set the timers of failures that have not been detected yet; see `Environment.resume`."""
+        """Set the timers of failures that have not been detected yet."""
         for node in np.flatnonzero(self.last >= 0).tolist():
             if self.last[node] + self.detection > self.engine.now:
                 self.engine.at(int(self.last[node]) + self.detection, "absent", node)
 
     def since(self, now: int, nodes: Any) -> int:
-        """Return how many of `nodes` have failed since the failure that is being detected."""
+        """Return the number of `nodes` that have failed since the failure that is being detected."""
         return int((self.last[nodes] >= now - self.detection).sum())
 
     def detect(self, nodes: list[int]) -> None:
-        """Mark machines as failed for their neighbours, now that the failure is detected.
+        """Mark machines whose failure is detected now as failed for their neighbours.
 
-        A machine that has recovered is not marked; nor is one that has failed again, which is detected later.
+        Machines that have recovered are not marked, nor those that have failed again and are detected later.
         """
         for node in nodes:
             if not self.run.up[node] and self.last[node] + self.detection == self.engine.now:

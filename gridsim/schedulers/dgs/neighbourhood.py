@@ -1,7 +1,7 @@
-"""The overlay of DGS_ASAP: which nodes know each other, and their views of their neighbours' schedules.
+"""The overlay of DGS_ASAP: neighbours of nodes, and their copies of their neighbours' schedules.
 
-Schedules are not sent one by one in the simulation.  What a node knows of another is the schedule of that
-node as it was at an instant, which follows from the policy.  The schedules that would be sent are counted.
+Schedules are not sent one by one in the simulation.  A node knows the schedule of another node as it was at a
+time that follows from the policy.  The schedules that would be sent are counted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, nanoseconds
 from gridsim.support.state import Stateful
 
-#: Cycles of CYCLON before the run, until random views look like those that CYCLON has later.
+#: Number of cycles of CYCLON before the run, which make random views similar to later ones.
 WARM_UP = 20
 #: Size of a schedule in the table ``exchanges``, bytes.
 SCHEDULE = 1024
@@ -51,9 +51,9 @@ class Neighbourhood(Stateful):
     away
         bool[machines], whether the failure of each machine has been detected.
     received
-        int64[machines], schedules that each machine has received so far, without those of shuffles.
+        int64[machines], number of schedules that each machine has received, without those of shuffles.
     counts_failures
-        Whether what failures cause is counted here, and not by another process of an emulation.
+        Whether the exchanges caused by failures are counted here, and not by another process of an emulation.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("views", "away", "received", "counts", "changes", "first")
@@ -75,10 +75,10 @@ class Neighbourhood(Stateful):
         self.away, self.counts_failures = np.zeros(machines, np.bool_), True
         self.received = np.zeros(machines, np.int64)
         self.counts = np.zeros(len(_KINDS), np.int64)
-        # how often the schedule of each node has changed since `_tell` last counted that
+        # for each node, the number of changes of its schedule since `_count_pushes` last ran
         self.changes = np.zeros(machines, np.int64)
         self.period = nanoseconds(parameters.poll_period)
-        # for each node, the instant at which its first poll reaches the neighbours and reads their schedules
+        # for each node, the time at which its first poll reads the schedules of the neighbours
         phase = run.streams("dgs.polls").integers(self.period, size=machines)
         self.first = phase + latency
         self.dynamic = parameters.overlay == "cyclon"
@@ -89,7 +89,7 @@ class Neighbourhood(Stateful):
     # -- neighbours of a node ---------------------------------------------------------------------------
 
     def draw(self, node: int, job: int, search: int, count: int) -> list[int]:
-        """Draw up to `count` neighbours of `node` for a search, of those not known to have failed."""
+        """Draw up to `count` neighbours of `node` for a search, except those known to have failed."""
         away = self.away if self.run.faults else None
         _, chosen = self.views.pick([node], [job], [search], count, seed=self.seed, known_down=away)
         drawn: list[int] = chosen.tolist()
@@ -101,35 +101,35 @@ class Neighbourhood(Stateful):
         return [other for other in self.views.views[node].tolist() if other >= 0 and not away[other]]
 
     def known(self) -> NDArray[Any]:
-        """Return the neighbours of each node, up or not: integers[machines, k]; -1 for none."""
+        """Return the neighbours of each node, whether up or down: integers[machines, k]; -1 for none."""
         return self.views.views
 
     def shuffle(self, _: list[int]) -> None:
         """Run a cycle of CYCLON; each new neighbour in a view sends its schedule, which is counted.
 
-        `gridcore.dgs.overlay` has the protocol: the partner is the oldest neighbour, and one that is down is
-        removed from the view.  The schedules are counted with every policy, so that the costs of an overlay
-        do not depend on it, although only push uses them.
+        `gridcore.dgs.overlay` implements the protocol: the partner is the oldest neighbour, which is removed
+        from the view if it is down.  Schedules are counted with every policy, although only push uses them,
+        so that the costs of an overlay do not depend on the policy.
         """
-        self._tell()
+        self._count_pushes()
         *_others, new = self.views.cycle(self.run.up)
         self.counts[4] += new
 
     def leave(self, nodes: Integers) -> None:
-        """Handle the failure of `nodes`, which their neighbours do not know yet."""
+        """Handle the failure of `nodes`, which their neighbours have not detected yet."""
         if self.counts_failures:
             self._count_polls(nodes)
         self.first[nodes] = NEVER
         if self.dynamic:
-            self._tell()
+            self._count_pushes()
             self.views.leave(nodes)
 
     def join(self, nodes: Integers) -> None:
-        """Handle the recovery of `nodes`: they poll, or get schedules, at once, and push their own."""
+        """Handle the recovery of `nodes`, which poll or get schedules at once, and push their own."""
         self.away[nodes] = False
         self.first[nodes] = self.run.engine.now + self.latency
         if self.dynamic:
-            self._tell()
+            self._count_pushes()
             up = np.flatnonzero(self.run.up)
             for node in nodes.tolist():
                 others = up[up != node]
@@ -140,34 +140,33 @@ class Neighbourhood(Stateful):
         if self.counts_failures:
             self.push(nodes)
 
-    # -- what a node has seen ---------------------------------------------------------------------------
+    # -- copies of schedules ----------------------------------------------------------------------------
 
     @property
     def oldest(self) -> int:
-        """Instant in ns: no node sees a schedule as it was before this instant.
+        """Earliest time of a copy of a schedule that a node may use, ns.
 
-        One latency would do, since a search sees schedules as they were that long before it, or at the poll
-        before that; the other is a margin.
+        A search uses schedules as they were one latency before it, or at the poll before that.  The second
+        latency is a margin.
         """
         back = self.period if self.policy == "poll" else 0
         return self.run.engine.now - 2 * self.latency - back - 1
 
     @property
     def at_least(self) -> int:
-        """Time in ns that the messages of a search take if it opens no neighbour."""
+        """Time of the messages of a search that opens no neighbour, ns."""
         return 2 * self.latency if self.policy == "pull" else 0
 
     @property
     def opening(self) -> int:
-        """Time in ns that it takes to open a neighbour."""
+        """Time to open a neighbour, ns."""
         return self.latency * (4 if self.policy == "pull" else 2)
 
     def count_search(self, searcher: int, opened: int) -> None:
-        """Count the schedules that a searcher has received; it opened `opened` neighbours.
+        """Count the schedules that a searcher has received in a search with `opened` opened neighbours.
 
-        With pull, a search first asks the neighbours, and for each node that it opens the neighbours of that
-        node, which send their schedules to the searcher itself.  With the other policies a node that is
-        opened has the schedules of its neighbours already.
+        With pull, the neighbours of the searcher and of each opened node send it their schedules.  With the
+        other policies, an opened node already has the schedules of its neighbours.
         """
         pull = self.policy == "pull"
         got = (opened + pull) * self.width
@@ -175,12 +174,12 @@ class Neighbourhood(Stateful):
         self.counts[1 if pull else 3] += got
 
     def push(self, nodes: Any) -> None:
-        """Handle changed schedules of `nodes`: with push, every node that knows these gets the schedules."""
+        """Handle changed schedules of `nodes`, which with push go to all nodes that know these."""
         if self.policy == "push":
             np.add.at(self.changes, nodes, 1)
 
-    def _tell(self) -> None:
-        """Count the schedules that changes have pushed through the overlay in its present form."""
+    def _count_pushes(self) -> None:
+        """Count the schedules that were pushed since the overlay last changed."""
         if self.policy != "push" or not self.changes.any():
             return
         known = self.known()
@@ -190,13 +189,13 @@ class Neighbourhood(Stateful):
         self.changes[:] = 0
 
     def counts_of_nodes(self) -> dict[str, NDArray[Any]]:
-        """Return what nodes have caused; polls and shuffles are equal in all processes of an emulation."""
+        """Return the counts caused by nodes, without polls and shuffles, which are equal in all processes."""
         counts = self.counts.copy()
         counts[[_KINDS.index("poll"), _KINDS.index("shuffle")]] = 0
         return {"received": self.received, "counts": counts, "changes": self.changes}
 
     def merge(self, received: Integers, counts: Integers, changes: Integers) -> None:
-        """Add what `counts_of_nodes` returned in another process."""
+        """Add the counts from `counts_of_nodes` of another process."""
         self.received += received
         self.counts += counts
         self.changes += changes
@@ -211,7 +210,7 @@ class Neighbourhood(Stateful):
 
     def table(self) -> dict[str, NDArray[Any]]:
         """Return the table ``exchanges`` at the end of a run: schedules and bytes sent, by kind."""
-        self._tell()
+        self._count_pushes()
         self._count_polls(np.flatnonzero(self.run.up))
         return {
             "kind": np.array(_KINDS),

@@ -1,11 +1,11 @@
-"""DGS_ASAP as a node program: what one node does.
+"""DGS_ASAP as a node program: the behaviour of one node.
 
 After Vasilakos, Sacha and Pierre, "Decentralized as-soon-as-possible grid scheduling".  A node has three
 roles.  As the *scheduling node* of the jobs that are submitted to it, it runs Figure 2 of the paper.  As a
 neighbour that *searches*, it runs the Search Algorithm, Figure 3.  As a *host*, it keeps its own slot
 schedule, and commits to jobs or refuses them.  Deadlines, cancellations, jobs that outlive their
-reservations, and nodes that suit only some jobs are additions.  What the paper leaves open (conflicts,
-waiting, failures, which of the free nodes are taken) is described in docs/background/dgs_asap.md.
+reservations, and nodes that suit only some jobs are additions.  docs/background/dgs_asap.md describes the
+details that the paper leaves open: conflicts, waiting, failures, and the choice among free nodes.
 
 Times are whole nanoseconds, or slots where the name says so.
 """
@@ -22,7 +22,7 @@ from gridsim.scheduling.nodes.program import Message, NodeProgram, View, array
 from gridsim.scheduling.nodes.rigid_jobs import JobRecord
 from gridsim.support.clock import NS, nanoseconds
 
-#: The kinds of messages, in the order in which those of one instant are handled.
+#: Message kinds, in the order in which messages of one instant are handled.
 MESSAGES = {
     "cancel": Message(SMALL, application=int, attempt=int, start=int),
     "request": Message(
@@ -42,12 +42,12 @@ MESSAGES = {
     "displaced": Message(SMALL, application=int, attempt=int),
     "found": Message(None, client=int, application=int, search=int, start=int, apart=float, nodes=array(int)),
 }
-# Steps that spread waiting times evenly, whatever the order of jobs and searches.
+# Steps that spread waiting times evenly for any order of jobs and searches.
 _GOLDEN, _SILVER = (5**0.5 - 1) / 2, 2**0.5 - 1
 
 
 def pause(parameters: Any, job: int, searches: int) -> int:
-    """Return how long a job waits before it searches again, ns: 0.5 to 1.5 times `retry`."""
+    """Return the time for which a job waits before it searches again, ns: 0.5 to 1.5 times `retry`."""
     return nanoseconds(parameters.retry * (0.5 + (job * _GOLDEN + searches * _SILVER) % 1.0))
 
 
@@ -57,28 +57,28 @@ class DgsRecord(JobRecord):
     Parameters
     ----------
     length
-        Slots that it wants.
+        Number of slots that it needs.
     group
-        What it wants of each node, as the number of its group of jobs; -1 if all nodes suit it.
+        Number of the group of jobs with the same requirements of nodes; -1 if all nodes suit it.
     earliest, latest
         The first and the last slot in which it may start.
 
     Attributes
     ----------
     searches
-        The number of its newest search.
+        Number of its newest search.
     in_vain
-        Searches since it was last placed.
+        Number of searches since it was last placed.
     missing
-        How many answers or replies have not come.
+        Number of answers or replies that have not arrived.
     answers
-        (start, order, searcher, apart, nodes) of each answer that is left, apart as `DgsNode.apart`.
+        (start, order, searcher, apart, nodes) of each remaining answer, with `DgsNode.apart`.
     hope
         Whether another search may do better.
     tardy
-        The first start of an answer that comes too late for the deadline; -1 for none.
+        Start of the first answer that is too late for the deadline; -1 for none.
     start
-        The slot in which the allocation starts that is tried or was confirmed.
+        First slot of the allocation that is being tried or was confirmed.
     taken
         Nodes that have committed to it.
     """
@@ -129,16 +129,21 @@ class DgsNode(NodeProgram):
             return self.wait(view, job, "waited-for-machines")
         job.searches += 1
         job.in_vain += 1
-        asked = home.environment.draw(job.number, job.searches, self.parameters.forward)
+        searchers = home.environment.draw(job.number, job.searches, self.parameters.forward)
         job.answers, job.hope, job.tardy = [], False, -1
-        job.expect(SEARCHING, len(asked))
+        job.expect(SEARCHING, len(searchers))
         self.limit_wait(view, job)
-        wanted = {"submitter": job.submitter, "tasks": job.tasks, "length": job.length, "group": job.group}
-        wanted |= {"earliest": job.earliest, "latest": job.latest}
-        view.environment.log.asks(job, home.node, asked)
-        for neighbour in asked:
-            home.send(neighbour, "request", application=job.number, search=job.searches, **wanted)
-        if not asked:
+        requirements = {
+            "submitter": job.submitter,
+            "tasks": job.tasks,
+            "length": job.length,
+            "group": job.group,
+        }
+        requirements |= {"earliest": job.earliest, "latest": job.latest}
+        view.environment.log.asks(job, home.node, searchers)
+        for neighbour in searchers:
+            home.send(neighbour, "request", application=job.number, search=job.searches, **requirements)
+        if not searchers:
             self.choose(view, job)
 
     def on_answer(self, view: View, message: Any) -> None:
@@ -157,9 +162,9 @@ class DgsNode(NodeProgram):
             self.choose(view, job)
 
     def choose(self, view: View, job: Any) -> None:
-        """Step 3: confirm the allocation with the lowest waiting time; without one search again, or wait.
+        """Step 3: confirm the allocation with the lowest waiting time; without one, search again or wait.
 
-        After slow answers or failed attempts only the commit must still arrive before the start.  Machines
+        After slow answers or failed attempts, only the commit must still arrive before the start.  Machines
         that have committed start in their slot by themselves; their work until a cancellation is not counted.
         """
         home = view.jobs.home(job)
@@ -167,7 +172,7 @@ class DgsNode(NodeProgram):
             return self.wait(view, job, "waited-for-machines")
         job.answers.sort()
         while job.answers and job.answers[0][0] * self.slot < view.now_ns + view.environment.times.one_way:
-            view.environment.log.chooses("dropped", job)  # a commit would come too late
+            view.environment.log.chooses("dropped", job)  # a commit would arrive too late
             job.late += 1
             del job.answers[0]
         if job.answers:
@@ -178,7 +183,7 @@ class DgsNode(NodeProgram):
         elif not job.hope and job.tardy >= 0:
             self.miss(view, job, job.tardy)
         elif not job.hope and view.jobs.can_fail and self.parameters.wide == "widen":
-            self.wait(view, job, "waited-for-room")  # machines may recover
+            self.wait(view, job, "waited-for-room")  # wait, since machines may recover
         elif not job.hope:
             view.environment.log.too_large(job)
             view.jobs.reject(job, "too_large")
@@ -194,7 +199,7 @@ class DgsNode(NodeProgram):
         view.jobs.reject(job, "too_late")
 
     def prefer(self, view: View, job: Any) -> None:
-        """Move the answer to be confirmed to the front: here, it is already first."""
+        """Move the preferred answer to the front; by default the first one stays first."""
 
     def confirm(self, home: View, job: Any, nodes: list[int]) -> None:
         """Ask the nodes of an allocation to commit to the job."""
@@ -210,7 +215,7 @@ class DgsNode(NodeProgram):
         """Place the job if all nodes have committed to it; if one has refused, release the others."""
         job = view.jobs[message.application]
         if message.attempt != job.attempt or job.phase != COMMITTING:
-            if message.taken:  # the attempt has been aborted
+            if message.taken:  # the reply belongs to an aborted attempt
                 undone = {"attempt": message.attempt, "start": message.start}
                 view.send(message.sender, "cancel", application=job.number, **undone)
             return
@@ -231,29 +236,29 @@ class DgsNode(NodeProgram):
         view.environment.log.releases(job)
         job.conflicts += 1
         self.release(view, job, self.holders(view, job))
-        job.attempt += 1  # replies that are still to come belong to the old attempt
+        job.attempt += 1  # outstanding replies belong to the aborted attempt
         self.choose(view, job)
 
     def holders(self, view: View, job: Any) -> list[int]:
-        """Return the nodes that may hold slots for an attempt: failures may have lost pending replies."""
+        """Return the nodes that may hold slots for an attempt, including those whose replies may be lost."""
         return sorted(job.nodes if job.missing and view.jobs.can_fail else job.taken)
 
     def release(self, view: View, job: Any, nodes: list[int]) -> None:
-        """Cancel the job at `nodes`, unless no node is up: nodes that are down have lost it."""
+        """Cancel the job at `nodes`, unless no node is up; failed nodes have lost it anyway."""
         home = view.jobs.home(job)
         if home is not None:
             for node in nodes:
                 home.send(node, "cancel", application=job.number, attempt=job.attempt, start=job.start)
 
     def wait(self, view: View, job: Any, why: str = "waited") -> None:
-        """Search again after a delay that differs between jobs that compete for nodes."""
+        """Search again after a delay, which differs between jobs that compete for nodes."""
         job.phase = int(WAITING)
         until = view.now_ns + pause(self.parameters, job.number, job.searches)
         view.environment.log.waits(why, job, until)
         view.jobs.at(job, until, "retry")
 
     def on_retry(self, view: View, job: Any) -> None:
-        """Search again, now that the wait is over."""
+        """Search again after a wait."""
         self.search(view, job)
 
     def on_displaced(self, view: View, message: Any) -> None:
@@ -261,10 +266,11 @@ class DgsNode(NodeProgram):
         self.on_job_displaced(view, view.jobs[message.application], message.attempt)
 
     def on_job_displaced(self, view: View, job: Any, attempt: int) -> None:
-        """Search again for a job that is displaced in its present attempt, unless the job is over."""
+        """Search again for a job that is displaced in its current attempt, unless the job is over."""
         if attempt != job.attempt:
             return
-        if job.phase == BROKEN:  # after a new search a message on the old placement finds another phase
+        # after a new search the phase differs, so that messages about the old placement are ignored
+        if job.phase == BROKEN:
             view.jobs.count("displaced")
             view.environment.log.moves(job)
             self.start_again(view, job)
@@ -283,7 +289,7 @@ class DgsNode(NodeProgram):
             view.jobs.at(job, view.now_ns + nanoseconds(self.parameters.patience), "overdue")
 
     def on_overdue(self, view: View, job: Any) -> None:
-        """Stop waiting for answers or replies that have not arrived in time."""
+        """Stop waiting for answers or replies that are overdue."""
         view.environment.log.overdue(job)
         if job.phase == SEARCHING:
             job.hope = True
@@ -292,7 +298,7 @@ class DgsNode(NodeProgram):
             self.abort(view, job)
 
     def on_job_lost(self, view: View, job: Any) -> None:
-        """Handle the detected failure of a node of the job: start the job again on other nodes."""
+        """Handle the detected failure of a node of the job: restart the job on other nodes."""
         if job.phase == BROKEN:
             job.resubmitted += len(job.nodes)
             view.environment.log.misses(job)
@@ -301,7 +307,7 @@ class DgsNode(NodeProgram):
             self.abort(view, job)
 
     def on_job_cancelled(self, view: View, job: Any) -> None:
-        """Cancel a job, as its user wants: its nodes release the rest of its slots."""
+        """Cancel a job on behalf of its user; its nodes release the rest of its slots."""
         if job.phase == COMMITTING:
             holding = self.holders(view, job)
         else:
@@ -313,12 +319,11 @@ class DgsNode(NodeProgram):
     # -- a neighbour that searches: Figure 3 ----------------------------------------------------------------
 
     def on_request(self, view: View, message: Any) -> None:
-        """Search, and answer after the time that the search takes.
+        """Search, and answer after the duration of the search.
 
-        Four messages must fit before the start: answer, commit, reply, and a cancellation that may follow.
-        Opening nodes takes time, too: if the start that is found is too near then, a later pass stands for a
-        search from a later slot on.  It opens nodes in the same order, so that openings of earlier passes are
-        not counted.
+        Four messages must fit before the start: answer, commit, reply, and a possible cancellation.  Opening
+        nodes also takes time: if the start that was found is then too near, another pass searches from a
+        later slot on.  It opens nodes in the same order, so openings of earlier passes are not counted again.
         """
         seen = view.environment
         ready = view.now_ns + 4 * seen.times.one_way
@@ -331,18 +336,23 @@ class DgsNode(NodeProgram):
             t = self.slot_at(ready + takes)
         seen.count_search(message.application, candidates)
         view.environment.log.looks(view.node, message, candidates, t, self.slot_at(ready + takes))
-        found = {"search": message.search, "start": start, "nodes": nodes, "apart": self.apart(view, nodes)}
+        allocation = {
+            "search": message.search,
+            "start": start,
+            "nodes": nodes,
+            "apart": self.apart(view, nodes),
+        }
         if takes:
             client, job = message.sender, message.application
-            view.later(takes / NS, "found", client=client, application=job, **found)
+            view.later(takes / NS, "found", client=client, application=job, **allocation)
         else:
-            self.answer(view, message.sender, message.application, **found)
+            self.answer(view, message.sender, message.application, **allocation)
 
     def look(self, view: View, request: Any, t: int) -> tuple[int, Any, Candidates]:
-        """Run the Search Algorithm from slot `t` on; return <t', N>, t' being -1 for none, and C."""
+        """Run the Search Algorithm from slot `t` on; return <t', N>, with t' = -1 for none, and C."""
         hops, widen = self.parameters.hops, self.parameters.wide == "widen"
         excluded = {view.node, request.submitter} if self.parameters.candidates == "others" else set[int]()
-        candidates = view.environment.candidates(request, t, excluded)  # steps 1 to 3, which end below
+        candidates = view.environment.candidates(request, t, excluded)  # steps 1 to 3 (to be continued)
         hop = done = 0
         while candidates.free < request.tasks and done < len(candidates.reached):
             hop += 1
@@ -358,27 +368,27 @@ class DgsNode(NodeProgram):
         return *self.allocate(view, candidates, request), candidates
 
     def allocate(self, view: View, candidates: Candidates, request: Any) -> tuple[int, Any]:
-        """Return the first slot from which enough candidates are free, and the first of these."""
+        """Return the first slot from which enough candidates are free, and the first such candidates."""
         return candidates.earliest(request.tasks)
 
     def apart(self, view: View, nodes: Any) -> float:
-        """Return the mean distance of the nodes of an answer, if distances count."""
+        """Return the mean distance of the nodes of an answer; 0 if distances do not matter."""
         return 0.0
 
     def on_found(self, view: View, message: Any) -> None:
-        """Answer, after the time that the search has taken."""
+        """Send the answer when the search has ended."""
         found = {name: getattr(message, name) for name in ("search", "start", "nodes", "apart")}
         self.answer(view, message.client, message.application, **found)
 
     def answer(self, view: View, client: int, job: int, **found: Any) -> None:
-        """Send the scheduling node the allocation that was found."""
+        """Send the allocation that was found to the scheduling node."""
         view.environment.log.answers(view.node, client, job, found["search"], found["start"])
         view.send(client, "answer", application=job, **found)
 
     # -- a host ---------------------------------------------------------------------------------------------
 
     def on_commit(self, view: View, message: Any) -> None:
-        """Commit to a job if its start is not past and its slots are free; else refuse."""
+        """Commit to a job if its start is not past and its slots are free; otherwise refuse."""
         job, start = message.application, message.start
         timely = start * self.slot >= view.now_ns
         taken = timely and view.slots.reserve(job, message.attempt, start, message.length)
@@ -405,10 +415,10 @@ class DgsNode(NodeProgram):
             view.environment.publish()
 
     def on_job_outlives(self, view: View, application: Application, instant: int) -> None:
-        """Extend the slots of a job that goes on here until `instant`; notify the jobs that it displaces."""
+        """Extend the slots of a job that continues here until `instant`, and notify displaced jobs."""
         job, end = view.jobs[application.number], instant // self.slot
         displaced = view.slots.extend(job.number, job.attempt, job.start, end)
-        if displaced is None:  # in an emulation the reservation may have been given up on the way here
+        if displaced is None:  # in an emulation the reservation may have been released in the meantime
             return
         view.environment.log.extends(view.node, job.number, end, len(displaced))
         view.jobs.count("extended")

@@ -1,8 +1,8 @@
 """The proximity overlay of DGS_ACAP: each node also knows nodes that are close to it.
 
 As in Vicinity (Voulgaris and van Steen, "Epidemic-style management of semantic overlays", 2005) and T-Man
-(Jelasity and Babaoglu, 2005), a node regularly asks one that it knows at random, and one that is near it,
-whom they know, and keeps the nearest.  Places travel with the addresses of nodes.
+(Jelasity and Babaoglu, 2005), a node regularly asks a random neighbour and a near one for their neighbours,
+and keeps the nearest.  Places travel with the addresses of nodes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gridsim.schedulers.dgs.neighbourhood import WARM_UP, Neighbourhood, Paramet
 from gridsim.scheduling.contract import Run
 from gridsim.support.arrays import Floats, Integers
 
-#: Machines around which `closest` looks for a group.
+#: Number of places around which `closest` searches for a group.
 _CENTRES = 256
 
 
@@ -32,8 +32,7 @@ class Proximity(Neighbourhood):
     Attributes
     ----------
     near
-        int64[machines, k], the nearest nodes that each node knows and that are not in its random view; -1 for
-        none.
+        int64[machines, k], the nearest known nodes of each node that are not in its random view; -1 for none.
     """
 
     STATE: ClassVar[tuple[str, ...]] = (*Neighbourhood.STATE, "near", "draws")
@@ -43,7 +42,7 @@ class Proximity(Neighbourhood):
         machines = len(run.speeds)
         self.places = places
         self.near = np.full((machines, min(parameters.near, max(0, machines - 1 - self.width))), -1, np.int64)
-        # As the random overlay, it draws from a seed that is taken once: two numbers a node and cycle.
+        # Like the random overlay, it draws from a seed that is drawn once: two numbers per node and cycle.
         self.draws = RandomStream(int(run.streams("dgs.proximity").integers(2**63)), 0)
         for _ in range(WARM_UP):
             self._cycle()
@@ -59,7 +58,7 @@ class Proximity(Neighbourhood):
         return np.concatenate((self.near, self.views.views), axis=1)
 
     def join(self, nodes: Integers) -> None:
-        """Handle the recovery of `nodes`, which may bring near nodes into random views."""
+        """Handle the recovery of `nodes`, which may add near nodes to random views."""
         super().join(nodes)
         random = self.views.views
         self.near[(self.near[:, :, None] == random[:, None, :]).any(axis=2)] = -1
@@ -73,34 +72,37 @@ class Proximity(Neighbourhood):
         self.counts[4] += int(came.sum())
 
     def _cycle(self) -> None:
-        """Let each node ask a random neighbour and a near one for their neighbours, and keep the nearest."""
+        """Run a cycle, in which each node keeps the nearest of the neighbours of two other nodes."""
         random, near = self.views.views.astype(np.int64), self.near
         nodes = np.arange(len(random))
-        there = [near]
+        candidate_lists = [near]
         for known in (random, near):
-            asked = _one_of_each(known, self.draws)
+            asked = _draw_entries(known, self.draws)
             asked[~(self.run.up & self.run.up[asked])] = -1  # a node that is down neither asks nor answers
-            came = np.concatenate((asked[:, None], random[asked], near[asked]), axis=1)
-            came[asked < 0] = -1
-            there.append(came)
-        met = np.concatenate(there, axis=1)
-        met[(met == nodes[:, None]) | (met < 0) | self.away[met]] = -1
-        # nodes of the random view are known already
-        met[(met[:, :, None] == random[:, None, :]).any(axis=2)] = -1
-        apart = ((self.places[met] - self.places[:, None, :]) ** 2).sum(axis=2)
-        apart[met < 0] = np.inf
-        order = np.lexsort((met, apart), axis=1)
-        met, apart = np.take_along_axis(met, order, 1), np.take_along_axis(apart, order, 1)
-        again = np.zeros(met.shape, np.bool_)
-        again[:, 1:] = met[:, 1:] == met[:, :-1]
-        apart[again] = np.inf
-        met[again] = -1
-        kept = np.argsort(apart, axis=1, kind="stable")[:, : near.shape[1]]
-        self.near = np.take_along_axis(met, kept, 1)
+            neighbour_lists = np.concatenate((asked[:, None], random[asked], near[asked]), axis=1)
+            neighbour_lists[asked < 0] = -1
+            candidate_lists.append(neighbour_lists)
+        candidates = np.concatenate(candidate_lists, axis=1)
+        candidates[(candidates == nodes[:, None]) | (candidates < 0) | self.away[candidates]] = -1
+        # nodes of the random view are omitted
+        candidates[(candidates[:, :, None] == random[:, None, :]).any(axis=2)] = -1
+        distances = ((self.places[candidates] - self.places[:, None, :]) ** 2).sum(axis=2)
+        distances[candidates < 0] = np.inf
+        order = np.lexsort((candidates, distances), axis=1)
+        candidates, distances = (
+            np.take_along_axis(candidates, order, 1),
+            np.take_along_axis(distances, order, 1),
+        )
+        is_duplicate = np.zeros(candidates.shape, np.bool_)
+        is_duplicate[:, 1:] = candidates[:, 1:] == candidates[:, :-1]
+        distances[is_duplicate] = np.inf
+        candidates[is_duplicate] = -1
+        nearest = np.argsort(distances, axis=1, kind="stable")[:, : near.shape[1]]
+        self.near = np.take_along_axis(candidates, nearest, 1)
 
 
-def _one_of_each(views: Integers, draws: RandomStream) -> Integers:
-    """Draw one entry of each row that is not -1; -1 for a row without any."""
+def _draw_entries(views: Integers, draws: RandomStream) -> Integers:
+    """Draw an entry that is not -1 from each row; -1 for a row without such entries."""
     known = views >= 0
     which = (draws.random(len(views)) * known.sum(axis=1)).astype(np.int64)
     place = (np.cumsum(known, axis=1) <= which[:, None]).sum(axis=1)
@@ -111,10 +113,11 @@ def _one_of_each(views: Integers, draws: RandomStream) -> Integers:
 
 
 def closest(places: Floats, count: int) -> Integers:
-    """Return which `count` of k places are close together, int64[count], ascending.
+    """Return the indices of `count` places that are close to one another, int64[count], ascending.
 
-    Around each of the first places, the `count` nearest are taken; the group with the smallest sum of
-    distances to its centre is returned (ties: the first centre, and of places at one distance the first).
+    Each of the first places is the centre of a group of its `count` nearest places.  The group with the
+    smallest sum of distances to its centre is returned (ties: the first centre, and the first of places at
+    the same distance).
 
     With at most `_CENTRES` places, the mean distance between its pairs is less than twice the smallest
     possible.  By the triangle inequality it is at most 2 / count times that sum, and in the best group some

@@ -6,7 +6,7 @@ scheduling node takes the best answer and asks the machines in it to commit.  If
 job was faster, the scheduling node releases the others and tries the next best answer.
 
 Source: Vasilakos, Sacha and Pierre, "Decentralized as-soon-as-possible grid scheduling" (Figures 2 and 3).
-On conflicts and on failures the paper has a sentence each (III-B), on the time that messages take none;
+The paper has one sentence each on conflicts and on failures (III-B), and none on the time of messages;
 docs/background/dgs_asap.md describes how they are modelled here.
 """
 
@@ -45,7 +45,7 @@ from gridsim.scheduling.nodes.roles import Role
 from gridsim.support.arrays import Integers
 from gridsim.support.parameters import Limits
 
-#: The longest time, s (three years), since many slots and polls are added up in int64 nanoseconds.
+#: Upper limit of times, s (three years), since many slots and polls are added up in int64 nanoseconds.
 _LONGEST = 1e8
 _Time = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s")]
 
@@ -56,55 +56,56 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
     Parameters
     ----------
     forward
-        Neighbours of the scheduling node that search.
+        Number of neighbours of the scheduling node that search.
     degree
-        Neighbours of each node.
+        Number of neighbours of each node.
     policy
-        How a node learns the schedules of its neighbours: ``"push"``, each change is sent to the nodes that
-        know the changed node; ``"pull"``, each search asks for them; ``"poll"``, each node asks for them at
+        How a node learns the schedules of its neighbours: ``"push"``: each change is sent to the nodes that
+        know the changed node; ``"pull"``: each search requests them; ``"poll"``: each node requests them at
         regular times.
     poll_period
-        S between two polls of a node.
+        Interval between two polls of a node, s.
     overlay
-        ``"static"``, neighbours stay the same; or ``"cyclon"``, they are shuffled periodically.
+        ``"static"``: neighbours stay the same; ``"cyclon"``: they are shuffled periodically.
     cycle
-        S between two shuffles of a node.
+        Interval between two shuffles of a node, s.
     shuffle
-        Entries of its view that a node exchanges in one shuffle.
+        Number of entries of its view that a node exchanges in one shuffle.
     slot
-        s; starts are multiples of it, and lengths are rounded up to it.
+        Duration of a slot, s; starts are multiples of it, and lengths are rounded up to a multiple.
     hops
-        How far a search goes: 1 for neighbours, 2 for neighbours and their neighbours.
+        Radius of a search: 1 for neighbours, 2 for neighbours and their neighbours.
     candidates
-        Machines that a search may choose: ``"all"``, any among the neighbours that it looks at, as in the
-        paper's Figure 3; ``"others"``, the same without the searcher and the scheduling node.
+        Machines that a search may choose: ``"all"``: all neighbours that it reaches, as in the paper's Figure
+        3; ``"others"``: the same without the searcher and the scheduling node.
     wide
-        What a search does when it has reached fewer machines than the job wants: ``"widen"``, it goes on hop
-        by hop; ``"fail"``, it stops, as in the paper's experiments.
+        Behaviour of a search that has reached fewer machines than the job needs: ``"widen"``: it continues
+        hop by hop; ``"fail"``: it stops, as in the paper's experiments.
     estimate
-        Time that is reserved: ``"requested"``, what the user asked for; ``"run"``, the run time, which is
-        known then.  For a job that outlives it machines reserve one slot more, then two, four and so on.
+        Time that is reserved: ``"requested"``: the time requested by the user; ``"run"``: the run time, which
+        is then known.  For a job that outlives its reservation, machines reserve one more slot, then two,
+        four and so on.
     early
-        What machines do when a job ends before its reservation: ``"release"``, they release the rest, and
-        with push send their changed schedules; ``"keep"``, they stay reserved, to see what that is worth.
+        Behaviour of machines if a job ends before its reservation: ``"release"``: they release the rest, and
+        with push send their changed schedules; ``"keep"``: they stay reserved, for comparison.
     rounds
-        Searches in a row after which a job waits, if all answers met conflicts.
+        Number of consecutive searches after which a job waits, if all answers met conflicts.
     retry
-        s that a job waits before it searches again, approximately.
+        Approximate time that a job waits before it searches again, s.
     tries
-        Searches in a row without success after which a job is rejected.
+        Number of consecutive searches without success after which a job is rejected.
     detection
-        S until the failure of a machine is detected by its neighbours and by the scheduling nodes of its
-        jobs.
+        Time until the failure of a machine is detected by its neighbours and by the scheduling nodes of its
+        jobs, s.
     patience
-        s that a scheduling node waits for messages that failures may have lost.
+        Time that a scheduling node waits for messages, which may be lost in failures, s.
     """
 
     name: ClassVar[str] = "dgs-asap"
     constraints: ClassVar[bool] = True
     job_times: ClassVar[tuple[JobTime, ...]] = JOB_TIMES
     may_reject: ClassVar[bool] = True  # searches may reach too few machines
-    numbers_known: ClassVar[bool] = True  # draws of a search depend on the number of its job
+    numbers_known: ClassVar[bool] = True  # the random numbers of a search depend on the number of its job
     decision_words: ClassVar[DecisionTexts] = WORDS
     decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {
         "opened": "mentions",
@@ -145,17 +146,17 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
 
     @property
     def failures_known(self) -> bool:  # type: ignore[override]
-        """Whether a node may act on who is up at an instant: a shuffle with a failed node fails at once."""
+        """True with CYCLON, in which a shuffle with a failed node fails at once."""
         return self.overlay == "cyclon"
 
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
-        """The parts of the future that it knows: run times, unless users' estimates count."""
+        """The parts of the future that nodes know: run times, unless users' estimates are used."""
         return ("run times",) if self.estimate == "run" else ()
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """Return why a part of the model is outside the nodes, as (condition, reason)."""
+        """Return the reasons for an environment, as pairs of a condition and a reason."""
         shuffles = "CYCLON shuffles all views at once, so that nodes know at once who is up"
         return [*super().environment_reasons(), ("overlay = 'cyclon'", shuffles)]
 
@@ -175,10 +176,10 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
         ]
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`.
+        """Return the policy of a run.
 
-        Compiled nodes are the default.  Someone may watch the nodes of a run, or its messages with a limit of
-        cohorts, which compiled nodes do not show.
+        Compiled nodes are the default.  They do not support observers of nodes, nor observers of messages
+        together with a limit of cohorts.
         """
         is_watched = bool(run.watchers) or not run.engine.whole_cohorts
         is_compiled = run.nodes == "compiled" or (run.nodes is None and not is_watched)
@@ -200,37 +201,37 @@ class DgsAsap(RigidNodeScheduler, frozen=True, kw_only=True):
         return self.rejections if run.applications.deadline is not None else ("too_large",)
 
     def messages_of(self, run: Run) -> Mapping[str, Message]:
-        """Return the kinds of messages; if jobs do not outlive their reservations, none is displaced."""
+        """Return the kinds of messages; there is no ``displaced`` if no job outlives its reservation."""
         if Times(self, run).outlived:
             return self.messages
         return {name: kind for name, kind in self.messages.items() if name != "displaced"}
 
     def draw_neighbours(self, run: Run, nodes: int, among: range) -> Integers:
-        """Return no neighbours: they are kept in the overlay of the environment, which changes."""
+        """Return no neighbours, since the environment has the overlay, which changes."""
         return np.zeros((nodes, 0), np.int64)
 
     def make_overlay(self, run: Run, latency: int) -> Neighbourhood:
-        """Make the overlay of the nodes; messages take `latency` ns."""
+        """Return the overlay of the nodes, whose messages take `latency` ns."""
         return Neighbourhood(run, self, latency)
 
 
 class DgsAcap(DgsAsap, frozen=True, kw_only=True):
-    """DGS_ASAP on machines that are as close as possible to one another, of those that start a job soonest.
+    """DGS_ASAP with machines that are close to one another, among those that allow an early start.
 
     Machines need places (`gridsim.DrawnAttributes`).  It runs as a node program only, which is slower than
     the compiled nodes of `DgsAsap`.
 
     Fiscato, Costa and Pierre, "On the feasibility of decentralized grid scheduling" (2008), let users specify
-    desired properties of schedules; docs/background/dgs_asap.md says what is theirs and what is ours.
+    desired properties of schedules; docs/background/dgs_asap.md lists what comes from the paper.
 
     Parameters
     ----------
     near
-        Near nodes that each node knows besides `degree` random ones.  They come from a second overlay, in
-        which nodes exchange whom they know and keep the nearest.
+        Number of near nodes that each node knows besides `degree` random ones.  They come from a second
+        overlay, in which nodes exchange their neighbours and keep the nearest.
     tolerance
-        s that a job may start later if its machines are closer to one another then; up to 61 starts are
-        tried, evenly spaced.
+        Maximum delay of the start of a job for machines that are closer to one another, s; up to 61 evenly
+        spaced starts are tried.
     """
 
     name: ClassVar[str] = "dgs-acap"
@@ -243,15 +244,21 @@ class DgsAcap(DgsAsap, frozen=True, kw_only=True):
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """Return why a part of the model is outside the nodes, as (condition, reason)."""
-        return [*super().environment_reasons(), ("", "nodes know from the beginning which ones are near")]
+        """Return the reasons for an environment, as pairs of a condition and a reason."""
+        return [*super().environment_reasons(), ("", "nodes know from the beginning which nodes are near")]
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        """Return the policy of a run."""
         return self.start_nodes(run)
 
     def make_overlay(self, run: Run, latency: int) -> Proximity:
-        """Make both overlays of the nodes.  Raises ScenarioError if machines have no places."""
+        """Return both overlays of the nodes.
+
+        Raises
+        ------
+        ScenarioError
+            If machines have no places.
+        """
         if run.attributes is None or run.attributes.places is None:
             raise ScenarioError(
                 f"platform.attributes must give machines places (side, or x and y) for {self.name}, got none"

@@ -16,13 +16,13 @@ from gridsim.support.state import Stateful
 class Bags(Stateful):
     """The columns of `Applications` for each bag, and its application.
 
-    The first bags are the applications, by number.  The further bags are lost parts of them; `whose` holds
-    the application of each bag.
+    The first bags are the applications, by number.  The further bags are lost tasks of applications; `whose`
+    holds the application of each bag.
 
     Parameters
     ----------
     add
-        Called with release, size, task size and `whose` of further bags, one array each.
+        Function called with the release, size, task size and application of further bags, one array each.
     """
 
     STATE = ("further",)
@@ -37,11 +37,11 @@ class Bags(Stateful):
         self.data = applications.data
         self.input_bytes, self.output_bytes = applications.input_bytes, applications.output_bytes
         self.memory, self.disk = applications.memory, applications.disk
-        #: A row (application, tasks, release in ns) for each further bag.
+        #: Rows of further bags: application, tasks, release (ns).
         self.further: Integers = np.zeros((0, 3), np.int64)
 
-    def again(self, applications: Integers, tasks: Integers, now: int) -> Integers:
-        """Make a bag of ``tasks[k]`` tasks of ``applications[k]``, released at `now` ns, for each k.
+    def add_bags(self, applications: Integers, tasks: Integers, now: int) -> Integers:
+        """Add a bag of ``tasks[k]`` tasks of ``applications[k]``, released at `now` ns, for each k.
 
         Returns int64[k], the numbers of the new bags.
         """
@@ -63,10 +63,12 @@ class Bags(Stateful):
         self.add(release, tasks * task_size, task_size, whose)
 
     def setstate(self, state: dict[str, Any]) -> None:
-        """Restore the bags; see `gridsim.support.state.Stateful`.
+        """Restore the bags, before the state of the objects to which `add` adds them.
 
-        Must be called before the state of what the bags are added to is restored.  Raises ValueError for rows
-        that cannot be further bags.
+        Raises
+        ------
+        ValueError
+            If the rows are not valid further bags.
         """
         super().setstate(state)
         rows = self.further

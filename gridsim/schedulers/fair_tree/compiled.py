@@ -1,4 +1,4 @@
-"""Runs the compiled nodes of a fair tree, which do the same as the node program."""
+"""The adapter of the compiled nodes of a fair tree, which behave like the node program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gridcore.fair_tree.nodes import FairTreeNodes
 from gridcore.fair_tree.summary_tree import SummaryTree
 from gridsim.schedulers.fair_tree.environment import IdealRepair
-from gridsim.schedulers.fair_tree.outcome import Found, ended, together
+from gridsim.schedulers.fair_tree.outcome import TreeFindings, complete_queues, merge_totals
 from gridsim.scheduling.contract import Run
 from gridsim.scheduling.nodes.adapter import Adapter
 from gridsim.scheduling.nodes.program import Message
@@ -23,13 +23,13 @@ from gridsim.support.clock import nanoseconds
 def compiled_messages(parameters: Any, cells: int) -> Mapping[str, Message]:
     """Return the kinds of messages of a `FairTree` with compiled nodes, whose summaries have `cells` cells.
 
-    The fields are those of `gridcore.fair_tree.summary_tree`: summaries are numbers of the store there.
+    The fields are those of `gridcore.fair_tree.summary_tree`, where a summary is an index into its store.
     """
     share: dict[str, Any] = {"application": int, "tasks": int}
     down: dict[str, Any] = {"largest_minimum": float, "copy": int, "copy_time": int}
 
     def size_of(nbytes: int) -> Any:
-        # the compiled nodes add the bytes of the fields that the rule of acceptance needs
+        # the compiled nodes add the bytes of the fields that the acceptance rule needs
         return nbytes if parameters.accept == "minimum" else lambda **_: nbytes
 
     messages = {
@@ -70,7 +70,7 @@ class CompiledRepair(IdealRepair):
     nodes
         The compiled nodes.
     members
-        What they know, and which of them are in the tree.
+        The knowledge of the nodes, and which of them are in the tree.
     """
 
     STATE: ClassVar[tuple[str, ...]] = "bags", "recovery", "up"
@@ -93,7 +93,7 @@ class CompiledRepair(IdealRepair):
         self.nodes.add_applications(release, size, task_size, submitter)
 
     def tick(self, name: str, _: list[int]) -> None:
-        """Let leaves, and at a heartbeat the root, act if due; end the run if nothing is left to report."""
+        """Call the nodes whose timer fires; end the run if nothing is left to report."""
         core, queues, now = self.adapter.core, self.adapter.queues, self.run.engine.now
         nodes = np.flatnonzero(self.up)
         if name != "heartbeat":
@@ -107,7 +107,7 @@ class CompiledRepair(IdealRepair):
         self.fire(name, nodes[:1][nodes[:1] == 0])
         core.drain(now)
 
-    # -- failures: what `Recovery` does to the tree ----------------------------------------------------------
+    # -- failures: changes of the tree by `Recovery` ---------------------------------------------------------
 
     def silence(self, nodes: Integers) -> None:
         """Make `nodes` inactive until `reset`."""
@@ -115,7 +115,7 @@ class CompiledRepair(IdealRepair):
         self.members.silence(nodes)
 
     def reset(self, nodes: Integers) -> None:
-        """Put `nodes` into the tree again, with an empty memory; their children report to them again."""
+        """Return `nodes` to the tree with empty memories; their children report to them again."""
         self.members.reset(nodes)
         self.up[nodes] = True
 
@@ -127,7 +127,7 @@ class CompiledRepair(IdealRepair):
     # -- the end --------------------------------------------------------------------------------------------
 
     def node_findings(self, tables: dict[str, dict[str, NDArray[Any]]]) -> dict[str, Any]:
-        """Return what nodes know for the result, as arguments of `Found`."""
+        """Return the nodes' data for the result, as arguments of `TreeFindings`."""
         rows, time = self.nodes.decisions()
         return {
             "decisions": rows,
@@ -139,13 +139,15 @@ class CompiledRepair(IdealRepair):
             "above_window": self.members.above_window,
         }
 
-    def gather(self, findings: Found, totals: dict[str, Integers]) -> tuple[Found, dict[str, Integers]]:
+    def gather(
+        self, findings: TreeFindings, totals: dict[str, Integers]
+    ) -> tuple[TreeFindings, dict[str, Integers]]:
         """Add the results of the nodes and queues of other processes, and count their messages."""
         if self.run.share is not None:
             counts = self.run.network.counts()
             for more, other, others in self.run.share.gather():
                 findings = findings.with_part(more)
-                totals = together(totals, other)
+                totals = merge_totals(totals, other)
                 for count, further in zip(counts, others, strict=True):
                     count += further
         return findings, totals
@@ -169,7 +171,7 @@ class CompiledTree(Adapter):
         return 0
 
     def make_environment(self, parameters: Any, run: Run) -> CompiledRepair:
-        """Make the ideal repair of compiled nodes."""
+        """Return the environment with the ideal repair of compiled nodes."""
         return CompiledRepair(parameters, run)
 
     def messages(self, parameters: Any, run: Run) -> Mapping[str, Message]:
@@ -207,10 +209,10 @@ class CompiledTree(Adapter):
             cell=cell,
         )
 
-    def partial_outcome(self) -> tuple[Found, dict[str, Any], list[Any]]:
-        """Return the results of this process: decisions and so on, totals, and counts of messages."""
+    def partial_outcome(self) -> tuple[TreeFindings, dict[str, Any], list[Any]]:
+        """Return the results of this process: findings, totals of queues, and message counts."""
         self.core.drain(self.now)
-        findings = Found(
+        findings = TreeFindings(
             **self.environment.node_findings({}), ledger_end=self.environment.ledger_end(), resubmitted=None
         )
-        return findings, ended(self.queues), self.run.network.counts()
+        return findings, complete_queues(self.queues), self.run.network.counts()

@@ -1,30 +1,30 @@
 """The axis of bytes per Mflop of a summary: tasks whose data a leaf can transfer and compute by a deadline.
 
-A task of a Mflop that fetches and sends b bytes a Mflop takes p = a / s to be computed on a machine of speed
-s, and at most f = a b / c on each way of a link of bandwidth c.  n of them alone take at most f + p + f + (n
-- 1) max(f, p), and those that the machine has already count as long (`gridcore.queues.data_queues`).  With x
-= b s / c, the stages take p and x p, so with h of the paper (Mflop, in which the machine's shares count as s
-times the time that they take alone)
+A task of a Mflop that fetches and sends b bytes per Mflop takes p = a / s to be computed on a machine of
+speed s, and at most f = a b / c for each direction of a link of bandwidth c.  n such tasks alone take at most
+f + p + f + (n - 1) max(f, p); the queued shares of the machine count with the same bound
+(`gridcore.queues.data_queues`).  With x = b s / c, the stages take p and x p.  Let h be the paper's available
+work (Mflop), in which a queued share counts as s times the time that it takes alone.  Then
 
     n(S, w, a, b) = floor(h(S, w) / (a max(1, x)) - k(x)),   k(x) = (1 + m x) / max(1, x) - 1,
 
-where m of the two ways are used by the workload.
+where the workload uses m of the two directions.
 
 Lemmas.  h does not fall as S or w grows (the paper, with the work of a share as any constant), so neither
 does n. Nor does n grow with a or b: a max(1, x) and a k(x) max(1, x) = a (1 + m x - max(1, x)) grow with
-both.  So a request may be looked up at the next smaller S and w and the next larger a and b, and what is
-found is a bound from below.  A sum over leaves keeps all this.
+both.  So a request may be looked up at the next smaller S and w and the next larger a and b, which yields a
+lower bound.  Sums over leaves have the same properties.
 
-What has been dispatched to a leaf is N tasks of a' Mflop and b' bytes a Mflop.  They take at most the time of
-N + m such tasks one after another, each as long as r a' / a tasks of the slice b, with
+Suppose that N tasks of a' Mflop and b' bytes per Mflop have been dispatched to a leaf.  They take at most the
+time of N + m such tasks one after another, each of which takes as long as r a' / a tasks of the slice b, with
 
     r = max(1, b' s / c) / max(1, b s / c),
 
-which grows with s / c if b' > b and else falls.  So the debit of the slice b is that of the summary without
-data for N + m min(N, leaves) tasks of r a' Mflop, with the largest s / c of the platform in r, or the
-smallest.  It is a bound until the machine takes the first of them.  From then on what is left of the share
-counts as filling the stages once more, so for a while a leaf may report up to a k(x) max(1, x) Mflop less,
-or that it misses the stretch of that share, although it will not.
+which increases with s / c if b' > b and otherwise decreases.  So the slice b is debited like a summary
+without data for N + m min(N, leaves) tasks of r a' Mflop, where r has the largest s / c of the platform if b'
+> b, and otherwise the smallest.  This is a bound until the machine takes the first of these tasks.  From then
+on, the rest of the share counts as if it had to fill the stages again.  So for a while a leaf may report up
+to a k(x) max(1, x) Mflop too little, or a missed stretch of that share that it will in fact meet.
 """
 
 from __future__ import annotations
@@ -45,28 +45,28 @@ from gridsim.support.arrays import Floats
 if TYPE_CHECKING:
     from gridsim.scheduling.nodes.program import View
 
-#: Tasks are counted in fractions while debts are subtracted: a power of two, so that nothing is rounded.
+#: Fractions of a task in which debts are subtracted; a power of two, so that nothing is rounded.
 _PARTS = 1024
 
 
 class DataAxis:
-    """The samples of bytes per Mflop, and what nodes compute with them.
+    """The samples of bytes per Mflop, and the computations of nodes with them.
 
     Parameters
     ----------
     grid
         The samples of stretch, size and task size.
     samples
-        Bytes/Mflop, ascending.
+        Samples in ascending order, bytes/Mflop.
 
     Attributes
     ----------
     ways
-        How many of the two ways of the links the workload uses.
+        Number of the two directions of links that the workload uses.
     rates
-        For each sample, what each machine gets done, float64[machines], Mflop/s.
+        For each sample, the throughput of each machine, float64[machines], Mflop/s.
     speeds
-        For each sample and each node, what the leaves below get done together, Mflop/s.
+        For each sample and each node, the total throughput of the leaves below it, Mflop/s.
     """
 
     def __init__(self, grid: SummaryGrid, samples: tuple[float, ...], run: Run) -> None:
@@ -77,17 +77,17 @@ class DataAxis:
         self.shape = (len(samples), *grid.shape)
         ratio = run.speeds / run.bandwidth
         self.extremes = float(ratio.min()), float(ratio.max())
-        self.rates = [effective(run.speeds, run.bandwidth, each) for each in samples]
+        self.rates = [throughput(run.speeds, run.bandwidth, each) for each in samples]
         self.speeds = [subtree_sums(each) for each in self.rates]
         self._grids: dict[tuple[float, float], list[tuple[SummaryGrid, int]]] = {}
 
     def slice_of(self, application: Application) -> int | None:
-        """Return the number of the smallest sample not below the application's; None beyond the last."""
-        found = int(np.searchsorted(self.samples, application.bytes_per_mflop * (1.0 - 1e-12)))
-        return found if found < len(self.samples) else None
+        """Return the index of the smallest sample that is not below the application's value, or None."""
+        index = int(np.searchsorted(self.samples, application.bytes_per_mflop * (1.0 - 1e-12)))
+        return index if index < len(self.samples) else None
 
     def sample(self, view: View, release: int) -> NDArray[np.uint32]:
-        """Return how many tasks a leaf can take, uint32[samples, stretch, size, task size]."""
+        """Return the numbers of tasks that a leaf can take, uint32[samples, stretch, size, task size]."""
         speed, bandwidth = view.speed, float(self.bandwidth[view.machine])
         if (grids := self._grids.get((speed, bandwidth))) is None:
             grids = self._grids[speed, bandwidth] = [
@@ -95,14 +95,16 @@ class DataAxis:
             ]
         cells = np.empty(self.shape, np.uint32)
         for k, (grid, alone) in enumerate(grids):
-            found = view.sample(grid, release)
-            cells[k] = found if alone < 0 else np.maximum(found, np.uint32(alone)) - np.uint32(alone)
+            task_counts = view.sample(grid, release)
+            cells[k] = (
+                task_counts if alone < 0 else np.maximum(task_counts, np.uint32(alone)) - np.uint32(alone)
+            )
             if alone >= 0:
                 cells[k] //= _PARTS
         return cells
 
     def _grid(self, x: float) -> tuple[SummaryGrid, int]:
-        """Return the grid on which a leaf samples for a slice, and the fractions to subtract; -1: none."""
+        """Return the sampling grid of a slice, and the fractions of a task to subtract (-1 for none)."""
         grid, stages = self.grid, 1.0 + self.ways * x
         if x == 0.0:
             return grid, -1
@@ -110,7 +112,7 @@ class DataAxis:
         alone = math.ceil(_PARTS * (stages / longest - 1.0) * (1.0 + 1e-12))
         return SummaryGrid(grid.stretch, grid.size, grid.task_size * (longest / _PARTS)), alone
 
-    def debited(
+    def debit(
         self, cells: NDArray[np.uint32], leaves: int, bytes_per_mflop: tuple[float, ...], **dispatches: Any
     ) -> NDArray[np.uint32]:
         """Return the summary of a child minus the tasks dispatched to it since.
@@ -118,7 +120,9 @@ class DataAxis:
         Parameters
         ----------
         bytes_per_mflop
-            Bytes/Mflop of each dispatch.  **dispatches : as for `gridcore.debit`, in which see.
+            Data of each dispatch, bytes/Mflop.
+        **dispatches
+            Further arguments of `gridcore.debit`.
         """
         tasks, task_size = (np.asarray(dispatches.pop(name)) for name in ("tasks", "task_size"))
         data = np.asarray(bytes_per_mflop)
@@ -134,15 +138,15 @@ class DataAxis:
 
 
 def data_samples(applications: Applications, limit: int) -> tuple[float, ...]:
-    """Return at most `limit` samples of bytes per Mflop: those of applications, or quantiles of them."""
+    """Return at most `limit` samples of bytes per Mflop: the values of applications, or their quantiles."""
     distinct = np.unique(applications.bytes_per_mflop)
     if len(distinct) > limit:
-        # each sample serves the values up to it, so it is the largest of one of `limit` equal parts
+        # each sample serves the values up to it, so it is the maximum of one of `limit` equal parts
         order = np.sort(applications.bytes_per_mflop)
         distinct = np.unique(order[[len(order) * (k + 1) // limit - 1 for k in range(limit)]])
     return tuple(distinct.tolist())
 
 
-def effective(speeds: Floats, bandwidth: Floats, data: float) -> Floats:
-    """Return the long-run throughput of each machine for tasks of `data` bytes/Mflop, Mflop/s."""
+def throughput(speeds: Floats, bandwidth: Floats, data: float) -> Floats:
+    """Return the long-run throughput of each machine, Mflop/s, for tasks with `data` bytes/Mflop."""
     return np.minimum(speeds, bandwidth / data) if data > 0.0 else speeds

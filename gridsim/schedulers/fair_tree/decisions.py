@@ -1,4 +1,4 @@
-"""Words of the table ``decisions`` for a fair tree, which `gridcore.fair_tree.decision_log` completes."""
+"""Texts of the table ``decisions`` of a fair tree, which `gridcore.fair_tree.decision_log` completes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gridsim.scheduling.contract import DecisionVerb
 _STRETCH = ("a stretch of", "s/Mflop")
 _ON = "passed {tasks} tasks on to machine {machine}: "
 _ROOT = "accepted {tasks} tasks for its {among} machines, as the root, "
-#: See `gridsim.scheduling.contract.Scheduler.decision_words`.
+#: Texts of the decisions of a fair tree (`Scheduler.decision_words`).
 WORDS: DecisionTexts = {
     "requested": ("sent a request for {tasks} tasks to machine {machine}", "", ""),
     "requested-again": ("sent a request for {tasks} tasks that were lost to machine {machine}", "", ""),
@@ -24,7 +24,7 @@ WORDS: DecisionTexts = {
     "queued": ("queued {tasks} tasks", "a minimum stretch of all it has of", "s/Mflop"),
     "sent-on": ("passed {tasks} tasks on to machine {machine}, as it lacks their memory or disk", "", ""),
 }
-#: See `gridsim.scheduling.contract.Scheduler.decision_verbs`.
+#: Verbs of these decisions (`Scheduler.decision_verbs`).
 VERBS: Mapping[str, DecisionVerb] = {
     "passed-on": "gives",
     "passed-on-idle": "gives",

@@ -1,4 +1,4 @@
-"""The environments of a fair tree's nodes: the model's part in a run, with its ideal repair."""
+"""The environments of the nodes of a fair tree: the services of the model, with the ideal repair."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gridsim.engine.engine import TIMER
 from gridsim.errors import ScenarioError
 from gridsim.model.applications import Application
 from gridsim.schedulers.fair_tree.bags import Bags
-from gridsim.schedulers.fair_tree.outcome import Found, ended, outcome_of
+from gridsim.schedulers.fair_tree.outcome import TreeFindings, complete_queues, outcome_of
 from gridsim.schedulers.fair_tree.recovery import Recovery
 from gridsim.schedulers.fair_tree.tree import Tree, children_of, parent_of, side_of
 from gridsim.scheduling.contract import Outcome, Run
@@ -26,19 +26,19 @@ from gridsim.support.clock import nanoseconds
 
 
 class TreeEnvironment(Environment):
-    """The services of the model to the nodes of a fair tree, whichever way the tree is kept.
+    """The services of the model to the nodes of a fair tree, for either kind of maintenance.
 
     Attributes
     ----------
     tree
-        What all nodes know.
+        The common knowledge of all nodes.
     bags
         Applications, and lost tasks that are bags of their own.
     """
 
     #: The record of decisions; None if they are not recorded.
     log: TreeDecisionLog | None = None
-    #: Parameter with a period, in the order of one instant -> the timer that fires at multiples of it.
+    #: Parameter with a period -> timer that fires at its multiples; timers of one instant fire in this order.
     timers: ClassVar[dict[str, str]] = {}
 
     def __init__(self, parameters: Any, run: Run) -> None:
@@ -47,7 +47,7 @@ class TreeEnvironment(Environment):
         self.bags = Bags(run.applications, self._add)
 
     def make_tree(self) -> Tree:
-        """Return what all nodes know."""
+        """Return the common knowledge of all nodes."""
         return Tree.of(self.parameters, self.run, self.parameters.summary_bytes)
 
     def check_emulation(self) -> None:
@@ -75,18 +75,18 @@ class TreeEnvironment(Environment):
         self.fire(name, np.flatnonzero(self.adapter.up))
 
     def submitter(self, application: int) -> int:
-        """Return the leaf to which answers about `application`, or about a bag of lost tasks, go."""
+        """Return the leaf that gets answers about `application`, which may be a bag of lost tasks."""
         return self.tree.first_leaf + int(self.run.applications.submitter[self.bags.whose[application]])
 
     def submit(self, applications: Integers, tasks: Integers) -> None:
         """Submit lost tasks again."""
         now = self.run.engine.now
         if self.parameters.resubmit == "new":
-            applications = self.bags.again(applications, tasks, now)
+            applications = self.bags.add_bags(applications, tasks, now)
         self.adapter.core.resubmit(applications, tasks, now)
 
     def _add(self, release: Floats, size: Floats, task_size: Floats, applications: Integers) -> None:
-        """Add bags of lost tasks; see `Bags`."""
+        """Add bags of lost tasks."""
         self.adapter.queues.add_applications(release, size, task_size, whose=applications)
         self.adapter.core.add_applications(self.run.applications.submitter[applications])
 
@@ -101,7 +101,7 @@ class TreeEnvironment(Environment):
     # -- the record of decisions ----------------------------------------------------------------------------
 
     def deciding(self, node: int) -> int:
-        """Return the leaf or router that decides, given the node of the layout."""
+        """Return the leaf or router that is deciding, given the node of the layout."""
         return node
 
     def machine_of(self, node: int, by: int) -> int:
@@ -109,7 +109,7 @@ class TreeEnvironment(Environment):
         return int(self.adapter.core.machine_of(node))
 
     def complete_decision(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
-        """Add the level of the node and true values; see `Environment`."""
+        """Add the level of the node and the true values to a decision."""
         target = columns["node"]
         if target >= 0:
             columns["machine"] = self.machine_of(target, node)
@@ -119,7 +119,7 @@ class TreeEnvironment(Environment):
     # -- the end --------------------------------------------------------------------------------------------
 
     def node_findings(self, tables: dict[str, dict[str, NDArray[Any]]]) -> dict[str, Any]:
-        """Return the results of the nodes, as arguments of `Found`, from the tables that they wrote."""
+        """Return the results of the nodes from their tables, as arguments of `TreeFindings`."""
         requests, updates, reports = (tables[name] for name in ("routed", "updates", "told"))
         has_climbed = requests["hops"] >= 0
         decisions = np.zeros(int(has_climbed.sum()), DECISION)
@@ -136,19 +136,23 @@ class TreeEnvironment(Environment):
             "above_window": int((requests["sample"] < 0).sum()),
         }
 
-    def gather(self, findings: Found, totals: dict[str, Integers]) -> tuple[Found, dict[str, Integers]]:
+    def gather(
+        self, findings: TreeFindings, totals: dict[str, Integers]
+    ) -> tuple[TreeFindings, dict[str, Integers]]:
         """Add the results of other processes that share the run, and the totals of their queues."""
         return findings, totals
 
     def report(self, outcome: Outcome, ledger_end: int | None, resubmitted: Integers | None) -> None:
-        """Replace the outcome by that of a fair tree; see `Found` for the arguments."""
-        findings = Found(**self.node_findings(outcome.tables), ledger_end=ledger_end, resubmitted=resubmitted)
+        """Replace the outcome by that of a fair tree; the arguments are those of `TreeFindings`."""
+        findings = TreeFindings(
+            **self.node_findings(outcome.tables), ledger_end=ledger_end, resubmitted=resubmitted
+        )
         tree, queues = self.tree, self.adapter.queues
         axes: dict[str, list[Any]] = {
             **({} if tree.data is None else {"bytes_per_mflop": list(tree.data.samples)}),
             **({} if tree.needs is None else {"needs": [list(each) for each in tree.needs.samples]}),
         }
-        findings, totals = self.gather(findings, ended(queues))
+        findings, totals = self.gather(findings, complete_queues(queues))
         own = outcome_of(self.parameters, self.run, tree.grid, queues, self.bags, findings, totals, axes)
         for field in fields(own):
             setattr(outcome, field.name, getattr(own, field.name))
@@ -162,7 +166,7 @@ class IdealRepair(TreeEnvironment):
     Attributes
     ----------
     leaves, speed, absent
-        For each node, how many leaves are below it, their speed (Mflop/s), and whether it has left the tree.
+        For each node: number of leaves below it, their speed (Mflop/s), and whether it has left the tree.
     """
 
     because = (
@@ -192,7 +196,7 @@ class IdealRepair(TreeEnvironment):
         self.absent = [False] * len(self.leaves)
 
     def attach(self, adapter: Any) -> None:
-        """Make the handler of failures."""
+        """Create the handler of failures."""
         super().attach(adapter)
         self.up = adapter.up
         if self.run.faults:
@@ -213,7 +217,7 @@ class IdealRepair(TreeEnvironment):
         if self.run.faults:
             raise ScenarioError(
                 f"{self.parameters.name}.maintenance must be 'messages' in an emulation with failures, got "
-                "'ideal': that repair takes no time and no messages, which real processes cannot do"
+                "'ideal', which real processes cannot do as it takes no time and no messages"
             )
 
     def of_node(self, node: int) -> RepairView:
@@ -221,10 +225,10 @@ class IdealRepair(TreeEnvironment):
         return RepairView(self, node)
 
     def tick(self, name: str, _: list[int]) -> None:
-        """Let leaves, and at a heartbeat the root, act if due; end the run if nothing is left to report."""
+        """Call the nodes whose timer fires; end the run if nothing is left to report."""
         now, core, nodes = self.run.engine.now, self.adapter.core, np.flatnonzero(self.up)
         if name == "heartbeat":
-            # also machines that have failed since: their reports are lost, but count as read here
+            # includes machines that have failed since: their reports are lost, but count as read here
             done = core.with_completions(now)
             if not done and self.adapter.queues.tasks_done == self.to_place:
                 self.run.engine.stop()
@@ -233,9 +237,9 @@ class IdealRepair(TreeEnvironment):
         root = name == "heartbeat" and self.first_leaf > 0
         self.fire(name, nodes[(nodes >= self.first_leaf) | (root & (nodes == 0))])
         if name == "heartbeat":
-            core.drain(now)  # otherwise reports to submitters wait for the next release
+            core.drain(now)  # otherwise reports to submitters would wait for the next release
 
-    # -- failures: what `Recovery` does to the tree ----------------------------------------------------------
+    # -- failures: changes of the tree by `Recovery` ---------------------------------------------------------
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
         """Repair the tree after failures and recoveries of machines."""
@@ -245,7 +249,7 @@ class IdealRepair(TreeEnvironment):
     def task_lost(self, application: int, tasks: int, node: int) -> None:
         """Resubmit tasks whose request was lost on its way to `node`.
 
-        If all machines are down (-1), the submitter sends its request all the same, and it is lost.
+        If all machines are down (`node` is -1), the submitter sends its request anyway, and it is lost.
         """
         core = self.adapter.core
         if node < 0:
@@ -259,7 +263,7 @@ class IdealRepair(TreeEnvironment):
         core.wake(due)
 
     def touch(self, nodes: Integers) -> None:
-        """Make `nodes` report."""
+        """Make `nodes` send a report."""
         self.adapter.core.act(nodes, self.run.engine.now)
 
     def silence(self, nodes: Integers) -> None:
@@ -267,7 +271,7 @@ class IdealRepair(TreeEnvironment):
         self.up[nodes] = False
 
     def reset(self, nodes: Integers) -> None:
-        """Put `nodes` into the tree again, with an empty memory; their children report to them again."""
+        """Return `nodes` to the tree with empty memories; their children report to them again."""
         for node in nodes.tolist():
             parent, side = parent_of(node), side_of(node)
             last_issued = self.adapter.nodes[parent].last_issued[side] if node else 0
@@ -293,7 +297,7 @@ class IdealRepair(TreeEnvironment):
                 self.call("on_child_leave", parent_of(node), side_of(node))
 
     def _move(self, node: int, *, absent: bool) -> None:
-        """Take `node` out of the tree, or put it back; all above it learn how many leaves are below them."""
+        """Remove `node` from the tree or put it back, and update the leaf counts of its ancestors."""
         self.absent[node] = absent
         if node >= self.first_leaf:
             self.leaves[node] = 0 if absent else 1
@@ -319,20 +323,20 @@ class IdealRepair(TreeEnvironment):
         self.report(outcome, self.ledger_end(), resubmitted)
 
     def ledger_end(self) -> int | None:
-        """Return when the accounting of messages ended, ns, as all tasks were placed; None if it goes on."""
+        """Return when the accounting of messages ended, with the last placement, ns; None if it goes on."""
         placed: int = self.adapter.core.placed_at
         return None if placed < 0 or self.recovery is not None else placed
 
 
 class RepairView:
-    """The environment of one node (``view.environment``): here, the information of the ideal repair.
+    """The environment of one node (``view.environment``), with the information of the ideal repair.
 
     Attributes
     ----------
     tree
-        What all nodes know.
+        The common knowledge of all nodes.
     submitter
-        Function that returns the leaf to which answers about an application go, or about a bag of lost tasks.
+        Function that returns the leaf that gets answers about an application, or about a bag of lost tasks.
     """
 
     def __init__(self, environment: IdealRepair, node: int) -> None:
@@ -346,7 +350,7 @@ class RepairView:
         return suited is None or bool(suited[self._machine])
 
     def leaves_below(self, child: int) -> int:
-        """Return how many leaves are below a child of this router, 0 if it has left the tree."""
+        """Return the number of leaves below a child of this router; 0 if the child has left the tree."""
         return self._environment.leaves[child]
 
     def speed_below(self, child: int) -> float:
@@ -354,5 +358,5 @@ class RepairView:
         return self._environment.speed[child]
 
     def has_left(self, node: int) -> bool:
-        """Return whether this router, or a child of it, has left the tree."""
+        """Return whether `node`, this router or one of its children, has left the tree."""
         return self._environment.absent[node]

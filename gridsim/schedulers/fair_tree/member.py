@@ -1,19 +1,20 @@
-"""A machine of a fair tree that is kept by messages: it detects who is up, and replaces failed routers.
+"""A machine of a fair tree that is kept by messages: it detects failures and replaces failed routers.
 
-A machine carries a leaf and, unless it is the last, its home router.  It may carry further routers, for which
-it stands in.  Leaves and routers do what they do in the ideal tree (`gridsim.schedulers.fair_tree.node`).
-What they send passes through the machine, which knows where others are:
+A machine hosts a leaf and, unless it is the last machine, its home router.  It may host further routers as a
+replacement for their home machines.  Leaves and routers behave as in the ideal tree
+(`gridsim.schedulers.fair_tree.node`).  Their messages pass through the machine, which knows where the other
+nodes are:
 
-- A *claim* says since when a router is on which machine.  The latest claim counts.  A machine that starts
-  claims its home router, and claims it again when it hears that somebody stands in for it, so that a router
-  is at home whenever its home is up.
-- Whatever is sent in the tree is a sign of life and carries the claim of its sender.  Neighbours to whom
-  nothing was sent for a period get a `beat`.
-- A child that is silent is out of the tree until it is heard again.
-- If a parent is silent, its children ask the machines in its line of succession to take it over, one a
-  period: those of its left and its right child, and of its own parent.  The first that is alive does.
-- Beats tell children which routers above them have moved.  So every machine knows who is above it, and who is
-  addressed by mistake can say `where` a router is.
+- A *claim* states the machine of a router and since when it is there.  The latest claim is valid.  A machine
+  that starts claims its home router, and claims it again when it learns of a replacement, so that a router is
+  at home whenever its home machine is up.
+- Each message in the tree is a sign of life and carries the claim of its sender.  Neighbours to which nothing
+  was sent for a period get a `beat`.
+- A silent child is out of the tree until a message from it arrives.
+- If a parent is silent, its children ask the machines in its line of succession to take it over, one per
+  period: those of its left child, of its right child, and of its own parent.  The first that is up does so.
+- Beats inform children which routers above them have moved.  So every machine knows the nodes above it, and a
+  machine that gets a message by mistake can reply `where` the router is.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ from gridsim.scheduling.nodes.program import Message, NodeProgram, View, array
 from gridsim.support.clock import NEVER, nanoseconds
 from gridsim.support.state import keep_attributes, kept_in_checkpoints
 
-#: A claim on a router: since when (ns), and on which machine it is.
+#: A claim on a router: the time since which it is on a machine (ns), and that machine.
 Claim = tuple[int, int]
-#: What happens to a router, in the table ``seats``: a machine takes it over, or loses it to another one; all
-#: its children have reported, or are known to be gone.
+#: Events of a router in the table ``seats``: a machine takes it over; it loses it to another machine; all
+#: children have reported or are known to have left the tree.
 TAKEOVER, RESIGNATION, COMPLETION = 0, 1, 2
 SEATS: dict[str, dict[str, type]] = {"seats": {"router": int, "machine": int, "time": int, "what": int}}
 
-#: Additional bytes of each message in the tree: two nodes, and since when its sender is there.
+#: Additional bytes of each message in the tree: two nodes, and the time of the sender's claim.
 TAG_BYTES = 16
-#: Additional bytes of a summary: how many leaves are below its sender, and their speed.
+#: Additional bytes of a summary: the number of leaves below its sender, and their speed.
 BELOW_BYTES = 16
-#: Bytes of the claim on a router that has moved: the router, since when, and the machine.
+#: Bytes of the claim on a router that has moved: the router, the time, and the machine.
 MOVED_BYTES = 16
 
 _TAG: dict[str, Any] = {"role": int, "by": int, "claimed": int}
@@ -52,40 +53,43 @@ _LEFT: dict[str, Any] = {"left": int, "done": int, "life": int}
 def messages(parameters: Any) -> dict[str, Message]:
     """Return the kinds of messages of machines, in the order in which they are handled at one instant.
 
-    Those of nodes (`gridsim.schedulers.fair_tree.node.messages`) say in addition for which node they are
-    (`role`), from which (`by`), and since when that is on its machine (`claimed`, ns).  A summary has the
-    number of `leaves` below and their `speed`; a request, whether it was `passed` on (0 or 1).
+    Messages of nodes (`gridsim.schedulers.fair_tree.node.messages`) additionally have their receiver
+    (`role`), their sender (`by`), and the time since which the sender is on its machine (`claimed`, ns).  A
+    summary has the number of `leaves` below its sender and their `speed`; a request states whether it was
+    forwarded (`passed`, 0 or 1).
 
     Notes
     -----
-    - ``accept``, ``completion``: how many tasks of the application the leaf has `left`, and has `done` in
-      this `life`; those in bags of its lost tasks count with them.
-    - ``beat``: a sign of life, with routers that have `moved` (node, since when in ns, machine);
-      `needs_report` is 1 if the receiver is to report anew.
-    - ``take``: asks to take over a `router` that is silent since a claim of that time.
-    - ``where``: a `router` is on that `machine`, `since` ns.
-    - ``failed``: a leaf has lost the tasks that it had of an application (`whose`); its new `life` begins.
+    - ``accept``, ``completion``: the numbers of tasks of the application that the leaf has `left`, and has
+      `done` in this `life`, including those in bags of lost tasks.
+    - ``beat``: a sign of life, with routers that have `moved` (node, time in ns, machine); `needs_report` is
+      1 if the receiver must report again.
+    - ``take``: a request to take over a silent `router`, with the time of its last known claim.
+    - ``where``: a `router` has been on `machine` since `since` ns.
+    - ``failed``: a leaf has lost its tasks of an application (`whose`), and its new `life` begins.
     """
     kinds, small = messages_of_nodes(parameters), parameters.beat_bytes
     summary_bytes: Any = kinds["summary"].nbytes
-    of: dict[str, dict[str, Any]] = {name: kind.fields for name, kind in kinds.items()}
+    fields_of: dict[str, dict[str, Any]] = {name: kind.fields for name, kind in kinds.items()}
 
-    def tagged(name: str) -> Any:
+    def size_with_tag(name: str) -> Any:
         nbytes: Any = kinds[name].nbytes
         return (lambda **fields: nbytes(**fields) + TAG_BYTES) if callable(nbytes) else nbytes + TAG_BYTES
 
     return {
         "summary": Message(
             lambda cells, **_: summary_bytes(cells) + TAG_BYTES + BELOW_BYTES,
-            **of["summary"],
+            **fields_of["summary"],
             **_TAG,
             leaves=int,
             speed=float,
         ),
-        "spread": Message(tagged("spread"), **of["spread"], **_TAG),
-        "request": Message(tagged("request"), moves_tasks=True, **of["request"], **_TAG, passed=int),
-        "accept": Message(parameters.accept_bytes, **of["accept"], **_LEFT),
-        "completion": Message(parameters.completion_bytes, **of["completion"], **_LEFT),
+        "spread": Message(size_with_tag("spread"), **fields_of["spread"], **_TAG),
+        "request": Message(
+            size_with_tag("request"), moves_tasks=True, **fields_of["request"], **_TAG, passed=int
+        ),
+        "accept": Message(parameters.accept_bytes, **fields_of["accept"], **_LEFT),
+        "completion": Message(parameters.completion_bytes, **fields_of["completion"], **_LEFT),
         "failed": Message(small, whose=int, life=int),
         "beat": Message(
             lambda moved, **_: small + MOVED_BYTES * (len(moved) // 3),
@@ -106,9 +110,9 @@ class Children:
     Parameters
     ----------
     leaves, speed
-        How many leaves are below each, and their speed, Mflop/s; 0 until it reports.
+        Number of leaves below each child, and their speed, Mflop/s; 0 until the child reports.
     absent
-        Whether it has left the tree.
+        Whether each child has left the tree.
     """
 
     leaves: dict[int, int]
@@ -119,8 +123,9 @@ class Children:
 class HostedView:
     """The view of a leaf or router: the view of its machine, with its own number and its own receivers.
 
-    Nodes send to nodes.  The machine knows, or believes to know, where these are.  As its environment a node
-    reaches what its machine knows (`gridsim.schedulers.fair_tree.environment.RepairView`).
+    Nodes address nodes, and their machine knows, as far as it has learned, where these are.  The environment
+    of a node gives access to the knowledge of its machine, like
+    `gridsim.schedulers.fair_tree.environment.RepairView`.
     """
 
     __slots__ = ("member", "node", "view")
@@ -132,11 +137,11 @@ class HostedView:
         return getattr(self.view, name)
 
     def send(self, to: int, kind: str, **fields: Any) -> None:
-        """Send a message to a node, wherever it is."""
+        """Send a message to a node, on whichever machine it is."""
         self.member.send(self.view, self.node, to, kind, fields)
 
     def act(self, seconds: float = 0.0) -> None:
-        """Have `on_act` called for this node after `seconds`."""
+        """Schedule a call of `on_act` for this node after `seconds`."""
         at = self.view.now_ns + nanoseconds(seconds)
         self.member.turns.add((self.node, at))
         self.view.act(seconds)
@@ -158,7 +163,7 @@ class HostedView:
         return tree
 
     def submitter(self, application: int) -> int:
-        """Return the leaf to which answers about `application` go."""
+        """Return the leaf that gets answers about `application`."""
         leaf: int = self.view.environment.submitter(application)
         return leaf
 
@@ -167,7 +172,7 @@ class HostedView:
         return True
 
     def leaves_below(self, child: int) -> int:
-        """Return how many leaves are below a child of this router, 0 if the child has left the tree."""
+        """Return the number of leaves below a child of this router; 0 if the child has left the tree."""
         return self.member.children[self.node].leaves[child]
 
     def speed_below(self, child: int) -> float:
@@ -175,7 +180,7 @@ class HostedView:
         return self.member.children[self.node].speed[child]
 
     def has_left(self, node: int) -> bool:
-        """Return whether a child has left the tree; a router that is on this machine has not."""
+        """Return whether a child has left the tree; a router on this machine never has."""
         return node != self.node and self.member.children[self.node].absent[node]
 
 
@@ -185,36 +190,36 @@ class Member(NodeProgram):
     Attributes
     ----------
     leaf
-        Its leaf.
+        The program of its leaf.
     routers, children
-        Number -> each router that is here, and what it knows of its children.
+        Number -> program of each router hosted here, and the state of its children.
     life, born
-        Number of this life, above that of the one before, and when it began, ns; -1 before.
+        Number of this life, which exceeds those of earlier lives, and its beginning, ns; -1 before it begins.
     left, done
-        Application -> tasks that the leaf has to do, and those it has done in this life.
+        Application -> number of tasks that the leaf has left, and that it has done in this life.
     last_reports
-        Application -> ns, when its submitter heard of the leaf last, and of which bag that was.
+        Application -> time of the last report to its submitter (ns), and the bag of that report.
     lost_applications
-        The applications of which this machine had tasks as it failed.
+        Applications of which this machine had tasks when it failed.
     claims
-        Node -> the latest claim that is known, if it is not that of the beginning.
+        Node -> latest known claim, if it differs from the initial one.
     last_heard
-        Node -> ns, when it was heard last.
+        Node -> time of its last message, ns.
     last_spoken
-        (node here, neighbour) -> ns, the last message.
+        (hosted node, neighbour) -> time of the last message to it, ns.
     sent_claims
-        Child -> the claims that it was told last.
+        Child -> claims last sent to it.
     takeovers
-        Silent parent -> how many in its line of succession have been asked.
+        Silent parent -> number of machines in its line of succession that have been asked.
     turns
-        (node here, ns), when each wants to act.
+        (hosted node, time at which it wants to act in ns).
     complete
-        The routers here whose children have all reported, or are known to be gone.
+        Hosted routers whose children have all reported or are known to have left the tree.
     speaking
-        The node here that decided last, for the record of decisions.
+        The hosted node that decided last, for the record of decisions.
     """
 
-    #: The disk stores where other nodes were, and whose tasks the leaf had.
+    #: The disk stores the claims of other nodes, and the applications of which the leaf had tasks.
     stable_storage: ClassVar[tuple[str, ...]] = ("life", "claims", "left", "lost_applications")
 
     def __init__(self, parameters: Any) -> None:
@@ -239,14 +244,14 @@ class Member(NodeProgram):
         self.speaking = 0
 
     def hosted_programs(self) -> Iterator[TreeNode]:
-        """Iterate over the leaf and the routers."""
+        """Iterate over the programs of the leaf and of the routers."""
         yield self.leaf
         yield from self.routers.values()
 
     def begin(self, view: View) -> None:
         """Begin a life with the state on the disk and the home router, unless it has begun.
 
-        Messages and timers may come first at this instant, before `on_start` says so to others.
+        Messages and timers of the same instant may be handled before `on_start` announces the new life.
         """
         if self.born >= 0:
             return
@@ -258,12 +263,12 @@ class Member(NodeProgram):
         lost = {application for application, tasks in self.left.items() if tasks}
         self.lost_applications = sorted({*self.lost_applications, *lost})
         self.left = {}
-        self.leaf.number = self.life  # numbers grow with time: they are larger than those of an earlier life
+        self.leaf.number = self.life  # numbers derived from the time exceed those of an earlier life
         self.claims[self.leaf_number(view)] = self.life, machine
         if machine >= self.first_leaf:
             return
         if self.life > 0:
-            self.hold(view, machine, self.life)
+            self.claim_router(view, machine, self.life)
             return
         children = children_of(machine)
         self.routers[machine] = Router(self.parameters)
@@ -273,10 +278,11 @@ class Member(NodeProgram):
             dict.fromkeys(children, False),
         )
 
-    # -- starting, and what is due ---------------------------------------------------------------------------
+    # -- start and timers
+    # -------------------------------------------------------------------------------------
 
     def on_start(self, view: View) -> None:
-        """Announce the home router unless all machines begin now, and report lost tasks and availability."""
+        """Announce the home router unless all machines start now, and report lost tasks and availability."""
         self.begin(view)
         if self.life > 0 and view.machine in self.routers:
             self.announce(view, view.machine)
@@ -292,13 +298,13 @@ class Member(NodeProgram):
         self.leaf.on_release(self.view_of(view, self.leaf_number(view)), application, tasks)
 
     def on_lost(self, view: View, application: Application, tasks: int) -> None:
-        """Send a request for tasks that were presumed to be lost and are in fact lost."""
+        """Send a request for tasks that were presumed lost and are really lost."""
         self.begin(view)
         view.environment.submit(application.number, 0, view.now_ns)
         self.leaf.on_lost(self.view_of(view, self.leaf_number(view)), application, tasks)
 
     def on_act(self, view: View) -> None:
-        """Let the nodes act whose time to act has come."""
+        """Call `on_act` of the nodes for which it is due."""
         due = {turn for turn in self.turns if turn[1] <= view.now_ns}
         self.turns -= due
         for node in sorted({node for node, _ in due}):
@@ -306,7 +312,7 @@ class Member(NodeProgram):
                 program.on_act(self.view_of(view, node))
 
     def on_heartbeat(self, view: View) -> None:
-        """Report as a leaf, spread the minimum stretch as the root, and look for tasks as a submitter."""
+        """Report to submitters, spread the minimum stretch as the root, and look for missing tasks."""
         self.begin(view)
         self.report_left(view)
         if (root := self.routers.get(0)) is not None:
@@ -314,11 +320,11 @@ class Member(NodeProgram):
         view.environment.watch()
 
     def on_refresh(self, view: View) -> None:
-        """Let the leaf report again, since time has passed."""
+        """Call the leaf, which reports again since time has passed."""
         self.begin(view)
         self.leaf.on_refresh(self.view_of(view, self.leaf_number(view)))
 
-    # -- the leaf, whose reports let submitters notice what is lost ------------------------------------------
+    # -- the leaf, from whose reports submitters detect losses -----------------------------------------------
 
     def on_end(self, view: View) -> None:
         """Report tasks as soon as they end: unreported tasks are run again after a failure."""
@@ -328,30 +334,30 @@ class Member(NodeProgram):
             self.leaf.on_end(self.view_of(view, self.leaf_number(view)))
 
     def on_idle(self, view: View) -> None:
-        """Let the leaf report that there are no tasks left."""
+        """Report completed tasks, and call the leaf, which has no tasks left."""
         self.begin(view)
         self.leaf.on_idle(self.view_of(view, self.leaf_number(view)))
 
     def report_completed(self, view: View) -> None:
-        """Report ended tasks to their submitters."""
+        """Report completed tasks to their submitters."""
         for application, tasks in view.completed():
             self.left[application] = max(0, self.left.get(application, 0) - tasks)
             self.done[application] = self.done.get(application, 0) + tasks
-            self.tell(view, "completion", application, tasks)
+            self.report_tasks(view, "completion", application, tasks)
 
     def report_left(self, view: View) -> None:
-        """Send a sign of life to submitters that have not heard of the leaf since the last heartbeat."""
+        """Report to submitters that got no report of the leaf since the last heartbeat."""
         self.report_completed(view)
         before = view.now_ns - nanoseconds(self.parameters.heartbeat)
         for number, tasks in self.left.items():
             last_report, bag = self.last_reports[number]
             if tasks and last_report <= before:
-                self.tell(view, "completion", bag, 0)
+                self.report_tasks(view, "completion", bag, 0)
 
-    def tell(self, view: View, kind: str, application: int, tasks: int) -> None:
-        """Report tasks, and how many are left here, to the machine that acts for their submitter.
+    def report_tasks(self, view: View, kind: str, application: int, tasks: int) -> None:
+        """Report tasks, and the number left here, to the machine that acts for their submitter.
 
-        Reports are on all tasks of an application, those in bags of lost tasks with them.
+        Reports cover all tasks of an application, including those in bags of lost tasks.
         """
         number = view.environment.whole_of(application)
         self.last_reports[number] = view.now_ns, application
@@ -362,25 +368,25 @@ class Member(NodeProgram):
     # -- submitters ------------------------------------------------------------------------------------------
 
     def on_accept(self, view: View, message: Any) -> None:
-        """Note, as a submitter, what a leaf has accepted."""
+        """Record, as a submitter, the tasks that a leaf has accepted."""
         view.note("told", accepted=message.tasks, completed=0)
         self.note_report(view, message)
 
     def on_completion(self, view: View, message: Any) -> None:
-        """Note, as a submitter, what a leaf has completed."""
+        """Record, as a submitter, the tasks that a leaf has completed."""
         view.note("told", accepted=0, completed=message.tasks)
         self.note_report(view, message)
 
     def note_report(self, view: View, message: Any) -> None:
-        """Record, as a submitter, what a leaf has done and has left; if it lost tasks, look for them."""
+        """Record, as a submitter, the numbers of tasks that a leaf has done and has left."""
         report = message.sender, message.life, message.left, message.done
         view.environment.report(message.application, *report, view.now_ns)
 
     def on_failed(self, view: View, message: Any) -> None:
-        """Note, as a submitter, that a leaf has lost the tasks that it had, and look for them."""
+        """Record, as a submitter, that a leaf has lost its tasks."""
         view.environment.fail(message.whose, message.sender, message.life, view.now_ns)
 
-    # -- who is where ----------------------------------------------------------------------------------------
+    # -- locations of nodes ----------------------------------------------------------------------------------
 
     def leaf_number(self, view: View) -> int:
         """Return the number of the leaf of this machine."""
@@ -395,7 +401,7 @@ class Member(NodeProgram):
         return self.leaf if node == self.leaf_number(view) else self.routers.get(node)
 
     def view_of(self, view: View, node: int) -> Any:
-        """Return what a node on this machine sees."""
+        """Return the view of a node on this machine."""
         return HostedView(self, view, node)
 
     def home(self, node: int) -> int:
@@ -403,11 +409,11 @@ class Member(NodeProgram):
         return node if node < self.first_leaf else node - self.first_leaf
 
     def claim(self, node: int) -> Claim:
-        """Return the latest known claim on a node; the claim of a leaf tells when its life began."""
+        """Return the latest known claim on a node; the claim of a leaf has the beginning of its life."""
         return self.claims.get(node, (0, self.home(node)))
 
     def host(self, node: int) -> int:
-        """Return the machine of a node, as far as it is known here."""
+        """Return the machine of a node, as far as is known here."""
         return self.claim(node)[1]
 
     def neighbours(self, node: int) -> list[int]:
@@ -415,59 +421,62 @@ class Member(NodeProgram):
         children = children_of(node) if node < self.first_leaf else ()
         return [*children] if node == 0 else [parent_of(node), *children]
 
-    def silent(self, node: int, now: int) -> bool:
-        """Return whether a neighbour is silent: longer than the timeout, or since its machine restarted."""
+    def is_silent(self, node: int, now: int) -> bool:
+        """Return whether a neighbour sent nothing within the timeout, or since its machine restarted."""
         if node in self.last_heard or self.life == 0:
             return bool(now - self.last_heard.get(node, self.born) > self.silence)
         return bool(now - self.born > self.beat)
 
-    def learn(self, view: View, node: int, claim: Claim) -> None:
-        """Record where a node is, if that is new; a replacement here yields to a later claim.
+    def update_claim(self, view: View, node: int, claim: Claim) -> None:
+        """Record a claim on a node, if it is new; a router on this machine yields to a later claim.
 
-        So does the home router: but this machine is up, and takes it back at once.
+        The home router yields as well, but this machine takes it back at once.
         """
-        # A newer claim may say that a node is here although it is not: this machine had it, and has failed
-        # since.  Such a claim is not noted.  The node is silent, so its children have it taken over, which
-        # makes a later claim.
+        # A newer claim may state that a node is here although it is not, if this machine had the node and has
+        # failed since.  Such a claim is not recorded.  The node is silent, so its children ask for a
+        # takeover, which makes a later claim.
         if claim <= self.claim(node) or (claim[1] == view.machine and self.program(view, node) is None):
             return
         self.claims[node] = claim
         if node in self.routers and claim[1] != view.machine:
-            self.leave(view, node)
+            self.remove_router(view, node)
         if node == view.machine and node < self.first_leaf:
-            self.take(view, node, view.now_ns)
-            self.say(view, node, claim[1])
+            self.take_over(view, node, view.now_ns)
+            self.send_claim(view, node, claim[1])
             return
         if node > 0 and parent_of(node) in self.routers:
-            self.clear(view, parent_of(node), node)
+            self.clear_child(view, parent_of(node), node)
             self.sent_claims.pop(node, None)
-            self.speak(view, parent_of(node), node)
+            self.send_beat(view, parent_of(node), node)
         if node < self.first_leaf:
             self.last_heard[node] = view.now_ns
-            self.renew(view, node)
+            self.request_reports(view, node)
 
-    def renew(self, view: View, parent: int) -> None:
-        """Let the nodes here report again to a parent that begins without knowledge."""
+    def request_reports(self, view: View, parent: int) -> None:
+        """Request new reports of hosted nodes to a parent that begins without knowledge."""
         for child in children_of(parent):
             if (program := self.program(view, child)) is not None:
                 program.report_requested = True
-                self.speak(view, child, parent)
+                self.send_beat(view, child, parent)
                 self.view_of(view, child).act()
 
-    def take(self, view: View, router: int, since: int) -> None:
-        """Claim a router, which begins with an empty memory, and notify its neighbours."""
-        self.hold(view, router, since)
+    def take_over(self, view: View, router: int, since: int) -> None:
+        """Take over a router, which begins with an empty memory, and notify its neighbours."""
+        self.claim_router(view, router, since)
         self.announce(view, router)
 
-    def hold(self, view: View, router: int, since: int) -> None:
+    def claim_router(self, view: View, router: int, since: int) -> None:
         """Claim a router for this machine, since `since` (ns) or later; it begins with an empty memory."""
         since, children = max(since, self.claim(router)[0] + 1), children_of(router)
         self.claims[router] = since, view.machine
-        self.routers[router] = made = Router(self.parameters)
+        self.routers[router] = router_program = Router(self.parameters)
         self.children[router] = Children(
             dict.fromkeys(children, 0), dict.fromkeys(children, 0.0), dict.fromkeys(children, False)
         )
-        made.number, made.last_issued = since, [since, since]  # larger than the numbers of earlier claims
+        router_program.number, router_program.last_issued = (
+            since,
+            [since, since],
+        )  # exceeds the numbers of earlier claims
         self.takeovers.pop(router, None)
         self.last_heard[router] = view.now_ns
         for child in children:
@@ -475,52 +484,52 @@ class Member(NodeProgram):
             self.sent_claims.pop(child, None)
         if router > 0 and (parent := parent_of(router)) in self.routers:
             self.children[parent].absent[router] = False
-            self.clear(view, parent, router)
+            self.clear_child(view, parent, router)
 
     def announce(self, view: View, router: int) -> None:
-        """Notify the neighbours of a router that it is here, where it begins without knowledge."""
-        self.seat(view, router, TAKEOVER)
+        """Notify the neighbours of a router that it is on this machine, where it begins without knowledge."""
+        self.record_seat(view, router, TAKEOVER)
         for neighbour in self.neighbours(router):
-            self.speak(view, router, neighbour)
-        self.renew(view, router)
+            self.send_beat(view, router, neighbour)
+        self.request_reports(view, router)
 
-    def leave(self, view: View, router: int) -> None:
-        """Give up a router that is now on another machine."""
+    def remove_router(self, view: View, router: int) -> None:
+        """Remove a router that is now on another machine."""
         del self.routers[router], self.children[router]
         self.turns = {turn for turn in self.turns if turn[0] != router}
         self.complete.discard(router)
-        self.seat(view, router, RESIGNATION)
+        self.record_seat(view, router, RESIGNATION)
 
-    def seat(self, view: View, router: int, what: int) -> None:
-        """Record a change of the place of a router here."""
-        view.note("seats", router=router, machine=view.machine, time=view.now_ns, what=what)
+    def record_seat(self, view: View, router: int, event: int) -> None:
+        """Record an event of a router in the table ``seats``."""
+        view.note("seats", router=router, machine=view.machine, time=view.now_ns, what=event)
 
     # -- signs of life ---------------------------------------------------------------------------------------
 
     def on_look_around(self, view: View) -> None:
-        """Detect silent nodes, and send signs of life to neighbours that have not heard of the nodes here."""
+        """Detect silent neighbours, and send beats where they are due."""
         self.begin(view)
         now = view.now_ns
         for parent in sorted({parent_of(node) for node in self.nodes_here(view) if node > 0}):
-            if parent not in self.routers and self.silent(parent, now):
+            if parent not in self.routers and self.is_silent(parent, now):
                 self.replace_parent(view, parent)
             else:
                 self.takeovers.pop(parent, None)
         for router in sorted(self.routers):
             for child in children_of(router):
-                there = self.program(view, child) is None and not self.children[router].absent[child]
-                if there and self.silent(child, now):
-                    self.lose(view, router, child)
+                is_expected = self.program(view, child) is None and not self.children[router].absent[child]
+                if is_expected and self.is_silent(child, now):
+                    self.remove_child(view, router, child)
         for node in self.nodes_here(view):
             for neighbour in self.neighbours(node):
                 if self.is_due(node, neighbour, now):
-                    self.speak(view, node, neighbour)
+                    self.send_beat(view, node, neighbour)
 
     def is_due(self, node: int, neighbour: int, now: int) -> bool:
-        """Return whether a node here must send to a neighbour: it has not lately, or there is news.
+        """Return whether a hosted node must send a beat to a neighbour.
 
-        A beat is left out only if something was sent in the last half of a period, so that nobody who is up
-        is silent for two.
+        A beat is due if there is news or no message was sent in the last half period, so that a machine that
+        is up is never silent for two periods.
         """
         if now - self.last_spoken.get((node, neighbour), -NEVER) >= self.beat // 2:
             return True
@@ -533,9 +542,9 @@ class Member(NodeProgram):
         return self.routers[router].cells[side_of(child)] is None
 
     def moved(self, router: int) -> list[int]:
-        """Return claims: node, since when, and machine, of each router that has moved.
+        """Return the claims (node, time in ns, machine) on routers that have moved.
 
-        These are a router here, those above it, and the children of those.
+        They cover a hosted router, the routers above it, and the children of those.
         """
         rows = [
             (node, *claim)
@@ -544,29 +553,29 @@ class Member(NodeProgram):
         ]
         return [number for row in rows for number in row]
 
-    def speak(self, view: View, node: int, neighbour: int) -> None:
-        """Send a sign of life of a node here to a neighbour; to a child that is gone, also to its home."""
-        places, moved, needs_report = [self.host(neighbour)], list[int](), False
+    def send_beat(self, view: View, node: int, neighbour: int) -> None:
+        """Send a beat of a hosted node to a neighbour, and to the home of an absent child."""
+        machines, moved, needs_report = [self.host(neighbour)], list[int](), False
         if neighbour > node:
             self.sent_claims[neighbour] = moved = self.moved(node)
             needs_report = self.needs_report(node, neighbour)
             if self.children[node].absent[neighbour]:
-                places.append(self.home(neighbour))
+                machines.append(self.home(neighbour))
         self.last_spoken[node, neighbour] = view.now_ns
         tag = self.tag(node, neighbour)
-        for place in dict.fromkeys(places):
-            view.send(place, "beat", needs_report=int(needs_report), moved=moved, **tag)
+        for machine in dict.fromkeys(machines):
+            view.send(machine, "beat", needs_report=int(needs_report), moved=moved, **tag)
 
-    def lose(self, view: View, router: int, child: int) -> None:
-        """Take a silent child out of the tree."""
+    def remove_child(self, view: View, router: int, child: int) -> None:
+        """Remove a silent child from the tree."""
         self.children[router].absent[child] = True
-        self.clear(view, router, child)
+        self.clear_child(view, router, child)
         self.routers[router].report_requested = True
         self.view_of(view, router).act()
-        self.look(view, router)
+        self.check_children(view, router)
 
-    def clear(self, view: View, router: int, child: int) -> None:
-        """Forget the reports of a child; if it is in the tree, nothing is known of it yet."""
+    def clear_child(self, view: View, router: int, child: int) -> None:
+        """Delete the reports of a child, which is unknown until it reports if it is in the tree."""
         children, program, of_router = self.children[router], self.routers[router], self.view_of(view, router)
         children.leaves[child], children.speed[child] = 0, 0.0
         program.on_child_leave(of_router, side_of(child))
@@ -574,59 +583,60 @@ class Member(NodeProgram):
             program.on_child_return(of_router, side_of(child))
         self.complete.discard(router)
 
-    def look(self, view: View, router: int) -> None:
-        """Record that all children of a router have reported or are known to be gone."""
+    def check_children(self, view: View, router: int) -> None:
+        """Record when all children of a router have reported or are known to have left the tree."""
         absent = self.children[router].absent.items()
         if router not in self.complete and all(
             is_absent or not self.needs_report(router, child) for child, is_absent in absent
         ):
             self.complete.add(router)
-            self.seat(view, router, COMPLETION)
+            self.record_seat(view, router, COMPLETION)
 
     # -- succession ------------------------------------------------------------------------------------------
 
     def replace_parent(self, view: View, parent: int) -> None:
-        """Take over a silent parent, or ask the next machine in its line of succession to do so."""
-        line = self.line(view, parent)
+        """Have the next machine in the line of succession of a silent parent take it over."""
+        succession = self.succession(view, parent)
         turn = self.takeovers.get(parent, 0)
         self.takeovers[parent] = turn + 1
-        to = line[turn % len(line)]
+        to = succession[turn % len(succession)]
         if to == view.machine:
-            self.take(view, parent, view.now_ns)
+            self.take_over(view, parent, view.now_ns)
         else:
             view.send(to, "take", router=parent, since=self.claim(parent)[0])
 
-    def line(self, view: View, parent: int) -> list[int]:
-        """Return the machines that are to take over a silent parent, in order.
+    def succession(self, view: View, parent: int) -> list[int]:
+        """Return the machines that may take over a silent parent, in order.
 
-        A machine that has not heard that parent since it failed may not know where it is, and comes last.
+        A machine that has had no message of that parent since its own failure may not know where it is, and
+        comes last.
         """
         nodes = [*children_of(parent), *([parent_of(parent)] if parent else [])]
-        line = [place for place in dict.fromkeys(map(self.host, nodes)) if place != self.host(parent)]
+        succession = [place for place in dict.fromkeys(map(self.host, nodes)) if place != self.host(parent)]
         if parent in self.last_heard or self.life == 0:
-            return line
-        places = dict.fromkeys((self.home(parent), *line))
+            return succession
+        places = dict.fromkeys((self.home(parent), *succession))
         return [*(each for each in places if each not in (view.machine, self.host(parent))), view.machine]
 
     def on_take(self, view: View, message: Any) -> None:
-        """Take over a router, unless it is here or has sent a message lately."""
+        """Take over a router, unless it is on this machine or has recently sent a message."""
         self.begin(view)
         router = message.router
-        lately = router in self.last_heard and not self.silent(router, view.now_ns)
-        concerned = any(self.program(view, node) is not None for node in self.neighbours(router))
-        if router not in self.routers and concerned and not lately:
-            self.take(view, router, view.now_ns)
-        self.say(view, router, message.sender)
+        is_alive = router in self.last_heard and not self.is_silent(router, view.now_ns)
+        is_neighbour = any(self.program(view, node) is not None for node in self.neighbours(router))
+        if router not in self.routers and is_neighbour and not is_alive:
+            self.take_over(view, router, view.now_ns)
+        self.send_claim(view, router, message.sender)
 
-    def say(self, view: View, node: int, to: int) -> None:
-        """Tell a machine where a node is, as far as is known here."""
+    def send_claim(self, view: View, node: int, to: int) -> None:
+        """Inform a machine of the latest known claim on a node."""
         since, machine = self.claim(node)
         view.send(to, "where", router=node, since=since, machine=machine)
 
     def on_where(self, view: View, message: Any) -> None:
-        """Note where a router is."""
+        """Record where a router is."""
         self.begin(view)
-        self.learn(view, message.router, (message.since, message.machine))
+        self.update_claim(view, message.router, (message.since, message.machine))
 
     # -- messages of the tree --------------------------------------------------------------------------------
 
@@ -635,9 +645,9 @@ class Member(NodeProgram):
         return {"role": to, "by": node, "claimed": self.claim(node)[0]}
 
     def send(self, view: View, node: int, to: int, kind: str, fields: dict[str, Any]) -> None:
-        """Send a message of a node here to another node."""
+        """Send a message of a hosted node to another node."""
         if kind in ("accept", "completion"):
-            self.tell(view, kind, **fields)
+            self.report_tasks(view, kind, **fields)
             return
         if kind == "summary":
             children = self.children.get(node)
@@ -656,26 +666,26 @@ class Member(NodeProgram):
         claim, program = (message.claimed, sender), self.program(view, node)
         stale = claim < self.claim(by)
         if message.kind == "request" and message.passed:
-            pass  # a machine that passes it on is not where its sender is
+            pass  # a machine that forwards the message does not host its sender
         elif stale:
             if by < self.first_leaf:
-                self.say(view, by, sender)
+                self.send_claim(view, by, sender)
         else:
-            self.learn(view, by, claim)
+            self.update_claim(view, by, claim)
             self.last_heard[by] = view.now_ns
             if node in self.routers and by in children_of(node) and self.children[node].absent[by]:
                 self.children[node].absent[by] = False
                 self.routers[node].on_child_return(self.view_of(view, node), side_of(by))
         if program is None:
             if message.kind == "request":
-                self.pass_on(view, message)
+                self.forward(view, message)
             else:
-                self.say(view, node, sender)
+                self.send_claim(view, node, sender)
         elif not stale or message.kind == "request":
-            self.hand_over(view, message, program)
+            self.deliver(view, message, program)
 
-    def hand_over(self, view: View, message: Any, program: TreeNode) -> None:
-        """Let a node here handle a message."""
+    def deliver(self, view: View, message: Any, program: TreeNode) -> None:
+        """Handle a message to a hosted node by its program."""
         node, by = message.role, message.by
         message = SimpleNamespace(**{**vars(message), "sender": by})
         if message.kind == "summary":
@@ -690,21 +700,21 @@ class Member(NodeProgram):
         else:
             self.handle_beat(view, message, program)
         if message.kind == "summary":
-            self.look(view, node)
+            self.check_children(view, node)
 
     def handle_beat(self, view: View, message: Any, program: TreeNode) -> None:
-        """Learn from a sign of life which routers have moved, and report again if the parent wants it."""
+        """Record the claims of a beat, and report again if the parent requests it."""
         for router, since, machine in message.moved.reshape(-1, 3).tolist():
-            self.learn(view, router, (since, machine))
+            self.update_claim(view, router, (since, machine))
         if message.needs_report:
             program.report_requested = True
             self.view_of(view, message.role).act()
 
-    def pass_on(self, view: View, message: Any) -> None:
-        """Pass a request on to the machine of its receiver.
+    def forward(self, view: View, message: Any) -> None:
+        """Forward a request to the machine of its receiver.
 
-        Whoever had a router knows of a later claim, or has failed since and sends it home: so it goes round
-        in no circle.
+        Requests never cycle: a former host of a router knows of a later claim, or has failed since and sends
+        the request to the home machine.
         """
         fields = {name: getattr(message, name) for name in messages(self.parameters)["request"].fields}
         view.send(self.host(message.role), "request", **{**fields, "passed": 1})

@@ -1,20 +1,21 @@
-"""The axis of memory and disk of a summary: the availability of leaves with at least so much of both.
+"""The axis of memory and disk of a summary: the availability of leaves with at least a sample of both.
 
-A sample of the axis is a pair: memory and disk, bytes.  In its slice of a summary a leaf counts its tasks
-if it has at least both, else none.  An application is looked up at a sample with no less of either than its
-tasks need.
+A sample of the axis is a pair: memory and disk, bytes.  In its slice of a summary, a leaf with at least that
+memory and disk counts its tasks, and any other leaf counts none.  An application is looked up at a sample
+that has at least the memory and the disk that its tasks need.
 
-Lemmas.  A leaf's n(S, w, a) does not fall as S or w grows, nor grow with a, and the same holds for 0.  As
-memory or disk of a sample grow, leaves drop out of its slice and none comes in; as those of a machine grow,
-it comes into slices and drops out of none.  So the count of a slice does not grow with the memory and disk
-needed, and does not fall as machines have more.  What is found at a sample of no less than an application
-needs counts only leaves that suit it: a bound from below.  A sum over leaves keeps all this.
+Lemmas.  A leaf's n(S, w, a) does not decrease as S or w grows, and does not increase with a; the same holds
+for 0.  As the memory or disk of a sample grows, leaves leave its slice and none enters it; as the memory or
+disk of a machine grows, its leaf enters slices and leaves none.  So the count of a slice does not increase
+with the memory and disk needed, and does not decrease as machines have more.  The count at a sample that has
+at least what an application needs covers only leaves that suit the application, so it is a lower bound.  Sums
+over leaves have the same properties.
 
-Where what has been dispatched to a child is going, its parent does not know.  At worst all of it goes to
-leaves of a slice, so each slice is debited as if it did, in at most as many shares as the slice has leaves.
-Each debited slice is then a bound from below, whatever the needs of what was dispatched.  That gives away
-most where few leaves have much memory and a large bag went to all of them: until the next summary comes, the
-slice of these few is debited for the whole bag.
+A parent does not know to which leaves below a child its dispatched tasks go.  In the worst case all of them
+go to leaves of one slice, so each slice is debited as if they did, in at most as many shares as the slice has
+leaves.  Each debited slice is then a lower bound, whatever the dispatched tasks need.  The bound is loosest
+if few leaves have much memory and a large bag went to all leaves: until the next summary arrives, the slice
+of these few leaves is debited for the whole bag.
 """
 
 from __future__ import annotations
@@ -35,22 +36,22 @@ Need = tuple[float, float]
 
 
 class NeedsAxis:
-    """The samples of memory and disk, and what nodes compute with them.
+    """The samples of memory and disk, and the computations of nodes with them.
 
     Parameters
     ----------
     samples
         Pairs of memory and disk, bytes.
     rates
-        What each machine gets done of tasks of each sample of bytes per Mflop, float64[machines] each,
-        Mflop/s; its speed if summaries have no such axis.
+        For each sample of bytes per Mflop, the throughput of each machine for such tasks, float64[machines],
+        Mflop/s; the speeds if summaries have no such axis.
 
     Attributes
     ----------
     leaves, speed
-        For each sample and each node, how many leaves below it have as much, and their speed.
+        For each sample and each node, the number of leaves below it that have as much, and their speed.
     speeds
-        For each sample, each of the `rates` and each node, what these leaves get done together, Mflop/s.
+        For each sample, each of the `rates` and each node, the total throughput of these leaves, Mflop/s.
 
     Raises
     ------
@@ -71,49 +72,51 @@ class NeedsAxis:
         wants = run.applications.wants
         for i, (memory, _, disk) in enumerate(wants.rows()):
             if self._slice((memory, disk)) is None:
-                shown = ", ".join(f"({memory:g}, {disk:g})" for memory, disk in samples)
+                sample_texts = ", ".join(f"({memory:g}, {disk:g})" for memory, disk in samples)
                 raise ScenarioError(
                     "fair-tree.need_samples must have for each application a sample of memory and disk, "
                     "bytes, that is no less than its tasks need, and no more than some machine has; got "
-                    f"{shown} and application {i}, which needs {wants.describe(i)}"
+                    f"{sample_texts} and application {i}, which needs {wants.describe(i)}"
                 )
 
     def slice_of(self, application: Application) -> int:
-        """Return the sample that serves an application: of several, that with the highest total speed."""
+        """Return the index of the sample for an application: of several, the one with the most speed."""
         need = application.memory, application.disk
-        if (found := self._slices.get(need)) is None:
-            found = self._slice(need)
-            assert found is not None
-            self._slices[need] = found
-        return found
+        if (index := self._slices.get(need)) is None:
+            index = self._slice(need)
+            assert index is not None
+            self._slices[need] = index
+        return index
 
     def _slice(self, need: Need) -> int | None:
-        serve = [k for k, (memory, disk) in enumerate(self.samples) if memory >= need[0] and disk >= need[1]]
-        best = max(serve, key=lambda k: self.speed[k][0], default=None)
+        sufficient = [
+            k for k, (memory, disk) in enumerate(self.samples) if memory >= need[0] and disk >= need[1]
+        ]
+        best = max(sufficient, key=lambda k: self.speed[k][0], default=None)
         return best if best is not None and self.leaves[best][0] else None
 
     def sample(self, machine: int, cells: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Return the slices that a leaf reports: it can take `cells` of each application that suits it."""
-        found = np.zeros((len(self.samples), *cells.shape), np.uint32)
-        found[self.suits[:, machine]] = cells
-        return found
+        """Return the slices that a leaf reports if it can take `cells` tasks of suitable applications."""
+        slices = np.zeros((len(self.samples), *cells.shape), np.uint32)
+        slices[self.suits[:, machine]] = cells
+        return slices
 
-    def debited(
+    def debit(
         self,
         cells: NDArray[np.uint32],
         child: int,
         less: Callable[[NDArray[np.uint32], int], NDArray[np.uint32]],
     ) -> NDArray[np.uint32]:
-        """Return the summary of a child with each slice reduced by the debts `less`, given its leaves."""
+        """Return the summary of a child after `less` has debited each slice, given its number of leaves."""
         leaves = [max(1, int(each[child])) for each in self.leaves]
         return np.stack([less(part, count) for part, count in zip(cells, leaves, strict=True)])
 
 
 def need_samples(applications: Applications, limit: int) -> tuple[Need, ...]:
-    """Return at most `limit` samples of memory and disk: the needs of applications, or what covers them.
+    """Return at most `limit` samples of memory and disk, which cover the needs of all applications.
 
-    The needs are sorted by memory and then disk, and cut into as many equal parts of the applications; a
-    sample has the most memory and the most disk of its part.
+    The needs are sorted by memory and then disk, and cut into `limit` equal parts; a sample has the maximum
+    memory and the maximum disk of its part.
     """
     needs = sorted((memory, disk) for memory, _, disk in applications.wants.rows())
     distinct = sorted(set(needs))

@@ -20,23 +20,23 @@ from gridsim.support.clock import NEVER, NS
 
 
 @dataclass
-class Found:
+class TreeFindings:
     """The data that the outcome of a run needs.
 
     Parameters
     ----------
     decisions, decided
-        Rows of `DECISION` on requests that had climbed, and when they were taken, ns.
+        Rows of `DECISION` for requests that had climbed, and the times of the decisions, ns.
     updates
-        int64[k, 2], ns: when a summary told the root of a change, and when that change happened.
+        int64[k, 2], ns: arrival at the root of a summary with news of a change, and time of that change.
     accepted, completed
-        Tasks of which submitters have been told.
+        Number of tasks whose acceptance and completion were reported to submitters.
     below_window, above_window
-        Decisions at the lowest sample, and above the highest.
+        Number of decisions at the lowest sample, and above the highest.
     ledger_end
-        ns, when the last task was placed, which ends the accounting of messages; None if it goes on.
+        Time at which the last task was placed, which ends the accounting of messages, ns; None if it goes on.
     resubmitted
-        int64[applications], tasks submitted again; None if machines do not fail.
+        int64[applications], number of tasks submitted again; None if machines do not fail.
     """
 
     decisions: Rows
@@ -49,7 +49,7 @@ class Found:
     ledger_end: int | None
     resubmitted: Integers | None
 
-    def with_part(self, part: Found) -> Found:
+    def with_part(self, part: TreeFindings) -> TreeFindings:
         """Return this data merged with that of another process about its nodes."""
         return replace(
             self,
@@ -63,15 +63,15 @@ class Found:
         )
 
 
-def ended(queues: TaskQueues) -> dict[str, Integers]:
-    """Let the leaves complete their tasks, and return `TaskQueues.totals`."""
-    queues.log = False  # completions are no longer reported
+def complete_queues(queues: TaskQueues) -> dict[str, Integers]:
+    """Run the queues of the leaves until all tasks are completed, and return `TaskQueues.totals`."""
+    queues.log = False  # completions need not be reported anymore
     queues.advance(NEVER)
     return queues.totals()
 
 
-def together(a: dict[str, Integers], b: dict[str, Integers]) -> dict[str, Integers]:
-    """Return the totals of two processes, each of which has `ended` the queues of its own machines."""
+def merge_totals(a: dict[str, Integers], b: dict[str, Integers]) -> dict[str, Integers]:
+    """Return the combined totals of two processes, each for the queues of its own machines."""
     totals = {name: a[name] + b[name] for name in a}
     totals["finish"] = np.maximum(a["finish"], b["finish"])
     first, second = a["first_start"], b["first_start"]  # -1: never
@@ -87,16 +87,16 @@ def outcome_of(
     grid: SummaryGrid,
     queues: TaskQueues,
     bags: Bags,
-    records: Found,
+    records: TreeFindings,
     totals: dict[str, Integers],
     axes: Mapping[str, list[Any]] | None = None,
 ) -> Outcome:
-    """Return the outcome of a `FairTree`, of which all leaves have `ended`.
+    """Return the outcome of a `FairTree` after `complete_queues`.
 
     Parameters
     ----------
     axes
-        Name -> samples of further axes that summaries have.
+        Name -> samples of each further axis of summaries.
     """
     axes = axes or {}
     applications = len(run.applications)
@@ -136,7 +136,7 @@ def outcome_of(
             "tasks_accepted_known": records.accepted,
             "tasks_completed_known": records.completed,
             "ledger_end_s": None if records.ledger_end is None else records.ledger_end / NS,
-            **_at_root(run, requests, level, records.ledger_end),
+            **_root_facts(run, requests, level, records.ledger_end),
         },
         schedule=queues.schedule(),
         arrivals=queues.arrivals(),
@@ -153,21 +153,21 @@ _FACTS_OF_ROOT = (
 )
 
 
-def _at_root(
+def _root_facts(
     run: Run, requests: Mapping[str, NDArray[Any]], level: Integers, ledger_end: int | None
 ) -> dict[str, float | None]:
-    """Return the facts on the levels at which requests are decided, and on the waits of applications for it.
+    """Return facts on the levels at which requests are decided, and on the waits of applications.
 
-    The rates are over the time from the first release to the end of the accounting; None if that is 0 s, as
-    are all where no router decided anything.
+    Rates refer to the time from the first release to the end of the accounting; they are None if that is 0 s.
+    All facts are None if no router decided anything.
     """
     if not len(requests["level"]):
         return dict.fromkeys(_FACTS_OF_ROOT)
     at_root, release = requests["level"] == 0, run.applications.release
     number, first = np.unique(requests["application"], return_index=True)
     waits = requests["accepted"][first] - release[number]
-    until = run.engine.now if ledger_end is None else ledger_end
-    span = until / NS - float(release[0])
+    end = run.engine.now if ledger_end is None else ledger_end
+    span = end / NS - float(release[0])
     traffic = max(int(column[0]) for column in run.network.interfaces().values())
     rates = (int(at_root.sum()) / span, traffic / span) if span > 0.0 else (None, None)
     shares = float(at_root.mean()), float((level == 0).mean())
@@ -176,12 +176,12 @@ def _at_root(
 
 
 def _requests(
-    grid: SummaryGrid, bags: Bags, totals: dict[str, NDArray[Any]], records: Found
+    grid: SummaryGrid, bags: Bags, totals: dict[str, NDArray[Any]], records: TreeFindings
 ) -> dict[str, NDArray[Any]]:
-    """Return the table of requests: who accepted each, when, after how many steps up, and its stretch.
+    """Return the table of requests: accepting node, time, steps up, and stretch of each.
 
-    The stretch is the one reached, next to the one promised (s/Mflop).  If some tasks of a request for
-    lost tasks are lost again, its finish is that of its application.
+    The table has the stretch reached and the stretch promised (s/Mflop).  If some tasks of a request for
+    lost tasks are lost again, the finish of the request is that of its application.
     """
     rows, time = records.decisions, records.decided
     order = np.lexsort((rows["application"], time, bags.whose[rows["application"]]))
@@ -208,7 +208,7 @@ def _requests(
 
 
 def _update_times(rows: Integers) -> dict[str, NDArray[Any]]:
-    """Return the table of summaries that informed the root of a change: arrival and age of the change, s."""
+    """Return the table of summaries that informed the root of a change: arrival, and age of the change, s."""
     rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
     return {"arrived": rows[:, 0] / NS, "age": (rows[:, 0] - rows[:, 1]) / NS}
 

@@ -1,7 +1,7 @@
 """The environment of a fair tree that is kept by messages: submitters' records, and the tasks really lost.
 
-A submitter learns of its tasks only by what leaves report.  Tasks of which it knows neither that they are
-done, nor on which leaf they are, are missing after a while, and it submits them again.
+A submitter learns of its tasks only from reports of leaves.  A task is missing if for some time the submitter
+has known neither that it is done nor on which leaf it is.  The submitter submits missing tasks again.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Record:
     Parameters
     ----------
     total
-        Tasks submitted.
+        Number of tasks submitted.
     since
-        ns, when tasks of it were submitted last.
+        Time at which tasks of the application were submitted last, ns.
     done
-        (machine, when its life began, ns) -> tasks that it has completed in that life.
+        (machine, beginning of its life in ns) -> number of tasks that it has completed in that life.
     left
-        Machine -> when its life began, the tasks that it had not completed when it reported last, and when
-        that was, ns.
+        Machine -> beginning of its life (ns), number of tasks that it had not completed at its last report,
+        and time of that report (ns).
     """
 
     total: int = 0
@@ -47,26 +47,29 @@ class Record:
     left: dict[int, tuple[int, int, int]] = field(default_factory=dict)
 
     def missing(self) -> int:
-        """Return how many tasks are neither known to be done nor known to be on a leaf."""
+        """Return the number of tasks that are neither known to be done nor known to be on a leaf."""
         on_leaves = sum(tasks for _, tasks, _ in self.left.values())
         return max(0, self.total - sum(self.done.values()) - on_leaves)
 
     def report(self, machine: int, life: int, left: int, done: int, now: int) -> int:
-        """Record a report of a leaf; return how many tasks a failure that the report reveals has lost."""
-        before = self.left.get(machine, (0, 0, 0))
-        if life < before[0]:  # sent before a failure that is already known
+        """Record a report of a leaf; return the number of tasks lost in a failure that the report reveals."""
+        last_report = self.left.get(machine, (0, 0, 0))
+        if life < last_report[0]:  # the report was sent before a failure that is already known
             return 0
         self.done[machine, life] = max(done, self.done.get((machine, life), 0))
         self.left[machine] = life, left, now
-        return before[1] if life > before[0] else 0
+        return last_report[1] if life > last_report[0] else 0
 
     def fail(self, machine: int, life: int, now: int) -> int:
-        """Note that a leaf began a life with no tasks, unless it has already reported in it; see `report`."""
+        """Record that a leaf began a life without tasks, and return the number of tasks lost.
+
+        If the leaf has already reported in this life, nothing changes.
+        """
         known = self.left.get(machine, (0, 0, 0))[0]
         return self.report(machine, life, 0, 0, now) if life > known else 0
 
     def presume(self, silent: int) -> int:
-        """Give up tasks on leaves that have been silent since `silent` (ns); return how many."""
+        """Presume tasks lost on leaves that have been silent since `silent` (ns); return their number."""
         lost = [machine for machine, (_, tasks, heard) in self.left.items() if tasks and heard < silent]
         return sum(self.left.pop(machine)[1] for machine in lost)
 
@@ -77,14 +80,14 @@ class TreeByMessages(TreeEnvironment):
     Attributes
     ----------
     records
-        The record of each application of which a submitter knows.
+        The record of each submitted application.
     lost
-        Tasks of each application that failures have destroyed and that nobody has submitted again yet.
+        Number of tasks of each application that were lost in failures and have not been submitted again yet.
     doubted
-        The most tasks of each application that were missing at once and were not lost, but done, or under
-        way: what a submitter would have had run twice.
+        Maximum number of tasks of each application that were missing at once although they were done or under
+        way; a submitter on its own would have run them twice.
     due
-        Application -> tasks that are submitted again at this instant.
+        Application -> number of tasks that are submitted again at this instant.
     vacancies
         (router, ns) of routers whose machine has failed.
     has_failed
@@ -115,12 +118,12 @@ class TreeByMessages(TreeEnvironment):
         self.has_failed = [False] * len(run.speeds)
 
     def make_tree(self) -> Tree:
-        """Return what all nodes know."""
+        """Return the common knowledge of all nodes."""
         summary_bytes, more = self.parameters.summary_bytes, TAG_BYTES + BELOW_BYTES
         return Tree.of(self.parameters, self.run, lambda cells: summary_bytes(cells) + more)
 
     def attach(self, adapter: Any) -> None:
-        """Register what submits tasks again, after the failures of an instant."""
+        """Register the handler that submits tasks again after the failures of an instant."""
         super().attach(adapter)
         self.run.engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
 
@@ -131,56 +134,56 @@ class TreeByMessages(TreeEnvironment):
     # -- submitters -----------------------------------------------------------------------------------------
 
     def of(self, application: int) -> Record:
-        """Return the record of an application; `application` may be a bag of its lost tasks."""
+        """Return the record of an application, which may be given by a bag of its lost tasks."""
         return self.records.setdefault(int(self.bags.whose[application]), Record())
 
     def acting(self, application: int) -> int:
-        """Return the machine that acts for a submitter: itself if it is up, else the next by id that is."""
+        """Return the machine that acts for a submitter: itself, or if it is down the next one that is up."""
         machine, up = self.submitter(application) - self.tree.first_leaf, self.run.up
         steps = (step for step in range(len(up)) if up[(machine + step) % len(up)])
         return (machine + next(steps, 0)) % len(up)
 
     def submit_tasks(self, application: int, tasks: int, now: int) -> None:
-        """Record that a submitter has submitted `tasks` more at `now` (ns), or lost tasks again (0)."""
+        """Record that a submitter has submitted `tasks` new tasks at `now` (ns), or 0 and its lost ones."""
         record = self.of(application)
         record.total, record.since = record.total + tasks, now
 
     def report_tasks(self, application: int, machine: int, life: int, left: int, done: int, now: int) -> None:
-        """Record what a leaf has done in a life, and what it has left; if it lost tasks, look for them."""
+        """Record the numbers of tasks that a leaf has done in a life and has left; resubmit lost tasks."""
         self.seek(application, self.of(application).report(machine, life, left, done, now))
 
     def fail_tasks(self, application: int, machine: int, life: int, now: int) -> None:
-        """Record that a leaf has lost the tasks that it had, and look for them."""
+        """Record that a leaf has lost its tasks, and submit them again."""
         self.seek(application, self.of(application).fail(machine, life, now))
 
     def watch_all(self, machine: int) -> None:
-        """Submit missing tasks again, for submitters for which a machine acts."""
+        """Submit missing tasks again for all submitters for which a machine acts."""
         for application in sorted(self.records):
             if self.acting(application) == machine:
                 self.watch(application)
 
     def watch(self, application: int) -> None:
-        """Look for tasks on silent leaves, and for tasks that were not reported for a heartbeat."""
+        """Submit tasks again that are on silent leaves or have not been reported for a heartbeat."""
         record, now = self.of(application), self.adapter.now
         silent = record.presume(now - self.parameters.missed * self.heartbeat)
         long_ago = now - record.since >= self.heartbeat
         self.seek(application, record.missing() if long_ago else silent)
 
     def seek(self, application: int, missing: int) -> None:
-        """Submit again those tasks that seem to be lost and really are."""
+        """Submit again those missing tasks that are really lost."""
         whose, now = int(self.bags.whose[application]), self.adapter.now
-        found = min(missing, self.lost[whose])
-        self.lost[whose] -= found
-        self.doubted[whose] = max(self.doubted[whose], missing - found)
-        if found:
-            self.due[whose] = self.due.get(whose, 0) + found
+        resubmitted = min(missing, self.lost[whose])
+        self.lost[whose] -= resubmitted
+        self.doubted[whose] = max(self.doubted[whose], missing - resubmitted)
+        if resubmitted:
+            self.due[whose] = self.due.get(whose, 0) + resubmitted
             self.run.engine.at(now, "resubmit")
             self.adapter.core.wake(now)
 
     # -- lost tasks -----------------------------------------------------------------------------------------
 
     def task_lost(self, application: int, tasks: int, node: int) -> None:
-        """Record lost tasks: in a queue, on their way, or with no machine up to submit them."""
+        """Record tasks lost in a queue, on their way, or because no machine is up to submit them."""
         record = self.of(application)
         if record.total == 0:
             record.total, record.since = tasks, self.adapter.now
@@ -206,7 +209,7 @@ class TreeByMessages(TreeEnvironment):
             self.has_failed[machine] = True
 
     def routers_on(self, machine: int) -> list[int]:
-        """Return the routers on a machine: from its memory, or in another process from its rows."""
+        """Return the routers on a machine, from its memory or, in another process, from its rows."""
         routers = {machine} if machine < self.tree.first_leaf else set()
         if self.adapter.is_local(machine):
             member = self.adapter.nodes[machine]
@@ -243,7 +246,7 @@ class MachineView:
     Attributes
     ----------
     tree
-        What all nodes know.
+        The common knowledge of all nodes.
     submitter
         Function that returns the leaf of the submitter of an application, or of a bag of lost tasks.
     acting
@@ -256,7 +259,7 @@ class MachineView:
 
     @property
     def has_failed(self) -> bool:
-        """Whether this machine has failed, perhaps before anything was on its disk."""
+        """True if this machine has failed, even if its disk was still empty."""
         return self._environment.has_failed[self._machine]
 
     def whole_of(self, application: int) -> int:
@@ -264,25 +267,25 @@ class MachineView:
         return int(self._environment.bags.whose[application])
 
     def leaves_below(self, node: int) -> int:
-        """Return how many leaves were below a node at the beginning."""
+        """Return the number of leaves below a node at the beginning."""
         return int(self._environment.leaves[node])
 
     def speed_below(self, node: int) -> float:
-        """Return the speed of the leaves below a node at the beginning, Mflop/s."""
+        """Return the total speed of the leaves below a node at the beginning, Mflop/s."""
         return self._environment.speed[node]
 
-    # -- as one that acts for submitters --------------------------------------------------------------------
+    # -- acting for submitters -------------------------------------------------------------------------------
 
     def submit(self, application: int, tasks: int, now: int) -> None:
-        """Record that a submitter has submitted `tasks` more at `now` (ns), or lost tasks again (0)."""
+        """Record that a submitter has submitted `tasks` new tasks at `now` (ns), or 0 and its lost ones."""
         self._environment.tell("submit_tasks", application, tasks, now)
 
     def report(self, application: int, machine: int, life: int, left: int, done: int, now: int) -> None:
-        """Record what a leaf has done in a life, and what it has left; if it lost tasks, look for them."""
+        """Record the numbers of tasks that a leaf has done in a life and has left; resubmit lost tasks."""
         self._environment.tell("report_tasks", application, machine, life, left, done, now)
 
     def fail(self, application: int, machine: int, life: int, now: int) -> None:
-        """Record that a leaf has lost the tasks that it had, and look for them."""
+        """Record that a leaf has lost its tasks, and submit them again."""
         self._environment.tell("fail_tasks", application, machine, life, now)
 
     def watch(self) -> None:
@@ -293,16 +296,16 @@ class MachineView:
 def repairs(
     seats: dict[str, NDArray[Any]], vacancies: list[tuple[int, int]], routers: int
 ) -> dict[str, NDArray[Any]]:
-    """Return the durations of repairs: a row for each router whose machine failed, by time and router.
+    """Return the durations of repairs: one row per router whose machine failed, ordered by time and router.
 
     Parameters
     ----------
     seats
-        The table that machines have written.
+        Rows of the table ``seats``, which machines write.
     vacancies
-        (router, ns) of each failure.
+        Router and time (ns) of each failure.
     routers
-        How many there are.
+        Number of routers.
     """
     events: list[list[tuple[int, int]]] = [[] for _ in range(routers)]
     places: dict[tuple[int, float], int] = {}
@@ -313,7 +316,7 @@ def repairs(
             places[router, time] = machine
 
     def first(router: int, kind: int, since: float) -> float:
-        """Return when the event first happened at or after `since`, ns; nan if it never did."""
+        """Return the time of the first event at or after `since`, ns; NaN if there is none."""
         return next((time for time, event in events[router] if event == kind and time >= since), np.nan)
 
     rows = []

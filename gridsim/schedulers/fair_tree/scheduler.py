@@ -4,8 +4,7 @@ J. Celaya and L. Marchal, "A fair decentralized scheduler for bag-of-tasks appli
 Machines are the leaves of a balanced binary tree whose routers sit on the machines as well.  Summaries of
 availability flow up, limited in rate; requests climb until a router can host them at a stretch that is good
 enough by the rule `FairTree.accept`, and are split on the way down; every leaf runs EDF at its own minimum
-stretch.  What a leaf and a router do is in `gridsim.schedulers.fair_tree.node`; this module has the
-parameters.
+stretch.  `gridsim.schedulers.fair_tree.node` defines leaves and routers; this module defines the parameters.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from gridsim.errors import CompileError, ScenarioError
 from gridsim.model.applications import Applications
 from gridsim.results.decisions import DecisionTexts
 from gridsim.schedulers.fair_tree.compiled import CompiledTree
-from gridsim.schedulers.fair_tree.data_axis import DataAxis, data_samples, effective
+from gridsim.schedulers.fair_tree.data_axis import DataAxis, data_samples, throughput
 from gridsim.schedulers.fair_tree.decisions import VERBS, WORDS
 from gridsim.schedulers.fair_tree.environment import IdealRepair, TreeEnvironment
 from gridsim.schedulers.fair_tree.member import SEATS, Member
@@ -46,17 +45,17 @@ from gridsim.scheduling.overlays import tree_level
 from gridsim.support.arguments import integer, normalise, real, sequence, short_repr
 from gridsim.support.parameters import Limits
 
-#: The longest period, s, since the clock counts int64 nanoseconds.
+#: Maximum period, s, since the clock counts int64 nanoseconds.
 _LONGEST = 4e9
 
-#: The longest release cell and the longest wait of a router, s; it is shorter, since several are added up.
+#: Maximum release cell and maximum wait of a router, s; it is shorter, since several of them are added up.
 _LONGEST_PART = 1e9
 
 _TimeOrZero = Annotated[float, Limits(low=1e-9, high=_LONGEST, unit="s", or_zero=True)]
 _PartOrZero = Annotated[float, Limits(low=1e-9, high=_LONGEST_PART, unit="s", or_zero=True)]
 _Bytes = Annotated[int, Limits(low=0, high=2**31 - 1)]
 
-#: Parameters that require messages with all of their fields.
+#: Values of `accept` that require messages with all of their fields.
 _ALL_FIELDS = SimpleNamespace(
     by_largest=True,
     by_root=True,
@@ -78,17 +77,18 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
     Parameters
     ----------
     accept
-        At which stretch S, the smallest sample at which its leaves have room for all tasks, a router accepts
-        a climbing request.  ``"root"``: S <= B * (what the root could promise, by a copy of its summary).
-        ``"minimum"``: S <= B * (minimum stretch of the leaves that count), the paper's rule. ``"largest"``: S
-        <= B * (largest minimum stretch of a leaf).  ``"either"``: by ``"root"``, or by ``"largest"`` with B =
-        1.  A limit that a router does not know yet sends the request up.
+        Rule by which a router accepts a climbing request.  S is the smallest stretch sample at which its
+        leaves have room for all tasks.  ``"root"``: S <= B * (the stretch that the root could promise, by a
+        copy of its summary). ``"minimum"``: S <= B * (minimum stretch of the leaves that count), the paper's
+        rule. ``"largest"``: S <= B * (largest minimum stretch of a leaf).  ``"either"``: by ``"root"``, or by
+        ``"largest"`` with B =
+        1.  If a router does not know the limit yet, it sends the request up.
     bound
         B of that rule.  0 sends every request to the root (``fair-tree-root``).  B and the ratio of
         neighbouring stretch samples act together, since S is rounded up to a sample.
     samples
-        Largest number of cells of a summary (4 bytes each), which a rule divides among its axes; or three
-        numbers: of stretch, application size and task size samples.
+        Maximum number of cells of a summary (4 bytes each), which a rule divides among its axes; or the three
+        numbers of stretch, application size and task size samples.
     grid
         Explicit samples (stretch in s/Mflop, size and task size in Mflop), instead of samples derived from
         platform and workload.
@@ -99,13 +99,14 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         ``"change"``, when shares arrive or its queue runs empty.  ``"change"`` saves traffic on large grids,
         but a summary then does not show that a long task has started in the meantime.
     hold_off
-        s that a router waits before it reports.
+        Time that a router waits before it reports, s.
     release_cell
-        s; 0 evaluates a summary for an application released at the moment of the summary; 300 for one
-        released at the next multiple of 300 s (the paper), when every leaf reports again.
+        Interval between the releases for which summaries are evaluated, s.  0: for an application released at
+        the time of the summary; 300: for one released at the next multiple of 300 s (the paper), when every
+        leaf reports again.
     refresh
-        S after which every leaf reports again although only time has passed, which brings its running task
-        nearer to its end; 0 for never.
+        Interval after which every leaf reports again, s, since the passing of time alone brings its running
+        task nearer to its end; 0 for never.
     entry
         Where a request enters the tree: ``"own-router"``, the router on the submitting machine (the leaf's
         parent if that machine has no router), or ``"parent"``, the leaf's parent.
@@ -118,46 +119,45 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         When the minimum stretch travels down in messages of its own: at each ``"heartbeat"``, or also on each
         ``"change"``.  Every request from a parent carries it in any case.
     heartbeat
-        S between completion reports, and between spreads.
+        Interval between completion reports, and between spreads, s.
     request_bytes, accept_bytes, completion_bytes, spread_bytes, summary_header
         Sizes of messages, bytes.
     repair
-        s that the routers of a failed machine stay out of the tree; 0 for no time (the paper).
+        Time that the routers of a failed machine stay out of the tree, s; 0 in the paper.
     maintenance
-        How the tree is kept when machines fail: ``"ideal"``, from outside and for nothing (the paper), or by
-        ``"messages"`` of the machines, which also find out themselves what was lost.
+        How the tree is kept when machines fail: ``"ideal"``, by the model and at no cost (the paper), or by
+        ``"messages"`` of the machines, which then also detect lost tasks themselves.
     beat, beat_bytes
-        With messages, s between signs of life of neighbours in the tree, and bytes of one. They should arrive
-        within half a beat.
+        With ``maintenance="messages"``, interval between signs of life of neighbours in the tree, s, and
+        their size, bytes.  They should arrive within half an interval.
     missed
-        With messages, after how many beats a silent neighbour is taken to have failed, and after how many
-        heartbeats a silent leaf, whose tasks are then submitted again.
+        With ``maintenance="messages"``, number of beats after which a silent neighbour is detected as failed,
+        and number of heartbeats after which the tasks of a silent leaf are submitted again.
     resubmit
         How lost tasks are submitted again: with the release and size of their application (``"as-is"``), or
-        as a bag of that many tasks released at that moment (``"new"``).
+        as a bag of their own, released at that time (``"new"``).
     stretch
         How a leaf finds its minimum stretch: ``"exact"``, or by ``"bisection"`` (the paper).
     tolerance
         Relative tolerance of the bisection.
     detection
-        S from a failure until the parent knows that the leaf has failed, and until the submitter knows that
-        tasks were lost and submits them again; None for the next heartbeat, 0 for at once (the paper's
-        ideal).
+        Time from a failure until the parent detects it, and until the submitter detects the loss of tasks and
+        submits them again, s; None: until the next heartbeat; 0: at once (the paper's ideal).
     data
-        Whether nodes count the data of tasks, where tasks move data over links (`Platform.linked`):
-        ``"aware"``, availability is what a leaf can fetch, compute and send back by a deadline, which needs
-        release_cell 0; ``"ignored"``, what it can compute.  Either way its nodes run interpreted then.
+        Whether nodes take the data of tasks into account, if tasks move data over links (`Platform.linked`):
+        ``"aware"``: availability covers fetching, computing and sending back by a deadline, which requires
+        release_cell 0; ``"ignored"``: it covers only computing.  In both cases nodes run interpreted.
     data_samples
-        The largest number of samples of bytes per Mflop of an aware summary, which share its cells if
-        `samples` is a number of cells; or these samples, bytes/Mflop.
+        Maximum number of samples of bytes per Mflop of an aware summary, which share its cells if `samples`
+        is a number of cells; or the samples themselves, bytes/Mflop.
     needs
-        Whether nodes count the memory and disk of machines, where tasks need some that not all machines have
-        (`Platform.with_attributes`): ``"aware"``, summaries say what those leaves can take that have so much
-        memory and disk; ``"ignored"``, what all leaves can take, and a leaf that lacks them passes a share on
-        to a machine drawn at random.  Either way its nodes run interpreted then.
+        Whether nodes take memory and disk of machines into account, if tasks need more than some machines
+        have (`Platform.with_attributes`): ``"aware"``: summaries state the availability of leaves with a
+        given memory and disk; ``"ignored"``: they state that of all leaves, and a leaf that lacks memory or
+        disk forwards its share to a random machine.  In both cases nodes run interpreted.
     need_samples
-        The largest number of samples of memory and disk of an aware summary, which share its cells if
-        `samples` is a number of cells; or these samples, pairs of memory and disk in bytes.
+        Maximum number of samples of memory and disk of an aware summary, which share its cells if `samples`
+        is a number of cells; or the samples themselves, pairs of memory and disk in bytes.
     run_on
         Whether the protocol continues after the last task is placed, until every machine is idle and has
         reported it.  Otherwise the accounting of messages ends there (``facts["ledger_end_s"]``), since
@@ -165,16 +165,14 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "fair-tree"
-    speeds_known: ClassVar[bool] = (
-        True  # a router knows the speed of its subtrees: it splits by speed what no sample can host
-    )
+    speeds_known: ClassVar[bool] = True  # routers split by the speed of subtrees if no sample has room
     decision_words: ClassVar[DecisionTexts] = WORDS
     decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = VERBS
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("compiled", "interpreted")
     shares: ClassVar[bool] = True
     messages: ClassVar[Mapping[str, Message]] = messages_of_machines(_ALL_FIELDS)
     reports = True
-    local_order = "edf"  # section 4 of the report; gridcore/queues/task_queues.pyx does it
+    local_order = "edf"  # section 4 of the report, implemented in gridcore/queues/task_queues.pyx
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = {**TABLES, **SEATS}
     environment = IdealRepair
     environment_timers: ClassVar[tuple[str, ...]] = ("heartbeat", "look-around", "refresh")
@@ -222,9 +220,9 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         super().__post_init__()
         normalise(
             self,
-            samples=_counts(self.samples),
-            data_samples=_data_samples(self.data_samples),
-            need_samples=_need_samples(self.need_samples),
+            samples=_parse_samples(self.samples),
+            data_samples=_parse_data_samples(self.data_samples),
+            need_samples=_parse_need_samples(self.need_samples),
         )
         cells = self.samples if isinstance(self.samples, int) else math.prod(self.samples)
         if self.grid is not None:
@@ -242,41 +240,41 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         by_messages = {"repair": 0.0, "detection": None, "run_on": False}
         from_outside = {"beat": 30.0, "beat_bytes": 40, "missed": 2}
         if self.maintenance == "ideal":
-            self._check_unused("the tree is kept from outside", from_outside)
+            self._check_unused("maintenance is 'ideal'", from_outside)
         else:
-            self._check_unused("the tree is kept by messages", by_messages)
+            self._check_unused("maintenance is 'messages'", by_messages)
         if self.accept != "minimum":
             self._check_unused(f"accept is {self.accept!r}", {"minimum_of": "all"})
 
-    def _check_unused(self, where: str, unused: dict[str, Any]) -> None:
-        """Raise ScenarioError if a parameter that has no effect `where` is not its default."""
+    def _check_unused(self, condition: str, unused: dict[str, Any]) -> None:
+        """Raise ScenarioError if a parameter without effect under `condition` is not its default."""
         for name, default in unused.items():
             if (value := getattr(self, name)) != default:
-                raise ScenarioError(f"fair-tree.{name} must be {default!r} where {where}, got {value!r}")
+                raise ScenarioError(f"fair-tree.{name} must be {default!r} if {condition}, got {value!r}")
 
     @property
     def by_root(self) -> bool:
-        """Whether routers need a copy of the root's summary."""
+        """True if routers need a copy of the root's summary."""
         return self.accept in ("root", "either")
 
     @property
     def by_largest(self) -> bool:
-        """Whether routers need the largest minimum stretch of a leaf."""
+        """True if routers need the largest minimum stretch of a leaf."""
         return self.accept in ("largest", "either")
 
     def summary_bytes(self, cells: int) -> int:
-        """Return the bytes of a summary with so many cells."""
+        """Return the size of a summary with `cells` cells, bytes."""
         more = LARGEST_BYTES * self.by_largest + COVERS_BYTES * self.by_root
         return 4 * cells + self.summary_header + more
 
     @property
     def failures_known(self) -> bool:  # type: ignore[override]
-        """Whether nodes know at once who is up: the ideal repair takes no time, as in the paper."""
+        """True with the ideal repair, by which nodes know at once which machines are up, as in the paper."""
         return self.maintenance == "ideal"
 
     @property
     def promised_order(self) -> Literal["edf"] | None:
-        """Promise the order of deadlines at the minimum stretch; None by bisection, which is not exact."""
+        """The order of deadlines at the minimum stretch; None with bisection, which is not exact."""
         return "edf" if self.stretch == "exact" else None
 
     def ladder_steps(self) -> list[LadderStep]:
@@ -298,36 +296,36 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         ]
 
     def explicit(self, speeds: NDArray[np.float64], applications: Applications) -> FairTree:
-        """Return this scheduler with its summary grid set; see `gridsim.scheduling.contract.Scheduler`."""
+        """Return this scheduler with explicit samples of its summary grid."""
         if self.grid is not None:
             return self
-        made, moved = derive_grid(speeds, applications, self.samples), self.data_samples
-        if applications.moves_data and isinstance(moved, int):
-            moved = data_samples(applications, moved)
+        grid, data = derive_grid(speeds, applications, self.samples), self.data_samples
+        if applications.moves_data and isinstance(data, int):
+            data = data_samples(applications, data)
         needs = self.need_samples
         if applications.group is not None and isinstance(needs, int):
             needs = need_samples(applications, needs)
-        return msgspec.structs.replace(self, grid=samples_of(made), data_samples=moved, need_samples=needs)
+        return msgspec.structs.replace(self, grid=samples_of(grid), data_samples=data, need_samples=needs)
 
     @property
     def unknown_minimum(self) -> float:
-        """The value, s/Mflop, that a router assumes for a minimum stretch that it does not know yet."""
+        """The value that a router assumes for a minimum stretch that it does not know yet, s/Mflop."""
         return 0.0 if self.minimum_of == "all" else math.inf
 
     def idle_minimum(self, speed: Any) -> Any:
-        """Return the minimum stretch, s/Mflop, that an idle leaf of this speed reports; also for an array."""
+        """Return the minimum stretch that an idle leaf with this speed or speeds reports, s/Mflop."""
         return {"busy": math.inf, "all": 0.0, "inverse-speed": 1.0}[self.minimum_of] / speed
 
     # -- as a node program ----------------------------------------------------------------------------------
 
     @property
     def roles(self) -> Mapping[str, Role]:  # type: ignore[override]
-        """A leaf and, on each machine but the last, a router; where these move by messages, a machine."""
+        """Leaves on all machines and routers on all but the last; with messages, one program per machine."""
         return _MACHINES if self.maintenance == "messages" else _LEAVES_AND_ROUTERS
 
     @property
     def watch(self) -> Literal["completion", "idle"]:  # type: ignore[override]
-        """Whether the end of each task matters: in a tree kept by messages, it is reported at once."""
+        """Events that nodes handle; in a tree kept by messages, the end of each task is reported at once."""
         by_end = self.update_on == "completion" or self.maintenance == "messages"
         return "completion" if by_end else "idle"
 
@@ -338,7 +336,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
         return {"tolerance": tolerance, "aware": self.data == "aware"}
 
     def layout(self, machines: int) -> Layout:
-        """Return the layout: router k is on machine k, and so is leaf machines - 1 + k."""
+        """Return the layout: router k and leaf machines - 1 + k are on machine k."""
         layout = super().layout(machines)
         if self.maintenance == "messages":
             return layout
@@ -350,24 +348,24 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """Return why a part of the model is outside the nodes, as (condition, reason)."""
+        """Return the reasons for an environment, as pairs of a condition and a reason."""
         return [
             ("maintenance = 'ideal'", IdealRepair.because),
             ("maintenance = 'messages'", TreeByMessages.because),
         ]
 
     def make_environment(self, run: Run) -> TreeEnvironment:
-        """Make the environment: the ideal repair, or the records of submitters."""
+        """Return the environment: the ideal repair, or the records of submitters."""
         return (TreeByMessages if self.maintenance == "messages" else IdealRepair)(self, run)
 
     def run_until(self, run: Run) -> Literal["done", "placed", ""]:
-        """Return when a run ends: the ideal tree ends with the last placement, since all tasks then end."""
+        """Return the condition that ends a run: in the ideal tree, all tasks are placed."""
         if self.maintenance == "messages":
             return "done"
         return "" if run.faults or self.run_on else "placed"
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        """Return the policy of a run."""
         special = run.bandwidth is not None or run.applications.group is not None
         by_messages = self.maintenance == "messages"
         if run.share is not None and (by_messages or special):
@@ -376,7 +374,7 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
                 f"need memory or disk that not all machines have, got {run.share.ranks}"
             )
         if by_messages and run.nodes == "compiled":
-            raise CompileError("a fair tree with maintenance='messages' runs interpreted only")
+            raise CompileError("nodes='compiled' does not support fair-tree with maintenance='messages'")
         if special and run.nodes == "compiled":
             raise ScenarioError(
                 "nodes must be 'interpreted' or None for fair-tree where tasks move data, or need memory or "
@@ -388,74 +386,75 @@ class FairTree(ProgramScheduler, frozen=True, kw_only=True):
 
     @property
     def moves_data(self) -> bool:
-        """Whether tasks may transfer data: not if aware leaves report on a later release."""
+        """True if tasks may transfer data; false if aware leaves sample for a later release."""
         return self.maintenance == "ideal" and (self.data == "ignored" or not self.release_cell)
 
     @property
     def constraints(self) -> bool:  # type: ignore[override]
-        """Whether tasks may require memory and disk: only with the ideal repair."""
+        """True if tasks may require memory and disk, which requires the ideal repair."""
         return self.maintenance == "ideal"
 
     def summary_axes(self, run: Run) -> tuple[SummaryGrid, DataAxis | None, NeedsAxis | None]:
-        """Return the grid of each slice of a summary, explicit or derived for the run, and its further axes.
+        """Return the grid of each slice of a summary, and the further axes of the summary.
 
-        These are those of data, and of memory and disk, where tasks have some and nodes count them.
+        The grid is explicit or derived for the run.  The further axes, of data and of memory and disk, are
+        None if tasks have no such needs or nodes ignore them.
         """
         applications, speeds, bandwidth = run.applications, run.speeds, run.bandwidth
         aware = bandwidth is not None and self.data == "aware"
-        moved: tuple[float, ...] = ()
+        data_values: tuple[float, ...] = ()
         if aware:
-            given = self.data_samples
-            moved = data_samples(applications, given) if isinstance(given, int) else given
+            samples = self.data_samples
+            data_values = data_samples(applications, samples) if isinstance(samples, int) else samples
         needs: tuple[Need, ...] = ()
         if applications.group is not None and self.needs == "aware":
-            wanted = self.need_samples
-            needs = need_samples(applications, wanted) if isinstance(wanted, int) else wanted
+            pairs = self.need_samples
+            needs = need_samples(applications, pairs) if isinstance(pairs, int) else pairs
         if self.grid is not None:
             grid = explicit_grid(self.grid)
         else:
-            slices = max(1, len(moved)) * max(1, len(needs))
+            slices = max(1, len(data_values)) * max(1, len(needs))
             counts = max(1, self.samples // slices) if isinstance(self.samples, int) else self.samples
             slowdown = None
             if bandwidth is not None and aware:
-                total, each = float(speeds.sum()), applications.bytes_per_mflop.tolist()
-                slowdown = np.array([total / effective(speeds, bandwidth, data).sum() for data in each])
+                total, task_data = float(speeds.sum()), applications.bytes_per_mflop.tolist()
+                slowdown = np.array([total / throughput(speeds, bandwidth, data).sum() for data in task_data])
             options: dict[str, Any] = {"failing": run.faults, "anew": self.resubmit == "new"}
             grid = derive_grid(speeds, applications, counts, slowdown=slowdown, **options)
-        data = DataAxis(grid, moved, run) if aware else None
+        data = DataAxis(grid, data_values, run) if aware else None
         rates = [speeds] if data is None else data.rates
         return grid, data, NeedsAxis(needs, rates, run) if needs else None
 
 
-def _data_samples(samples: Any) -> int | tuple[float, ...]:
+def _parse_data_samples(samples: Any) -> int | tuple[float, ...]:
     with suppress(ScenarioError):
         return integer("fair-tree.data_samples", samples, low=1)
     with suppress(ScenarioError):
-        found = tuple(real("", sample, low=0) for sample in sequence("", samples))
-        if found and all(before < after for before, after in pairwise(found)):
-            return found
+        parsed = tuple(real("", sample, low=0) for sample in sequence("", samples))
+        if parsed and all(before < after for before, after in pairwise(parsed)):
+            return parsed
     raise ScenarioError(
         "fair-tree.data_samples must be a number of samples >= 1, or ascending bytes/Mflop >= 0, got "
         f"{short_repr(samples)}"
     )
 
 
-def _need_samples(samples: Any) -> int | tuple[Need, ...]:
+def _parse_need_samples(samples: Any) -> int | tuple[Need, ...]:
     with suppress(ScenarioError):
         return integer("fair-tree.need_samples", samples, low=1)
     with suppress(ScenarioError):
-        found = [
+        parsed = [
             tuple(real("", each, low=0) for each in sequence("", pair)) for pair in sequence("", samples)
         ]
-        if found and all(len(pair) == 2 for pair in found) and len(set(found)) == len(found):
-            return tuple((memory, disk) for memory, disk in found)
+        if parsed and all(len(pair) == 2 for pair in parsed) and len(set(parsed)) == len(parsed):
+            return tuple((memory, disk) for memory, disk in parsed)
     raise ScenarioError(
         "fair-tree.need_samples must be a number of samples >= 1, or different pairs of memory and disk, "
         f"bytes >= 0, got {short_repr(samples)}"
     )
 
 
-def _counts(samples: Any) -> int | tuple[int, ...]:
+def _parse_samples(samples: Any) -> int | tuple[int, ...]:
     with suppress(ScenarioError):
         return integer("fair-tree.samples", samples, low=1)
     with suppress(ScenarioError):

@@ -22,13 +22,13 @@ from gridsim.scheduling.contract import Run
 from gridsim.scheduling.nodes.program import View
 from gridsim.support.clock import nanoseconds
 
-#: The cells of a summary: how many tasks fit, at each sample of stretch, size and task size.
+#: The cells of a summary: number of tasks that fit, for each sample of stretch, size and task size.
 Cells = NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
 class Tree:
-    """The values that follow from the scenario and the parameters, which all nodes know.
+    """Values known to all nodes, derived from the scenario and the parameters.
 
     Parameters
     ----------
@@ -37,16 +37,17 @@ class Tree:
     data, needs
         The axes of bytes per Mflop, and of memory and disk; None if summaries have none.
     shape
-        Of the cells of a summary.
+        Shape of the cells of a summary.
     stretch, smallest, longest
-        The samples of the stretch, s/Mflop, the smallest one of sizes, and the longest one of tasks, Mflop.
+        The samples of the stretch (s/Mflop), the smallest sample of sizes (Mflop), and the largest sample of
+        task sizes (Mflop).
     first_leaf
         The node that is the leaf of machine 0.
     machines, speed
-        The number of all machines, and their speed, Mflop/s.
+        The number of machines, and their total speed, Mflop/s.
     gap, hold_off, cell
-        ns from a summary to the next one of a node, that a router waits before it reports, and between the
-        releases for which leaves sample.
+        Minimum time between two summaries of a node, time that a router waits before it reports, and time
+        between the releases for which leaves sample, ns.
     """
 
     grid: SummaryGrid
@@ -70,7 +71,7 @@ class Tree:
         Parameters
         ----------
         summary_bytes
-            Function that returns the bytes of a summary with so many cells.
+            Function that returns the bytes of a summary with a given number of cells.
         """
         grid, data, needs = parameters.summary_axes(run)
         shape = grid.shape if data is None else data.shape
@@ -94,31 +95,34 @@ class Tree:
             cell=nanoseconds(parameters.release_cell),
         )
 
-    # -- what further axes of summaries change ---------------------------------------------------------------
+    # -- methods that depend on further axes of summaries
+    # -----------------------------------------------------
 
     def sample(self, view: View, release: int) -> Cells:
-        """Return how many tasks a leaf can take, of an application released at `release` (ns)."""
+        """Return the numbers of tasks that a leaf can take of an application released at `release` (ns)."""
         cells = view.sample(self.grid, release) if self.data is None else self.data.sample(view, release)
         return cells if self.needs is None else self.needs.sample(view.machine, cells)
 
-    def debited(
+    def debit(
         self, cells: Cells, child: int, leaves: int, moved: tuple[float, ...], **dispatched: Any
     ) -> Cells:
-        """Return the summary of a child with so many leaves, minus the tasks dispatched to it since.
+        """Return the summary of a child with `leaves` leaves, minus the tasks dispatched to it since.
 
         Parameters
         ----------
         moved
-            Bytes/Mflop of each dispatch.  **dispatched : as for `gridcore.debit`, in which see.
+            Data of each dispatch, bytes/Mflop.
+        **dispatched
+            Further arguments of `gridcore.debit`.
         """
 
         def less(part: Cells, leaves: int) -> Cells:
             if self.data is not None:
-                return self.data.debited(part, leaves, moved, **dispatched)
+                return self.data.debit(part, leaves, moved, **dispatched)
             return debit(part, self.grid, leaves=leaves, **dispatched)
 
         if self.needs is not None:
-            return self.needs.debited(cells, child, less)
+            return self.needs.debit(cells, child, less)
         return less(cells, max(1, leaves))
 
     def slice_of(
@@ -126,12 +130,12 @@ class Tree:
     ) -> tuple[Cells, float, float] | None:
         """Return the cells of a summary for an application, and the number and speed of their leaves.
 
-        None if no cells are for it.
+        Returns None if the summary has no cells for the application.
 
         Parameters
         ----------
         node, leaves, speed
-            The summary is that of the leaves below a node, or of all (None): their number and speed.
+            Node above the leaves of the summary (None for all leaves), their number, and their speed.
         """
         if self.needs is not None:
             need, top = self.needs.slice_of(application), node or 0
@@ -147,7 +151,7 @@ class Tree:
         if self.data is None and self.needs is None:
             return None
         known = None if self.data is None else self.data.slice_of(application)
-        moved = -1 if known is None else known  # beyond the last sample, the value of the last one
+        moved = -1 if known is None else known  # beyond the last sample, use the last one
         if self.needs is not None:
             return self.needs.speeds[self.needs.slice_of(application)][moved]
         assert self.data is not None
@@ -170,7 +174,7 @@ def side_of(node: int) -> int:
 
 
 def is_below(node: int, ancestor: int) -> bool:
-    """Return whether `node` is a child of `ancestor`, or of one below that."""
+    """Return whether `node` is a descendant of `ancestor`."""
     while node > ancestor:
         node = parent_of(node)
         if node == ancestor:

@@ -19,7 +19,7 @@ class MarketNode(NodeProgram):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        # number of a call for bids -> application, tasks, deadline, number of asked machines, round
+        # number of a call for bids -> application, tasks, deadline, number of machines asked, round
         self.calls: dict[int, tuple[int, int, float, int, int]] = {}
         # number of a call for bids -> price, order of arrival, room, work and provider of each bid
         self.bids: dict[int, list[tuple[float, int, int, float, int]]] = {}

@@ -63,9 +63,9 @@ class Market(NodeScheduler, frozen=True, kw_only=True):
     local_order: ClassVar = "fifo"
     timers: ClassVar[tuple[str, ...]] = ("closed",)
     messages: ClassVar[Mapping[str, Message]] = {
-        # Awards first: then a machine that gets an award and the next call for the remaining tasks at one
-        # instant bids knowing what it has sold.  Interfaces that queue messages keep this order; with
-        # interfaces="equal" the shorter announcement arrives first.
+        # Awards come first, so that a machine that gets an award and the next call for the remaining tasks at
+        # one instant takes the award into account in its bid.  Interfaces that queue messages keep this
+        # order; with interfaces="equal" the shorter announcement arrives first.
         "award": Message(170, moves_tasks=True, application=int, tasks=int, call=int, deadline=float),
         "decline": Message(64, call=int),
         "announce": Message(96, application=int, call=int, tasks=int, deadline=float),

@@ -1,4 +1,4 @@
-"""Eagle and DLWL: workers serve the job with the least work left first, and probes avoid long tasks.
+"""Eagle and DLWL: workers serve the job with the least remaining work first; Eagle's probes avoid long tasks.
 
 P. Delgado, D. Didona, F. Dinu, W. Zwaenepoel, "Job-aware scheduling in Eagle: divide and stick to your
 probes" (SoCC 2016).
@@ -36,7 +36,8 @@ from gridsim.scheduling.nodes.ground_truth import TruthOf
 from gridsim.scheduling.nodes.program import View, array
 from gridsim.support.parameters import Limits
 
-#: Rounds of a probe, by the workers that it may go to: all; those without known long tasks; reserved ones.
+#: Rounds of a probe, named after the workers that may receive it: all workers, workers without known long
+#: tasks, or reserved workers.
 ANY_WORKER, SHORT_WORKER, RESERVED_WORKER = 1, 2, 3
 
 
@@ -75,7 +76,7 @@ class SrptNode(WorkerNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        # reservations: also the task size, and the total size of the tasks that overtook it (Mflop)
+        # a reservation also has its task size and the total size of the tasks that overtook it (Mflop)
         self.queue = Fifo(job=int, scheduler=int, size=float, overtaken=float)
         self.smallest = math.inf  # a lower bound of the task sizes in the queue, Mflop
         self.in_service = -1  # index of the reservation in service
@@ -99,7 +100,7 @@ class SrptNode(WorkerNode):
             self.on_free(view)
             return
         job, scheduler, _, _ = self.queue[self.in_service]
-        if scheduler == self.center(view):  # a reservation of the center is for one task
+        if scheduler == self.center(view):  # a reservation of the central scheduler is for one task
             self.remove_reservation_in_service()
         self.fetch(view, job, scheduler)
 
@@ -169,14 +170,14 @@ class EagleNode(SrptSchedulingNode, SrptNode, HybridNode):
         self.refusals = Fifo(job=int, round=int)
 
     def reserve(self, view: View, application: Any, tasks: int) -> None:
-        """Send the probes of a short job."""
+        """Send the probes of a short job to random workers."""
         job, size = application.number, application.task_size
         count = max(math.ceil(self.parameters.probe_ratio * tasks), self.parameters.least_probes)
         for worker in view.random.integers(self.workers(view), size=count).tolist():
             view.send(worker, "probe", job=job, size=size, round=ANY_WORKER)
 
     def has_priority(self, size: float) -> bool:
-        """Return whether tasks of this size, Mflop, are long: these cannot be overtaken."""
+        """Return whether tasks of this size, Mflop, are long and so cannot be overtaken."""
         is_long: bool = size > self.parameters.cutoff
         return is_long
 
@@ -235,7 +236,7 @@ class EagleCenter(SrptSchedulingNode, CenterNode):
         self.version = -1  # version of the last bits that were sent
 
     def reserve(self, view: View, application: Any, tasks: int) -> None:
-        """Send the probes of a long job."""
+        """Send the probes of a long job, with the bits of the workers that have long tasks."""
         workers = self.choose_workers(view, application, tasks)
         self.version += 1
         bits = np.empty((self.workers(view) + 63) // 64, np.int64)
@@ -246,7 +247,7 @@ class EagleCenter(SrptSchedulingNode, CenterNode):
 
 
 class DlwlCenter(SrptSchedulingNode, CenterNode):
-    """The scheduler of all jobs, which refreshes its waiting times at intervals."""
+    """The central scheduler of all jobs, which refreshes its estimated waiting times at intervals."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -286,7 +287,7 @@ class Srpt(BoardScheduler, frozen=True, kw_only=True):
     age, refresh, error
         Delay, refresh interval and error of the remaining work of jobs, as workers see it on the board.
     batch
-        Not used, since nodes do not add to numbers on the board.
+        Not used, since nodes do not increment values on the board.
     """
 
     local_order: ClassVar[Literal["edf", "fifo"]] = "fifo"
@@ -310,7 +311,7 @@ class Srpt(BoardScheduler, frozen=True, kw_only=True):
 
 
 class Eagle(Srpt, frozen=True, kw_only=True):
-    """Hawk without stealing: short jobs avoid workers with long tasks, and stick to their probes.
+    """Hawk without stealing: the probes of short jobs avoid workers with long tasks.
 
     Parameters
     ----------
@@ -354,7 +355,7 @@ class Eagle(Srpt, frozen=True, kw_only=True):
 
 
 class Dlwl(Srpt, frozen=True, kw_only=True):
-    """Least work left as in `Lwl`, but the center refreshes its waiting times only at intervals.
+    """Least work left as in `Lwl`, but the central scheduler refreshes its waiting times only at intervals.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Hawk: a central scheduler places long jobs and probes place short ones.  LWL: one center for all jobs.
+"""Hawk: a central scheduler places long jobs and probes place short ones.  LWL: it places all jobs.
 
 P. Delgado, F. Dinu, A.-M. Kermarrec, W. Zwaenepoel, "Hawk: hybrid datacenter scheduling" (USENIX ATC 2015).
 """
@@ -83,7 +83,7 @@ class HawkNode(HybridNode):
 
 
 class Hawk(Probing, frozen=True, kw_only=True):
-    """Hybrid scheduler: a center places long jobs on some of the workers, and probes place short ones.
+    """Hybrid scheduler: a central scheduler places long jobs on some workers, and probes place short ones.
 
     Idle workers steal reservations.
 
@@ -96,7 +96,8 @@ class Hawk(Probing, frozen=True, kw_only=True):
     steal_attempts
         Number of workers from which an idle worker tries to steal, one after another; 0 for no stealing.
     fetch_time
-        Time, in s, that the center adds to the waiting time of a worker with tasks, which has to fetch one.
+        Time, in s, that the central scheduler adds to the waiting time of a worker with tasks, which has to
+        fetch the next one.
     """
 
     name: ClassVar[str] = "hawk"
@@ -128,7 +129,7 @@ class Hawk(Probing, frozen=True, kw_only=True):
 
 
 class Lwl(Probing, frozen=True, kw_only=True):
-    """Least work left: a center sends each task to the worker with the shortest waiting time.
+    """Least work left: a central scheduler sends each task to the worker with the shortest waiting time.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Sparrow: a job places reservations at random machines, and those that serve them first get its tasks.
+"""Sparrow: a job places reservations at random machines; the machines that serve them first get its tasks.
 
 K. Ousterhout, P. Wendell, M. Zaharia, I. Stoica, "Sparrow: distributed, low latency scheduling" (SOSP 2013).
 """
@@ -31,7 +31,7 @@ from gridsim.scheduling.nodes.program import View
 from gridsim.support.parameters import Limits
 
 Seconds = Annotated[float, Limits(above=0, unit="s", finite=False)]
-#: The longest pause before a job probes again, as a multiple of the first pause.
+#: Maximum pause before a job probes again, as a multiple of the first pause.
 _MAX_BACKOFF = 100.0
 #: Bits of the number of an answer in `EarlyBindingNode.answer_key`.
 _ANSWER_BITS = 31
@@ -41,7 +41,7 @@ class ProbingNode(NodeProgram):
     """A node that schedules jobs: it probes workers, which fetch the tasks."""
 
     def workers(self, view: View) -> int:
-        """Return the number of workers; they are the nodes with the lowest numbers."""
+        """Return the number of workers, which are the nodes with the lowest numbers."""
         return view.machines
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
@@ -82,8 +82,8 @@ class ProbingNode(NodeProgram):
         if tasks > 0:
             application = view.application(job)
             self.reserve(view, application, tasks)
-            # Pauses grow, since most reservations are not lost, but waiting.  They are limited, since a job
-            # would otherwise wait too long if nearly all machines have failed.
+            # Pauses grow, since most reservations are still queued and not lost.  They are limited, since a
+            # job would otherwise wait too long if nearly all machines have failed.
             retry = self.parameters.retry
             view.timer(min(max(retry, view.now - application.release), _MAX_BACKOFF * retry), "retry", job)
 
@@ -194,8 +194,8 @@ class EarlyBindingNode(NodeProgram):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.last_group = 0  # number of the last group of questions
-        # group -> job, tasks to place, number of questions, and number of answers
+        self.last_group = 0  # number of the last group of load queries
+        # group -> job, tasks to place, number of queries, and number of answers
         self.groups = IntMap(job=int, tasks=int, questions=int, answers=int)
         self.answers = IntMap(load=int, worker=int)  # `answer_key` of a group and an answer -> the answer
 
@@ -329,8 +329,8 @@ class Sparrow(Probing, frozen=True, kw_only=True):
     Parameters
     ----------
     late_binding
-        Whether probes reserve places.  If not, workers answer with the number of their tasks, and each task
-        is sent at once to the worker with the fewest.
+        Whether probes place reservations.  If False, workers answer with the number of their tasks, and each
+        task is sent at once to the worker with the fewest tasks.
     sampling
         ``"batch"``: the probes of a job serve all its tasks; ``"task"``: each task has its own probes, which
         requires ``late_binding=False``.

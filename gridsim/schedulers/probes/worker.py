@@ -1,4 +1,4 @@
-"""The nodes of schedulers with a center: workers that queue reservations, and the center."""
+"""The nodes of schedulers with a central scheduler: workers that queue reservations, and the center."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ for _kernel in (WaitingTimes, StaleTimes):
     kept_in_checkpoints(_kernel)
 
 Cutoff = Annotated[float, Limits(above=0, unit="Mflop", finite=False)]
-#: Time that a worker with tasks takes to fetch the next one; it makes the center prefer idle workers.
+#: Time that a worker with tasks takes to fetch the next one; with it the center prefers idle workers.
 Fetch = Annotated[float, Limits(low=0, unit="s")]
 Share = Annotated[float, Limits(low=0, high=1)]
 
 
 def _instant_report(**fields: Any) -> Message:
-    """Return a kind of report that reaches the center at once and does not count as a message."""
+    """Return a message kind for reports that reach the center at once and are not counted as messages."""
     return Message(0, delay=0.0, counted=False, **fields)
 
 
@@ -43,7 +43,7 @@ COMMON_MESSAGES = {
 
 
 class PartitionedNode(NodeProgram):
-    """A node of a scheduler with a center: some workers, those with the lowest numbers, run no long tasks."""
+    """A node of a scheduler with a center; the workers with the lowest numbers run no long tasks."""
 
     def workers(self, view: View) -> int:
         """Return the number of workers."""
@@ -54,7 +54,7 @@ class PartitionedNode(NodeProgram):
         return view.role("center")[0]
 
     def reserved(self, view: View) -> int:
-        """Return the number of workers that run no long tasks; at least one other worker is left."""
+        """Return the number of workers that run no long tasks; at least one other worker remains."""
         workers = self.workers(view)
         reserved: float = self.parameters.reserved * workers
         return min(math.floor(reserved + 1e-9), workers - 1)
@@ -65,7 +65,7 @@ class PartitionedNode(NodeProgram):
 
 
 class WorkerNode(PartitionedNode, SlotNode):
-    """A worker that passes the jobs submitted at it to the center."""
+    """A worker that forwards jobs submitted to it to the center."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -76,7 +76,7 @@ class WorkerNode(PartitionedNode, SlotNode):
         view.send(self.center(view), "up", speed=view.speed)
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
-        """Pass a job to the center."""
+        """Forward a job to the center."""
         view.send(self.center(view), "job", application=application.number, tasks=tasks)
 
     def fetch(self, view: View, job: int, scheduler: int) -> None:
@@ -93,7 +93,7 @@ class WorkerNode(PartitionedNode, SlotNode):
 
 
 class HybridNode(WorkerNode, SparrowNode):
-    """A worker that schedules the short jobs submitted at it, and passes the long ones to the center."""
+    """A worker that schedules short jobs submitted to it, and forwards long ones to the center."""
 
     def on_release(self, view: View, application: Any, tasks: int) -> None:
         if self.is_long(application):
@@ -111,7 +111,7 @@ class CenterNode(PartitionedNode, ProbingNode):
         self.has_workers = False  # whether a worker has reported
 
     def on_job(self, view: View, message: Any) -> None:
-        """Schedule a job that a worker has passed on."""
+        """Schedule a job that a worker has forwarded."""
         self.schedule(view, view.application(message.application), message.tasks)
 
     def choose_workers(self, view: View, application: Any, tasks: int) -> list[int]:
@@ -129,12 +129,12 @@ class CenterNode(PartitionedNode, ProbingNode):
         self.waiting_times.forget(message.sender, message.speed)
 
     def open(self, view: View) -> None:
-        """Begin the records of the workers when the first one reports."""
+        """Create the records of the workers when the first worker reports."""
         self.has_workers = True
         self.waiting_times.open(self.workers(view))
 
     def on_began(self, view: View, message: Any) -> None:
-        """Record that a worker serves a reservation of the center."""
+        """Record that a worker has begun to serve a reservation of the center."""
         self.waiting_times.begin(message.sender, view.application(message.job).task_size, view.now)
 
     def on_ended(self, view: View, message: Any) -> None:

@@ -1,1 +1,1 @@
-"""RJSS and its rivals: schedulers whose jobs move to a machine found by random probes or walks."""
+"""RJSS and its competitors: schedulers whose jobs move to a machine found by random probes or walks."""

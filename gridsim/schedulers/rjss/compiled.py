@@ -1,4 +1,4 @@
-"""The compiled form of RJSS and its rivals: runs `gridcore.random_walk.walk`, and reports the outcome."""
+"""The compiled form of RJSS and its competitors, which runs `gridcore.random_walk.walk`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CompiledWalks(Policy):
         tasks, submitted = environment.tasks, run.applications
         data = np.zeros(len(submitted), np.int64) if submitted.data is None else submitted.data
         sizes = submitted.task_sizes
-        # jobs and results vary in size: their kinds declare the largest
+        # jobs and results vary in size, so their kinds declare the maximum
         most = int(data.max())
         for priority, (kind, nbytes) in enumerate(zip(_KINDS, (packet, packet, most, most), strict=True)):
             network.kind(kind, RECORD, nbytes, None, priority=priority, about="job")
@@ -70,23 +70,23 @@ class CompiledWalks(Policy):
         run.engine.add_source(self)
 
     def on_release(self, applications: list[int]) -> None:
-        """Not called; see `Policy.takes_releases`."""
+        """Raise an error, since releases are handled in the kernel."""
         raise AssertionError("the kernel reads releases itself")
 
     def advance(self, limit: int) -> int:
-        """Run the kernel up to `limit` ns; see `gridsim.engine.Source`. No instant requires a handler."""
+        """Run the kernel up to `limit` ns, and return NEVER, since no instant requires a handler."""
         return self.walks.advance(limit)
 
     def is_exhausted(self) -> bool:
-        """Return whether the results of all jobs are back, see `gridsim.engine.Engine.is_exhausted`."""
+        """Return whether the results of all jobs have returned."""
         returned = self.walks.jobs()["returned"]
         return bool(returned.min() >= 0 and returned.max() <= self.run.engine.now)
 
     def collect(self, engine: Engine, time: int) -> None:
-        """Do nothing, as nothing is ever due; see `gridsim.engine.Source`."""
+        """Do nothing, since no event is ever due."""
 
     def finish(self) -> Outcome:
-        """Run until all results are back, and return the outcome."""
+        """Run until all results have returned, and return the outcome."""
         self.walks.advance(NEVER)
         self.walks.settle()
         environment, run = self.environment, self.run
@@ -101,10 +101,10 @@ class CompiledWalks(Policy):
             ones, number = np.ones(len(jobs["machine"]), np.int64), np.arange(len(jobs["machine"]))
             columns = {"machine": jobs["machine"].astype(np.int64), "application": number, "tasks": ones}
             outcome.schedule = {**columns, "start": jobs["start"], "end": jobs["end"], "completed": ones}
-            # jobs of a machine start in this order, which matters only in the table of arrivals
-            came = np.lexsort((jobs["start"], jobs["arrived"]))
+            # jobs of a machine start in this order, which affects only the table of arrivals
+            arrival_order = np.lexsort((jobs["start"], jobs["arrived"]))
             columns["time"] = jobs["arrived"]
-            outcome.arrivals = {name: column[came] for name, column in columns.items()}
+            outcome.arrivals = {name: column[arrival_order] for name, column in columns.items()}
             environment.tasks.join_rows(outcome)
         environment.report(outcome, jobs)
         return outcome
@@ -112,10 +112,11 @@ class CompiledWalks(Policy):
     def _columns(self, jobs: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Return the columns of the submitted applications.
 
-        They are computed from those of the kernel, as columns of the single tasks would take much memory.
+        They are computed from the columns of the kernel, since columns of single tasks would take much
+        memory.
         """
         tasks, submitted, nodes = self.environment.tasks, self.run.applications, len(self.run.speeds)
-        start, finish, nodes_used = jobs["start"], jobs["end"], submitted.tasks  # one each
+        start, finish, nodes_used = jobs["start"], jobs["end"], submitted.tasks  # one per task
         if tasks.application is not None:
             first = tasks.offsets[:-1]
             start, finish = np.minimum.reduceat(start, first), np.maximum.reduceat(finish, first)

@@ -1,4 +1,4 @@
-"""Records the decisions of RJSS and its rivals, from a log of the probes, answers and moves of nodes."""
+"""Records of the decisions of RJSS and its competitors, from a log of probes, answers and moves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gridsim.support.state import Stateful
 
 _TURNAROUND = "a turnaround of", "s"
 STAY: DecisionTexts = {"stayed": ("kept it, after {among} answers", *_TURNAROUND)}
-#: See `gridsim.scheduling.contract.Scheduler.decision_words`.
+#: Texts of the decisions (`Scheduler.decision_words`).
 WORDS: DecisionTexts = {
     "earlier": ("heard from machine {machine}, from where it would be back earlier", *_TURNAROUND),
     "later": ("heard from machine {machine}, from where it would not be back earlier", *_TURNAROUND),
@@ -26,7 +26,7 @@ WORDS: DecisionTexts = {
     "fastest": ("sent it to machine {machine}, the fastest of {among}", "a speed of", "Mflop/s"),
     **STAY,
 }
-#: The same, for runs with owners that come and go.
+#: Texts of the decisions in runs with owner absences.
 VOLUNTEER_WORDS: DecisionTexts = {
     "sent": (
         "sent it to machine {machine}, after {among} answers, where it takes {limit:.4g} s",
@@ -43,21 +43,21 @@ _CAUSES = {SLOW: "slow", OWN_JOBS: "own", OTHER_JOBS: "others"}
 class SearchLog(Stateful):
     """The log of the nodes' probes, answers and moves, as in `gridcore.random_walk.walk.JobWalks.looks`.
 
-    Its true values, such as when a node is really free, are those that no other node can see.
+    Its true values, such as the time at which a node is really free, are not visible to other nodes.
 
     Parameters
     ----------
     limit
-        The most rows; 0 for no log.
+        Maximum number of rows; 0 for no log.
 
     Attributes
     ----------
     rows
         The rows, each with the columns `LOOKS`.
     pending
-        Job -> its row without an answer.
+        Job -> its row that has no answer yet.
     left_out
-        Rows beyond the limit.
+        Number of rows omitted because of the limit.
     """
 
     STATE = ("rows", "pending", "left_out")
@@ -76,7 +76,7 @@ class SearchLog(Stateful):
             self.pending[job] = len(self.rows) - 1
 
     def add_answer(self, adapter: Any, home: int, job: int) -> None:
-        """Log that the answer about `job` has arrived at its home."""
+        """Log the arrival of the answer about `job` at its home."""
         if (row := self.pending.pop(job, None)) is not None:
             answer = dict(zip(LOOKS, self.rows[row], strict=True))
             free, true_free = (adapter.nodes[node].free for node in (home, answer["node"]))
@@ -84,14 +84,14 @@ class SearchLog(Stateful):
             self.rows[row] = [answer[name] for name in LOOKS]
 
     def add_choice(self, adapter: Any, home: int, job: int, node: int, free: int) -> None:
-        """Log that `job` moves to `node`, which is free at `free` as far as its home knows; -1: it stays."""
-        heard, home_free = adapter.core.now, adapter.nodes[home].free
+        """Log that `job` moves to `node`, which by its home's knowledge is free at `free`, or stays (-1)."""
+        now, home_free = adapter.core.now, adapter.nodes[home].free
         verdict, true_free = (STAYS, -1) if node < 0 else (MOVES, adapter.nodes[node].free)
-        row = dict(heard=heard, home_free=home_free, verdict=verdict, true_free=true_free)
+        row = dict(heard=now, home_free=home_free, verdict=verdict, true_free=true_free)
         self._add(job=job, node=node, asked=-1, free=free, count=0, **row)
 
     def _add(self, **row: int) -> bool:
-        """Add a row; return whether there was room for it."""
+        """Add a row, and return whether there was room for it."""
         if len(self.rows) == self.limit:
             self.left_out += 1
             return False
@@ -126,20 +126,20 @@ class LoggedSearches:
         self.work: Floats = jobs.size[self.job]
         data = np.zeros(len(self.job)) if jobs.data is None else jobs.data[self.job]
         carried = np.rint(data / environment.bandwidth * 1e9).astype(np.int64)
-        #: ns that each job takes to travel to another machine.
+        #: Travel time of each job to another machine, ns.
         self.way: Integers = environment.latency + carried
 
     def turnaround_at_home(self) -> Integers:
-        """Return the ns until the job would be done at home, as `gridcore.random_walk.walk` computes it."""
+        """Return the turnaround of each job at home, ns, as `gridcore.random_walk.walk` computes it."""
         waits: Integers = np.maximum(0, self.looks["home_free"] - self.looks["heard"])
-        return waits if self.is_printed else waits + self._lasts(self.home)
+        return waits if self.is_printed else waits + self._run_times(self.home)
 
     def turnaround_away(self, free: Integers) -> Integers:
-        """Return the ns until the result would be back from the probed node if that is free at `free` ns."""
+        """Return the turnaround of each job at its probed node, ns, if that node is free at `free` ns."""
         waits: Integers = np.maximum(0, free - (self.looks["heard"] + self.way))
-        return waits + self.way if self.is_printed else waits + self._lasts(self.node) + 2 * self.way
+        return waits + self.way if self.is_printed else waits + self._run_times(self.node) + 2 * self.way
 
-    def _lasts(self, nodes: Integers) -> Integers:
+    def _run_times(self, nodes: Integers) -> Integers:
         return np.rint(self.work / self.speeds[nodes] * 1e9).astype(np.int64)
 
 
@@ -149,7 +149,7 @@ def note_walks(decisions: Decisions, environment: Any, looks: dict[str, Integers
     Parameters
     ----------
     looks
-        Columns as those of `gridcore.random_walk.walk.JobWalks.looks`.
+        Columns like those of `gridcore.random_walk.walk.JobWalks.looks`.
     """
     searches, parameters = LoggedSearches(environment, looks), environment.parameters
     speeds = searches.speeds
@@ -186,7 +186,7 @@ def note_walks(decisions: Decisions, environment: Any, looks: dict[str, Integers
     }
     if fastest:
         _set_speeds(columns, action == "fastest", speeds[searches.node], speeds[searches.home])
-    # a rejected node gets a second row, right after the first, with the reason
+    # a rejected node has a second row with the reason, right after the first
     repeats = np.repeat(np.arange(len(action)), 1 + np.isin(verdict, list(_CAUSES)))
     columns = {name: column[repeats] for name, column in columns.items()}
     second = np.append(False, repeats[1:] == repeats[:-1])
@@ -209,35 +209,35 @@ def note_walks(decisions: Decisions, environment: Any, looks: dict[str, Integers
 
 
 def _question_times(looks: dict[str, Integers], nodes: int) -> Integers:
-    """Return when each node was asked, ns; for a job that moves, when its new node was asked."""
+    """Return the time at which each node was probed, ns; for a job that moves, that of its new node."""
     times = looks["asked"].copy()
     moves = looks["verdict"] == MOVES
     key = looks["job"] * nodes + looks["node"]
-    first = np.flatnonzero(times >= 0)
-    first = first[np.argsort(key[first], kind="stable")]
-    times[moves] = times[first[np.searchsorted(key[first], key[moves])]]
+    asked_rows = np.flatnonzero(times >= 0)
+    asked_rows = asked_rows[np.argsort(key[asked_rows], kind="stable")]
+    times[moves] = times[asked_rows[np.searchsorted(key[asked_rows], key[moves])]]
     return times
 
 
 def _set_speeds(
     columns: dict[str, NDArray[Any]], rows: NDArray[np.bool_], speed: Floats, limit: Floats
 ) -> None:
-    """Set the values compared in these rows to speeds; true values are the same, as speeds do not change."""
+    """Set the compared values of these rows to speeds, which are also the true values."""
     for name, column in (("saw", speed), ("limit", limit), ("true", speed)):
         columns[name][rows] = column[rows]
 
 
 def _expected_jobs(environment: Any, searches: LoggedSearches, cause: int) -> tuple[Floats, float]:
-    """Return the expected jobs that ruled nodes out, as in `gridcore.random_walk.walk`, and their limit."""
+    """Return the expected jobs that excluded nodes, as in `gridcore.random_walk.walk`, and their limit."""
     parameters = environment.parameters
     seconds, elapsed, count = searches.way / 1e9, searches.looks["asked"] / 1e9, searches.looks["count"]
-    # at time 0 a rate is infinite, and its product with a time of 0 is nan
+    # at time 0 a rate is infinite, and its product with a time of 0 is NaN
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = np.where(count > 0, count / elapsed, 0.0)
         if cause == OTHER_JOBS:
             return rate * seconds, parameters.remote_threshold
-        known = environment.rates[searches.node]
-        expected = np.where(np.isnan(known), rate, known) * seconds
+        stated_rates = environment.rates[searches.node]
+        expected = np.where(np.isnan(stated_rates), rate, stated_rates) * seconds
         none = np.exp(-expected)
         one = np.where(np.isinf(expected), 0.0, expected * none)
     return (1.0 - none if parameters.rule == "at-least-one" else one), parameters.local_threshold

@@ -21,7 +21,7 @@ from gridsim.scheduling.overlays import random_neighbours
 from gridsim.support.arrays import Floats, Integers
 from gridsim.support.clock import NS, nanoseconds
 
-#: Longest time that a search may take, s; the clock holds 2**61 ns.
+#: Maximum duration of a search, s; the clock is limited to 2**61 ns.
 LONGEST_SEARCH = 2e9
 
 
@@ -33,17 +33,17 @@ class RjssEnvironment(Environment):
     tasks
         The tasks of the workload, each of which is a job.
     probes
-        Nodes that are asked about a job, at most.
+        Maximum number of nodes that are probed for a job.
     probe_time
-        ns from a question to its answer.
+        Time from a probe to its answer, ns.
     latency, bandwidth
-        Of the network, ns and bytes/s.
+        Latency (ns) and bandwidth (bytes/s) of the network.
     rates
-        float64[nodes], jobs/s released at each node on average; nan if the workload does not state it.
+        float64[nodes], mean rate of releases at each node, jobs/s; NaN if the workload does not state it.
     neighbours
         int32[nodes, degree], the overlay on which probes walk; None without an overlay.
     seed
-        Of the random numbers of jobs.
+        Seed of the random numbers of jobs.
     """
 
     because = (
@@ -51,7 +51,7 @@ class RjssEnvironment(Environment):
         "node from the instant at which that sends it; jobs draw the random numbers of the compiled form"
     )
     STATE: ClassVar[tuple[str, ...]] = ("log",)
-    #: The table that has a row for each job whose result is back.
+    #: Name of the table that has a row for each job whose result has returned.
     results: ClassVar[str] = "jobs"
 
     def __init__(self, parameters: Any, run: Run) -> None:
@@ -74,7 +74,7 @@ class RjssEnvironment(Environment):
         self.log = SearchLog(0 if run.decisions is None else min(run.decisions.limit, LATEST))
 
     def _travel_time(self, data: int) -> int:
-        """Return the time for which a job of `data` bytes is on its way to another node, ns (L)."""
+        """Return the travel time L of a job of `data` bytes to another node, ns."""
         return int(self.latency + round(data / self.bandwidth * NS))
 
     def of_node(self, node: int) -> RjssView:
@@ -82,19 +82,19 @@ class RjssEnvironment(Environment):
         return RjssView(self, node)
 
     def draw(self, job: int, number: int, count: int) -> int:
-        """Return the draw `number`, from 0, of a job: one of 0..count - 1 (see `random_walk.searches`)."""
+        """Return random number `number` (from 0) of a job, in 0..count - 1, as in `random_walk.searches`."""
         return (_splitmix((self._state_of(job) + (number + 1) * _GOLDEN) & _MASK) >> 32) * count >> 32
 
     def _first_state(self, job: int) -> int:
-        """Return the state from which the random numbers of a job are drawn."""
+        """Return the initial state of the random numbers of a job."""
         return _splitmix((self.seed + (job + 1) * _GOLDEN) & _MASK)
 
     def is_over(self) -> bool:
-        """Return whether the results of all jobs are back."""
+        """Return whether the results of all jobs have returned."""
         return len(self.adapter.notes.rows[self.results]) == len(self.adapter.run.applications)
 
     def complete(self, outcome: Outcome) -> None:
-        """Add the table of jobs, and the longest queues of machines; all results are back."""
+        """Add the table of jobs and the maximum queue lengths of machines; all results have returned."""
         if self.run.decisions is not None:
             note_walks(self.run.decisions, self, self.log.columns(), self.log.left_out)
         queues = self.adapter.queues
@@ -112,7 +112,7 @@ class RjssEnvironment(Environment):
         outcome.arrivals = {name: column[order] for name, column in outcome.arrivals.items()}
 
     def report(self, outcome: Outcome, jobs: dict[str, NDArray[Any]]) -> None:
-        """Add the table of jobs to an outcome, from columns as those of `JobWalks.jobs`."""
+        """Add the table of jobs to an outcome, from columns like those of `JobWalks.jobs`."""
         home, release = (
             self.tasks.of_each(column)
             for column in (self.run.applications.submitter, self.run.applications.release_ns)
@@ -145,9 +145,12 @@ def _check_sizes(parameters: Any, run: Run) -> None:
 
 
 def probe_time(parameters: Any, run: Run) -> int:
-    """Return the time from a question to its answer, ns.
+    """Return the time from a probe to its answer, ns.
 
-    Raises ScenarioError if a search would take more than `LONGEST_SEARCH`.
+    Raises
+    ------
+    ScenarioError
+        If a search would take more than `LONGEST_SEARCH`.
     """
     probes, network = math.ceil(parameters.k * len(run.speeds)), run.network.network
     latency: float = parameters.probe_latency
@@ -164,7 +167,7 @@ def probe_time(parameters: Any, run: Run) -> int:
 #: Columns of jobs from which `RjssEnvironment.report` makes its table; times are ns.
 JOB_COLUMNS = ("machine", "arrived", "start", "returned", "probes", "predicted")
 _GOLDEN, _MASK = 0x9E3779B97F4A7C15, 2**64 - 1
-#: Results kept for later questions about the same jobs.
+#: Number of cached states for further draws of the same jobs.
 _CACHED = 2**14
 
 
@@ -176,7 +179,7 @@ def _splitmix(x: int) -> int:
 
 
 def most_waiting(jobs: dict[str, Integers], nodes: int) -> Integers:
-    """Return the most jobs that waited on each node at once, as counted by jobs that had to wait."""
+    """Return the maximum number of jobs that waited on each node at once."""
     peak = np.zeros(nodes, np.int64)
     order = np.lexsort((jobs["start"], jobs["machine"]))
     machine = jobs["machine"][order]
@@ -200,15 +203,15 @@ class RjssView:
     Attributes
     ----------
     rate
-        Jobs/s released here on average (lambda_l); nan: to be estimated from the releases so far.
+        Mean rate of releases here, jobs/s (lambda_l); NaN if it must be estimated from the releases so far.
     neighbours
-        The neighbours of this node on the overlay; none without an overlay.
+        The neighbours of this node on the overlay; empty without an overlay.
     probe_time
-        ns from a question to its answer.
+        Time from a probe to its answer, ns.
     draw
-        Function that returns a random number of a job, see `RjssEnvironment.draw`.
+        `RjssEnvironment.draw`, which returns a random number of a job.
     travel_time
-        Function that returns how long a job of so many bytes is on its way to another node, ns (L).
+        Function that returns the travel time L of a job with the given number of bytes, ns.
     has_log
         Whether decisions are recorded.
     """
@@ -221,7 +224,7 @@ class RjssView:
         self.draw, self.travel_time = environment.draw, environment.travel_time
         self.has_log = environment.log.limit > 0
 
-    # -- the record of decisions, which changes nothing -----------------------------------------------------
+    # -- the record of decisions, which does not affect the run ---------------------------------------------
 
     def log_question(self, job: int, verdict: int) -> None:
         """Record the verdict of this node on `job`."""
@@ -232,5 +235,5 @@ class RjssView:
         self._environment.log.add_answer(self._environment.adapter, self._node, job)
 
     def log_choice(self, job: int, node: int, free: int) -> None:
-        """Record the node to which `job` moves, and when it is free as far as known here; -1: it stays."""
+        """Record the node to which `job` moves (-1: it stays), and when that is free as far as known here."""
         self._environment.log.add_choice(self._environment.adapter, self._node, job, node, free)

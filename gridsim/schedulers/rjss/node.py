@@ -1,15 +1,15 @@
-"""RJSS and its rivals as a node program: the state and the behaviour of a node of a volunteer grid.
+"""RJSS and its competitors as a node program: the state and behaviour of a node of a volunteer grid.
 
 After the paper on the "reliable node job scheduling strategy" (RJSS).  A job is released at its home node.
-The dispatcher of the home asks other nodes about it, one after the other (section 6.1), and handles jobs that
+The dispatcher of the home probes other nodes for it, one after the other (section 6.1).  It handles jobs that
 are released there, and results of jobs that have run there, first come, first served (sections 7.1 and 7.2).
-`gridcore.random_walk.walk` is the same system compiled, for all nodes of a grid.
+`gridcore.random_walk.walk` is the compiled form, for all nodes of a grid.
 
 Names of the paper: jobs are released at a node l at the rate lambda_l, and jobs of other nodes are scheduled
-there at the rate Q_l(t); L is how long a job is on its way to another node; T_remote and T_local are the
-turnarounds that are compared.  The run time of a job, and so when a node is free, is exact.  Without an
-overlay the nodes that are asked are drawn uniformly, without replacement.  Where the program goes beyond the
-paper, or reads it in one of several ways, docs/background/rjss.md says so.  Times are whole nanoseconds.
+there at the rate Q_l(t); L is the travel time of a job to another node; T_remote and T_local are the
+turnarounds that are compared.  Run times of jobs are known exactly, and so are the times at which nodes are
+free.  Without an overlay, the nodes to probe are drawn uniformly, without replacement.
+docs/background/rjss.md lists additions to the paper and interpretations of it.  Times are whole nanoseconds.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from gridsim.model.applications import Application
 from gridsim.scheduling.nodes.program import Message, NodeProgram, View
 from gridsim.support.clock import NS
 
-#: Rows for the result, one for each job that is back at its home; times are ns.
+#: Table for the result, with a row for each job whose result has returned to its home; times are ns.
 TABLES: dict[str, dict[str, type]] = {
     "jobs": {"application": int, "probes": int, "predicted": int, "returned": int}
 }
 
 
 def _data(*, data: int, **_: int) -> int:
-    """Return the bytes of a job or a result."""
+    """Return the size of a job or a result, bytes."""
     return data
 
 
@@ -42,26 +42,26 @@ def messages(packet: int, probe_time: int) -> dict[str, Message]:
     Parameters
     ----------
     packet
-        Bytes of a question and of its answer.
+        Size of a probe and of its answer, bytes.
     probe_time
-        ns from a question to its answer.
+        Time from a probe to its answer, ns.
     """
-    there, back = Fraction(probe_time // 2, NS), Fraction(probe_time - probe_time // 2, NS)
+    probe_delay, answer_delay = Fraction(probe_time // 2, NS), Fraction(probe_time - probe_time // 2, NS)
     return {
-        # a question about a job of node `home`, and its answer: packets that are not held up at interfaces.
-        # The paper's answer has T_remote; here it has `free` and `speed` instead, since T_remote depends on
-        # when the job would leave, which only the home knows (`remote`).
-        "probe": Message(packet, delay=there, application=int, home=int),
-        "load": Message(packet, delay=back, application=int, free=int, speed=float, fits=int),
+        # A probe for a job of node `home`, and its answer: packets that do not queue at interfaces.  The
+        # paper's answer has T_remote.  Here it has `free` and `speed` instead, since T_remote depends on when
+        # the job would leave, which only the home knows (`remote_turnaround`).
+        "probe": Message(packet, delay=probe_delay, application=int, home=int),
+        "load": Message(packet, delay=answer_delay, application=int, free=int, speed=float, fits=int),
         # a job, and its result, which has the same size; both queue at interfaces
         "job": Message(_data, moves_tasks=True, application=int, tasks=int, data=int),
         "result": Message(_data, application=int, data=int),
-        # the paper assumes that a node knows without a message, which nobody counts, that a job has been
-        # scheduled there (the sum in Q_l is over scheduled jobs, not over jobs that have arrived)
+        # The paper assumes that a node knows at once which jobs have been scheduled there (the sum in Q_l is
+        # over scheduled jobs, not over arrived ones), so this message takes no time and is not counted.
         "scheduled": Message(0, delay=0.0, counted=False, application=int),
-        # on an overlay: a walk is to go on from a node; a walk came to a node that the sender knows
+        # on an overlay: "walk" continues a walk from a node; "passed" reports a node visited before
         "walk": Message(0, delay=0.0, counted=False, application=int, home=int, step=int),
-        "passed": Message(0, delay=back, counted=False, application=int),
+        "passed": Message(0, delay=answer_delay, counted=False, application=int),
     }
 
 
@@ -70,50 +70,50 @@ class RjssNode(NodeProgram):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.free = 0  # when all jobs in the queue of this node will have run
+        self.free = 0  # time at which all jobs in the queue of this node will have run
         self.released = self.scheduled = 0  # jobs released here, and jobs of other nodes scheduled here
-        # of jobs for which this node looks for a node: where its walk is, steps left and made, numbers drawn,
-        # nodes asked, and the best of them (number, when free, speed)
+        # searches of this node by job: position of the walk, steps left and made, random numbers drawn, nodes
+        # probed, and the best of them (number, time at which it is free, speed)
         self.searches: dict[int, SimpleNamespace] = {}
-        self.line: list[tuple[int, bool]] = []  # what waits for the dispatcher: a job, and whether it has run
-        self.homes: dict[int, int] = {}  # of the jobs in the queue of this node
-        self.placed: dict[int, tuple[int, int]] = {}  # of own jobs: nodes asked, wait predicted where it went
-        self.seen: set[int] = set()  # jobs whose walk has come here
+        self.line: list[tuple[int, bool]] = []  # jobs that wait for the dispatcher, and whether they have run
+        self.homes: dict[int, int] = {}  # job in the queue of this node -> its home
+        self.placed: dict[int, tuple[int, int]] = {}  # own job -> probed nodes, predicted wait
+        self.seen: set[int] = set()  # jobs whose walk has visited this node
 
     # -- the dispatcher -------------------------------------------------------------------------------------
 
     def on_release(self, view: View, application: Application, tasks: int) -> None:
-        """Let the dispatcher look for a node for a job that is released here."""
+        """Pass a job that is released here to the dispatcher, which finds a node for it."""
         self.released += 1
         self.dispatch(view, application.number, False)
 
     def on_done(self, view: View, application: Application) -> None:
-        """Let the dispatcher return the result of a job that has run here."""
+        """Pass a job that has run here to the dispatcher, which returns its result."""
         self.dispatch(view, application.number, True)
 
     def dispatch(self, view: View, job: int, ran: bool) -> None:
-        """Look for a node for `job`, or return its result, once the dispatcher is free."""
+        """Begin the search for a node for `job`, or return its result; wait if the dispatcher is busy."""
         if self.searches and self.parameters.dispatcher == "queue" and view.environment.probe_time > 0:
             self.line.append((job, ran))
         elif not ran:
             self.search(view, job)
         elif (home := self.homes.pop(job)) == view.node:
-            self.back(view, job)
+            self.record_return(view, job)
         else:
             view.send(home, "result", application=job, data=view.application(job).data)
 
     def search(self, view: View, job: int, drawn: int = 0) -> None:
-        """Begin to look for a node for `job`, whose earlier searches have drawn `drawn` numbers."""
+        """Begin the search for a node for `job`, whose earlier searches have drawn `drawn` random numbers."""
         others, steps = view.machines - 1, math.ceil(self.parameters.k * view.machines)
         if self.parameters.overlay is None or not others:
-            steps = min(steps, others)  # each node is asked at most once
+            steps = min(steps, others)  # each node is probed at most once
         self.searches[job] = SimpleNamespace(
             at=view.node, left=steps, made=0, drawn=drawn, asked={view.node}, best=None
         )
-        self.go_on(view, job)
+        self.continue_search(view, job)
 
-    def go_on(self, view: View, job: int) -> None:
-        """Ask the next node about `job`, or decide."""
+    def continue_search(self, view: View, job: int) -> None:
+        """Probe the next node for `job`, or decide."""
         search = self.searches[job]
         if not search.left or (self.parameters.pick == "first" and self.is_found(view, job)):
             self.decide(view, job)
@@ -130,7 +130,7 @@ class RjssNode(NodeProgram):
         self.ask(view, job, node)
 
     def ask(self, view: View, job: int, node: int) -> None:
-        """Ask `node` about `job`."""
+        """Probe `node` for `job`."""
         view.send(node, "probe", application=job, home=view.node)
 
     def is_found(self, view: View, job: int) -> bool:
@@ -145,17 +145,19 @@ class RjssNode(NodeProgram):
         return node + (node >= view.node)
 
     def decide(self, view: View, job: int) -> None:
-        """Move `job` to the best probed node if that is better than this one, else keep it here."""
+        """Move `job` to the best probed node if that is better than this one; otherwise keep it here."""
         search = self.searches.pop(job)
         best, now = search.best, view.now_ns
         if best is not None and self.parameters.pick == "fastest":
-            better = best[2] > view.speed
+            is_better = best[2] > view.speed
         else:
-            better = best is not None and self.remote(view, job, best, now) < self.local(view, job)
-        node, free = best[:2] if better else (-1, -1)
+            is_better = best is not None and self.remote_turnaround(
+                view, job, best, now
+            ) < self.local_turnaround(view, job)
+        node, free = best[:2] if is_better else (-1, -1)
         if view.environment.has_log:
             view.environment.log_choice(job, node, free)
-        if better:
+        if is_better:
             self.placed[job] = search.made, max(0, free - (now + self.way(view, job)))
             view.send(node, "scheduled", application=job)
             view.send(node, "job", application=job, tasks=1, data=view.application(job).data)
@@ -166,24 +168,24 @@ class RjssNode(NodeProgram):
             self.dispatch(view, *self.line.pop(0))
 
     def on_result(self, view: View, message: Any) -> None:
-        """Take the result of a job that has run on another node."""
-        self.back(view, message.application)
+        """Receive the result of a job that has run on another node."""
+        self.record_return(view, message.application)
 
-    def back(self, view: View, job: int) -> None:
-        """Note that the result of `job` is at its home."""
+    def record_return(self, view: View, job: int) -> None:
+        """Record that the result of `job` has returned to its home."""
         probes, predicted = self.placed.pop(job)
         view.note("jobs", application=job, probes=probes, predicted=predicted, returned=view.now_ns)
 
-    # -- questions and answers ------------------------------------------------------------------------------
+    # -- probes and answers ---------------------------------------------------------------------------------
 
     def on_walk(self, view: View, message: Any) -> None:
-        """Let a walk go on to a neighbour."""
+        """Forward a walk to a random neighbour."""
         job, neighbours = message.application, view.environment.neighbours
-        to = neighbours[view.environment.draw(job, message.step, len(neighbours))]
-        view.send(to, "probe", application=job, home=message.home)
+        neighbour = neighbours[view.environment.draw(job, message.step, len(neighbours))]
+        view.send(neighbour, "probe", application=job, home=message.home)
 
     def on_probe(self, view: View, message: Any) -> None:
-        """Answer when this node will be free, unless the walk has been here before."""
+        """Answer a probe with the time at which this node is free, unless the walk has been here before."""
         job, home = message.application, message.home
         if self.parameters.overlay is not None:
             if home == view.node or job in self.seen:
@@ -204,12 +206,12 @@ class RjssNode(NodeProgram):
             view.environment.log_answer(job)
         if message.fits and self.is_better(view, job, seen, search.best):
             search.best = seen
-        self.go_on(view, job)
+        self.continue_search(view, job)
 
     def on_passed(self, view: View, message: Any) -> None:
-        """Let a walk go on to a neighbour of a node that was asked before."""
+        """Continue a walk from a node that it had visited before."""
         self.searches[message.application].at = message.sender
-        self.go_on(view, message.application)
+        self.continue_search(view, message.application)
 
     def on_scheduled(self, view: View, message: Any) -> None:
         """Count a job that another node has scheduled here (Q_l)."""
@@ -218,9 +220,9 @@ class RjssNode(NodeProgram):
     # -- the rule -------------------------------------------------------------------------------------------
 
     def judge(self, view: View, way: int) -> int:
-        """Return `FITS` if few enough jobs are expected here while a job is on its way for `way`, or why not.
+        """Return `FITS`, or the reason why a job that travels here for `way` ns must not come.
 
-        The node that is asked applies the thresholds, which all nodes share, and answers with the result.
+        The probed node applies the thresholds, which all nodes share, and answers with the result.
         """
         seconds, elapsed, rule, rate = way / NS, view.now, self.parameters.rule, view.environment.rate
         if view.speed < self.parameters.least_speed:
@@ -247,37 +249,42 @@ class RjssNode(NodeProgram):
         """Return whether the latest node beats this one (pick "first") or the best earlier one."""
         pick, now = self.parameters.pick, view.now_ns
         if pick == "first":
-            return self.remote(view, job, seen, now) < self.local(view, job)
+            return self.remote_turnaround(view, job, seen, now) < self.local_turnaround(view, job)
         if best is None:
             return True
         if pick == "fastest":
             return bool(seen[2] > best[2])
-        leaves = now + self.searches[job].left * view.environment.probe_time  # when all have answered
-        return self.remote(view, job, seen, leaves) < self.remote(view, job, best, leaves)
+        # the job leaves when all nodes have answered
+        leaves = now + self.searches[job].left * view.environment.probe_time
+        return self.remote_turnaround(view, job, seen, leaves) < self.remote_turnaround(
+            view, job, best, leaves
+        )
 
-    def remote(self, view: View, job: int, node: tuple[int, int, float], leaves: int) -> int:
-        """Return T_remote of `job` on a node (number, when free, speed) for which it leaves at `leaves`.
+    def remote_turnaround(self, view: View, job: int, node: tuple[int, int, float], leaves: int) -> int:
+        """Return T_remote of `job` if it leaves at `leaves` for `node` (number, free time, speed).
 
-        The wait w begins when the job arrives.  So as printed, w + L is the time until the node is free, if
-        that is longer than L.
+        The wait w begins when the job arrives.  So in the paper's formula, w + L is the time until the node
+        is free, if that is longer than L.
         """
         way = self.way(view, job)
         waits = max(0, node[1] - (leaves + way))
         if self.parameters.turnaround == "printed":
             return waits + way
-        return waits + self.lasts(view, job, node[2]) + 2 * way
+        return waits + self.run_time(view, job, node[2]) + 2 * way
 
-    def local(self, view: View, job: int) -> int:
+    def local_turnaround(self, view: View, job: int) -> int:
         """Return T_local of `job` on this node."""
         waits = max(0, self.free - view.now_ns)
-        return waits + (0 if self.parameters.turnaround == "printed" else self.lasts(view, job, view.speed))
+        return waits + (
+            0 if self.parameters.turnaround == "printed" else self.run_time(view, job, view.speed)
+        )
 
     def way(self, view: View, job: int) -> int:
-        """Return L, the time for which `job` is on its way to another node."""
+        """Return the travel time L of `job` to another node."""
         way: int = view.environment.travel_time(view.application(job).data)
         return way
 
-    def lasts(self, view: View, job: int, speed: float) -> int:
+    def run_time(self, view: View, job: int, speed: float) -> int:
         """Return the run time of `job` at `speed`."""
         length: int = round(min(view.application(job).size / speed * NS, LATEST))
         return length
@@ -291,5 +298,5 @@ class RjssNode(NodeProgram):
     def queue(self, view: View, job: int, home: int) -> None:
         """Run `job` after all other jobs in the queue of this node."""
         self.homes[job] = home
-        self.free = max(view.now_ns, self.free) + self.lasts(view, job, view.speed)
+        self.free = max(view.now_ns, self.free) + self.run_time(view, job, view.speed)
         view.enqueue(job, 1)

@@ -1,8 +1,8 @@
-"""RJSS and its rivals: a job released at a node may move to another one, found by random probes.
+"""RJSS and its competitors: a job released at a node may move to another one, found by random probes.
 
 After the paper on the "reliable node job scheduling strategy" (RJSS) for volunteer desktop grids, whose
-section 6.1 has the algorithm, and the two schedulers that RJSS is compared with there.  What a node does is
-in `gridsim.schedulers.rjss.node`, and in `gridsim.schedulers.rjss.volunteer` where owners come and go.
+section 6.1 has the algorithm, and the two schedulers that RJSS is compared with there.  The node programs are
+in `gridsim.schedulers.rjss.node`, and for runs with owner absences in `gridsim.schedulers.rjss.volunteer`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from gridsim.support.arguments import normalise, real
 from gridsim.support.arrays import Floats
 from gridsim.support.parameters import Limits
 
-#: Time from a question to its answer, s; "network": the time that the network takes.
+#: Time from a probe to its answer, s; "network": the time that the network takes.
 ProbeLatency = float | Literal["network"]
 _Threshold = Annotated[float, Limits(low=0, finite=False)]
 
 
 class _Walker(ProgramScheduler, frozen=True, kw_only=True):
-    """Base class of RJSS and its rivals."""
+    """Base class of RJSS and its competitors."""
 
     unequal: ClassVar[bool] = True
     failures: ClassVar[bool] = False
@@ -55,7 +55,7 @@ class _Walker(ProgramScheduler, frozen=True, kw_only=True):
     decision_words: ClassVar[DecisionTexts] = {**WORDS, **VOLUNTEER_WORDS}
     truths: ClassVar[Mapping[str, TruthOf]] = {"sent": true_stay, "kept": true_stay}
 
-    # what nodes do that ask no others, and that compare nodes without the conditions of RJSS
+    # values for nodes that probe no others, and that compare nodes without the conditions of RJSS
     k = 0.0
     dispatcher = "queue"
     load_packet = 0
@@ -70,14 +70,14 @@ class _Walker(ProgramScheduler, frozen=True, kw_only=True):
         return 0.0
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        """Return the policy of a run."""
         scheduler = self.explicit(run.speeds, run.applications)
         if run.nodes in (None, "compiled") and not run.faults:
             return CompiledWalks(scheduler, run)
         return Adapter(scheduler, run)
 
     def new_program(self, run: Run, node: int) -> NodeProgram:
-        """Make the program of a node; see `make_environment`."""
+        """Return the program of a node: with faults, one whose machine has an owner."""
         return (VolunteerNode if run.faults else RjssNode)(self)
 
     def messages_of(self, run: Run) -> Mapping[str, Message]:
@@ -85,7 +85,7 @@ class _Walker(ProgramScheduler, frozen=True, kw_only=True):
         return (volunteer_messages if run.faults else messages)(self.load_packet, probe_time(self, run))
 
     def make_environment(self, run: Run) -> RjssEnvironment:
-        """Make the environment; with faults, owners come and go."""
+        """Return the environment: with faults, one with owner absences."""
         return (VolunteerEnvironment if run.faults else RjssEnvironment)(self, run)
 
 
@@ -103,7 +103,7 @@ class NoMigration(_Walker, frozen=True, kw_only=True):
 
 
 class _Prober(_Walker, frozen=True, kw_only=True):
-    """Parameters of the schedulers whose nodes ask other nodes."""
+    """Parameters of the schedulers whose nodes probe other nodes."""
 
     k: Annotated[float, Limits(low=0, high=1)] = 0.1
     probe_latency: ProbeLatency = 0.0
@@ -117,11 +117,11 @@ class _Prober(_Walker, frozen=True, kw_only=True):
     retry: Annotated[float, Limits(low=1e-3, high=1e6, unit="s")] = 600.0
 
     owners: ClassVar[bool] = True
-    numbers_known: ClassVar[bool] = True  # draws of a search depend on the number of its job
+    numbers_known: ClassVar[bool] = True  # the random numbers of a search depend on the number of its job
 
     @property
     def migrates(self) -> bool:
-        """Whether jobs take their completed work along to other nodes when an owner returns."""
+        """True if jobs take their completed work along to other nodes when an owner returns."""
         return self.on_return != "restart"
 
     def __post_init__(self) -> None:
@@ -138,43 +138,47 @@ class _Prober(_Walker, frozen=True, kw_only=True):
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """Return why a part of the model is outside the nodes: also for owners that come and go."""
+        """Return the reasons for an environment, including the one with owner absences."""
         return [*super().environment_reasons(), ("faults.reachable = true", VolunteerEnvironment.because)]
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        """Return the policy of a run, after a check of the parameters for owner absences."""
         if run.faults:
             self._check_volunteers(run)
         return super().start(run)
 
     def _check_volunteers(self, run: Run) -> None:
-        """Raise an error if these parameters do not support owners that come and go."""
+        """Raise an error if these parameters do not support owner absences."""
         if self.turnaround == "printed":
-            raise ScenarioError("rjss.turnaround must be 'complete' where owners come and go, got 'printed'")
+            raise ScenarioError(
+                "rjss.turnaround must be 'complete' in runs with owner absences, got 'printed'"
+            )
         if self.overlay is not None:
-            raise ScenarioError("overlay must be None where owners come and go, got a degree")
+            raise ScenarioError(
+                f"{self.name}.overlay must be None in runs with owner absences, got {self.overlay!r}"
+            )
         if self.k == 0:
-            raise ScenarioError("k must be above 0 where owners come and go, so that jobs can leave")
+            raise ScenarioError(f"{self.name}.k must be > 0 in runs with owner absences, got {self.k!r}")
         if run.nodes == "compiled":
-            raise CompileError("nodes whose owners come and go run interpreted only")
+            raise CompileError("nodes='compiled' does not support runs with owner absences")
 
     @property
     def informed_by_messages(self) -> bool:
-        """Return whether probes take as long as messages, and nodes use no future; see `Scheduler`."""
+        """True if probes take as long as messages and nodes do not know the future."""
         return self.probe_latency == "network" and self.predictor != "exact"
 
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
-        """The parts of the future that it knows: returns of owners, with exact predictions."""
+        """The parts of the future that nodes know: returns of owners, with exact predictions."""
         return ("failures",) if self.predictor == "exact" else ()
 
 
 class Rjss(_Prober, frozen=True, kw_only=True):
-    """RJSS, the reliable node job scheduling strategy: a job moves to the first node that ends it sooner.
+    """RJSS, the reliable node job scheduling strategy: a job moves to the first node that ends it earlier.
 
-    When a job is released, its node asks other nodes, drawn at random, one after the other.  The job moves to
-    the first node where its turnaround (waiting there when it arrives, execution, and both ways) is less than
-    at home, provided that
+    When a job is released, its node probes random other nodes, one after the other.  The job moves to the
+    first node where its turnaround (waiting after its arrival, execution, and transfers in both directions)
+    is less than at home, provided that
 
     - the probability that the other node gets a job of its own while this one is on its way is below
       `local_threshold`, and
@@ -186,7 +190,7 @@ class Rjss(_Prober, frozen=True, kw_only=True):
     Parameters
     ----------
     k
-        Share of the nodes that are asked, at most.
+        Maximum share of the nodes that are probed.
     rule
         How the probability of the first condition is computed from x = rate * latency, the number of jobs
         expected: ``"exactly-one"``: x exp(-x), as printed, which is never above 1 / e; ``"at-least-one"``: 1
@@ -197,49 +201,49 @@ class Rjss(_Prober, frozen=True, kw_only=True):
     remote_threshold
         Threshold of the second condition.
     pick
-        ``"first"``: the first node that is good enough; ``"best"``: the best of all that are asked.  With
-        ``prefer="stay"``, a node that is better, but where the job would not end before the owner's return,
-        does not end a search for the first; the best of these is taken if no other is found.
+        ``"first"``: the first node that is good enough; ``"best"``: the best of all probed nodes.  With
+        ``prefer="stay"``, a search for the first continues at a better node where the job would not end
+        before the owner's return; the best of these nodes is chosen if no other is found.
     turnaround
-        What is compared: ``"complete"``: the whole turnaround; ``"printed"``: waiting and the way there with
-        waiting at home; not where owners come and go.
+        Compared values: ``"complete"``: the whole turnaround; ``"printed"``: waiting and the transfer to the
+        node with waiting at home, which does not support owner absences.
     probe_latency
-        Time in s to ask a node and hear from it; ``"network"``: as long as two packets take.  An answer is
-        half of that old when it arrives.  0: no time at all.
+        Time from a probe to its answer, s; ``"network"``: the time of two packets.  When an answer arrives,
+        its age is half of this time.
     dispatcher
-        What a node does while it asks others about a job, where that takes time.  ``"queue"``: other jobs
-        that are released there, and results of jobs that have run there, wait until the search is over, in
-        one queue, first come, first served (sections 7.1 and 7.2); ``"parallel"``: the node asks about all
-        its jobs at once, and results leave when the jobs have run.  Jobs that come from other nodes never
-        wait for the dispatcher.  Among volunteers, jobs that must leave pass the dispatcher of the node that
-        looks for a place, and may wait for it.
+        How a node handles further jobs during a search that takes time.  ``"queue"``: other jobs that are
+        released there, and results of jobs that have run there, wait until the search is over, in one queue,
+        first come, first served (sections 7.1 and 7.2); ``"parallel"``: the node searches for all its jobs at
+        once, and results leave when the jobs have run.  Jobs that arrive from other nodes never wait for the
+        dispatcher.  With owner absences, jobs that must leave pass the dispatcher of the node that searches,
+        and may wait for it.
     load_packet
-        Bytes of a question, and of its answer.  Counted as traffic, but not held up at interfaces.
+        Size of a probe and of its answer, bytes.  They count as traffic, but do not queue at interfaces.
     overlay
-        None: nodes are drawn uniformly, each at most once; a number: the question walks over a random overlay
-        of this degree, and passes through a node that was asked before without asking it again.
+        None: nodes are drawn uniformly, each at most once; a number: probes walk over a random overlay of
+        this degree, and pass through nodes that were probed before.
     on_return
         What happens to the jobs on a node when its owner returns (faults with ``reachable``). ``"restart"``:
-        a job begins anew; its home gets word and looks for another node.  ``"home"``: a job goes back to its
-        home with what it has done, and the home looks for another node.  ``"migrate"``: the node looks for
-        another node itself, and sends the job there with what it has done.
+        a job begins anew; its home is informed and searches for another node.  ``"home"``: a job returns to
+        its home with its completed work, and the home searches for another node.  ``"migrate"``: the node
+        itself searches for another node, and sends the job there with its completed work.
     predictor
-        How a node predicts when its owner will return, which its answer says.  ``"none"``: not at all;
-        ``"exact"``: as it will be; ``"past"``: the mean of the times for which the owner has stayed away that
-        were longer than the present one is already, among the last 32, or as ``"age"`` if none was;
-        ``"age"``: as long again as the owner has been away.
+        How a node predicts the return of its owner for its answer.  ``"none"``: no prediction; ``"exact"``:
+        the true time; ``"past"``: the mean of those of the last 32 absences that were longer than the current
+        one is already, or as ``"age"`` if there are none; ``"age"``: the rest of the absence is as long as it
+        has lasted so far.
     prefer
         How nodes are compared where returns are predicted.  ``"stay"``: nodes where the job would end before
-        the return come first, then the others, by how much later it would end; among equals the turnaround
-        decides.  ``"completion"``: by the turnaround, plus what one interruption costs where the job would
-        not end before the return: all time until then, or, if the job keeps what it has done, the way of its
-        `state` to another node.  With ``reading="fastest"`` of `ResourceExclusion` the speed takes the place
-        of the turnaround: with ``"stay"`` it decides among equals, and with ``"completion"`` predictions have
-        no effect.
+        the return come first, then the others, by the delay after the return; among equals the turnaround
+        decides.  ``"completion"``: by the turnaround, plus the cost of one interruption if the job would not
+        end before the return: all time until then, or, if the job keeps its completed work, the transfer of
+        its `state` to another node.  With ``reading="fastest"`` of `ResourceExclusion` the speed replaces the
+        turnaround: with ``"stay"`` it decides among equals, and with ``"completion"`` predictions have no
+        effect.
     state
-        Bytes of the state of a job that has begun, which travels with the job.
+        Size of the state of a job that has begun, bytes; it travels with the job.
     retry
-        Time in s after which a node searches again for a job that found no node while the owner was there.
+        Time after which a node repeats the search for a job that found no node while the owner was there, s.
     """
 
     name: ClassVar[str] = "rjss"
@@ -252,21 +256,22 @@ class Rjss(_Prober, frozen=True, kw_only=True):
 
 
 class ResourceExclusion(_Prober, frozen=True, kw_only=True):
-    """Resource exclusion (RE, after Kondo et al.): the best of the nodes asked that are not slow is chosen.
+    """Resource exclusion (RE, after Kondo et al.): the best of the probed nodes that are not slow is chosen.
 
-    The RJSS paper only names this rival and says that it chooses "the high speed nodes"; both readings are
-    inferred (after Kondo et al., "Resource management for rapid application turnaround on enterprise desktop
-    grids").
+    The RJSS paper only names this competitor and says that it chooses "the high speed nodes"; both readings
+    are inferred (after Kondo et al., "Resource management for rapid application turnaround on enterprise
+    desktop grids").
 
     Parameters
     ----------
     reading
-        Where a job goes.  ``"completion"``: of the nodes asked that are not slower than `min_speed`, to the
-        one with the least turnaround, if that is less than at home; ``"fastest"``: to the fastest node asked,
-        whatever its queue, if that is faster than the job's own node; how predicted returns of owners count,
-        see `prefer`.
+        Destination of a job.  ``"completion"``: of the probed nodes that are not slower than `min_speed`, the
+        one with the least turnaround, if that is less than at home; ``"fastest"``: the fastest probed node,
+        whatever its queue, if that is faster than the job's own node.  `prefer` defines the effect of
+        predicted returns of owners.
     min_speed
-        Mflop/s; None: the mean speed of all nodes, which they know when the run begins.
+        Speed below which nodes are excluded, Mflop/s; None: the mean speed of all nodes, which they know when
+        the run begins.
     k, probe_latency, dispatcher, load_packet, overlay, on_return, predictor, prefer, state, retry
         As in `Rjss`.
     """
@@ -287,7 +292,7 @@ class ResourceExclusion(_Prober, frozen=True, kw_only=True):
         return 0.0 if self.reading == "fastest" or self.min_speed is None else self.min_speed
 
     def explicit(self, speeds: Floats, applications: Applications) -> ResourceExclusion:
-        """Return this scheduler with `min_speed` filled in; see `gridsim.scheduling.contract.Scheduler`."""
+        """Return this scheduler with `min_speed` filled in."""
         if self.min_speed is not None:
             return self
         mean = math.fsum(speeds.tolist()) / len(speeds)

@@ -1,13 +1,13 @@
-"""RJSS and resource exclusion among volunteers, as a node program: nodes whose owners come and go.
+"""RJSS and resource exclusion with owner absences, as a node program.
 
 A `VolunteerNode` is an `RjssNode` with an owner.  While the owner is there the node runs no job, but it can
-be reached: its dispatcher works.  What is new compared with `gridsim.schedulers.rjss.node`:
+be reached: its dispatcher works.  The differences from `gridsim.schedulers.rjss.node` are:
 
-- A node's answer says until when its owner is predicted to be away, and the rule prefers nodes where the job
-  would end before that.  The node learns this from its own past.
-- When the owner comes back, the jobs on the node leave.  This node looks for another one, or the home of the
-  job does; and the job goes on with what it has done, or begins anew.
-- A job that finds no node while the owner is there waits, and the search is repeated now and then.
+- The answer of a node has a prediction of the return of its owner, and the rule prefers nodes where the job
+  would end before that.  The node predicts it from the owner's past absences.
+- When the owner returns, the jobs on the node leave.  This node or the home of the job searches for another
+  node, and the job continues with its completed work or begins anew.
+- A job that finds no node while the owner is there waits, and the search is repeated at intervals.
 
 Times are whole nanoseconds.
 """
@@ -29,18 +29,18 @@ from gridsim.scheduling.nodes.program import Message, View
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.state import kept_in_checkpoints
 
-#: Rows for the result: one for each run of a job on a node (`completed` is 0 if the owner came back), and
-#: one for each job whose result is back.  Times are ns.
+#: Tables for the result: a row for each run of a job on a node (`completed` is 0 if the owner returned), and
+#: a row for each job whose result has returned.  Times are ns.
 TABLES: dict[str, dict[str, type]] = {
     "runs": {
         **dict.fromkeys(("machine", "application", "start", "end", "completed"), int),
-        "begin": float,  # Mflop that were done in earlier runs
+        "begin": float,  # work done in earlier runs, Mflop
         **dict.fromkeys(("arrived", "probes", "predicted"), int),
     },
     "results": {"application": int, "returned": int},
 }
-#: A probed node: its number, when it is free, its speed, until when its owner is likely to be away, and
-#: when its answer came.
+#: A probed node: its number, the time at which it is free, its speed, the predicted return of its owner, and
+#: the arrival time of its answer.
 Offer = tuple[int, int, float, int, int]
 
 
@@ -51,17 +51,19 @@ def volunteer_messages(packet: int, probe_time: int) -> dict[str, Message]:
         return data
 
     kinds = messages(packet, probe_time)
-    there, back = (Fraction(kinds[name].delay or 0, NS) for name in ("probe", "load"))
+    probe_delay, answer_delay = (Fraction(kinds[name].delay or 0, NS) for name in ("probe", "load"))
     job: dict[str, Any] = dict(application=int, home=int, done=float, probes=int, drawn=int, data=int)
     return {
         **kinds,
-        # way : how long the job would be on its way.  anyone : whether a node of any load and speed fits,
-        # since an earlier search has found none
-        "probe": Message(packet, delay=there, application=int, home=int, way=int, anyone=int),
-        "load": Message(packet, delay=back, application=int, free=int, speed=float, fits=int, until=int),
+        # way: the travel time of the job.  anyone: whether a node with any load and speed fits, since an
+        # earlier search has found none
+        "probe": Message(packet, delay=probe_delay, application=int, home=int, way=int, anyone=int),
+        "load": Message(
+            packet, delay=answer_delay, application=int, free=int, speed=float, fits=int, until=int
+        ),
         # a job that moves, with its completed work
         "job": Message(data, predicted=int, **job),
-        # a job that an owner has sent home; or only the news that it must begin again
+        # a job that has to return home because of an owner, or only the news that it must begin again
         "evicted": Message(data, **job),
     }
 
@@ -76,13 +78,13 @@ class Job:
     home
         The node to which its result goes.
     done
-        Mflop of it that are done.
+        Completed work, Mflop.
     probes, drawn
-        Nodes asked about it so far, and numbers drawn.
+        Number of nodes probed for it so far, and of random numbers drawn.
     anyone
-        As in a probe.
+        Whether its next search accepts a node with any load and speed.
     predicted, arrived
-        How long it was to wait here, and when it came into the queue.
+        Predicted wait at this node, and arrival in its queue, ns.
     """
 
     home: int
@@ -100,14 +102,14 @@ class VolunteerNode(RjssNode):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.owner = False  # whether the owner is there
-        self.gone = 0  # when the owner left
-        self.absences: list[int] = []  # durations of the owner's last absences
+        self.gone = 0  # time at which the owner left
+        self.absences: list[int] = []  # durations of the owner's latest absences
         self.absence_count = 0
         self.jobs: dict[int, Job] = {}
         self.waiting: list[int] = []  # jobs in the queue
-        self.running = -1  # job; -1: none
-        self.began = self.ends = 0  # when its run began, and when it will be done
-        self.parked: dict[int, int] = {}  # jobs without a place, and when to look again
+        self.running = -1  # the running job; -1: none
+        self.began = self.ends = 0  # beginning and end of its run
+        self.parked: dict[int, int] = {}  # job without a node -> time of its next search
         self.peak = 0
 
     # -- the owner ----------------------------------------------------------------------------------------
@@ -117,7 +119,7 @@ class VolunteerNode(RjssNode):
         self.owner = view.environment.has_owner
 
     def on_owner_back(self, view: View) -> None:
-        """Make all jobs leave; the running one keeps its completed work unless it must begin again."""
+        """Evict all jobs; the running one keeps its completed work unless it must begin again."""
         if self.owner:
             return
         self.owner = True
@@ -135,10 +137,10 @@ class VolunteerNode(RjssNode):
             self.evict(view, job)
 
     def on_owner_gone(self, view: View) -> None:
-        """Run jobs again, beginning with those that have no place."""
+        """Run jobs again, beginning with those that have found no node."""
         self.owner, self.gone, self.free = False, view.now_ns, view.now_ns
         for job in list(self.parked):
-            self.look_again(view, job)
+            self.search_deferred(view, job)
 
     def interrupt(self, view: View) -> None:
         """Stop the running job."""
@@ -146,11 +148,11 @@ class VolunteerNode(RjssNode):
         self.note_run(view, completed=0)
         work = view.application(self.running).size
         done = job.done + (view.now_ns - self.began) / NS * view.speed
-        kept = self.parameters.on_return != "restart"
-        job.done = min(done, math.nextafter(work, 0.0)) if kept else 0.0
+        keeps_work = self.parameters.on_return != "restart"
+        job.done = min(done, math.nextafter(work, 0.0)) if keeps_work else 0.0
 
     def evict(self, view: View, number: int) -> None:
-        """Look for another node for a job, or have its home node do so."""
+        """Search for another node for a job, or send it to its home, which does so."""
         job = self.jobs[number]
         self.homes.pop(number, None)
         view.decide("evicted", number, node=view.node)
@@ -158,16 +160,16 @@ class VolunteerNode(RjssNode):
             self.dispatch(view, number, False)
             return
         home = self.parameters.on_return == "home"
-        data = self.carried(view, number) if home else self.parameters.load_packet
+        data = self.job_bytes(view, number) if home else self.parameters.load_packet
         self.send_job(view, job.home, "evicted", number, data)
 
     def on_evicted(self, view: View, message: Any) -> None:
-        """Look again for a node for a job of this node."""
-        self.take(message)
+        """Search again for a node for a job of this node."""
+        self.receive_job(message)
         self.dispatch(view, message.application, False)
 
     def until(self, view: View) -> int:
-        """Return the time until which the owner is likely to be away."""
+        """Return the predicted time of the owner's return, ns."""
         if self.parameters.predictor == "none":
             return NEVER
         if self.parameters.predictor == "exact":
@@ -177,30 +179,30 @@ class VolunteerNode(RjssNode):
     # -- the dispatcher -----------------------------------------------------------------------------------
 
     def on_release(self, view: View, application: Application, tasks: int) -> None:
-        """Start the record of a released job, and let the dispatcher look for a node for it."""
+        """Create the record of a released job, and pass the job to the dispatcher."""
         self.jobs[application.number] = Job(view.node)
         super().on_release(view, application, tasks)
 
     def search(self, view: View, job: int, drawn: int = 0) -> None:
-        """Begin to look for a node for `job`; each search draws new nodes, which may include earlier ones."""
+        """Begin the search for a node for `job`, which may probe nodes of earlier searches again."""
         super().search(view, job, self.jobs[job].drawn)
 
     def ask(self, view: View, job: int, node: int) -> None:
-        """Ask `node` about `job`."""
+        """Probe `node` for `job`."""
         about = {"way": self.way(view, job), "anyone": int(self.jobs[job].anyone)}
         view.send(node, "probe", application=job, home=view.node, **about)
 
     def is_found(self, view: View, job: int) -> bool:
         """Return whether a search for the first good enough node for `job` may end.
 
-        With ``prefer="completion"`` the first node that is better than this one ends it.  With ``"stay"`` the
-        job must also end there before the owner is predicted to return.
+        With ``prefer="completion"`` the first node that is better than this one ends the search.  With
+        ``"stay"`` the job must also end there before the predicted return of the owner.
         """
         best = self.searches[job].best
         return best is not None and self.rank(view, job, best, view.now_ns)[0] == 0
 
     def decide(self, view: View, number: int) -> None:
-        """Move a job to the best probed node if that is better than this one, else keep it here."""
+        """Move a job to the best probed node if that is better than this one; otherwise keep it here."""
         search, job, now = self.searches.pop(number), self.jobs[number], view.now_ns
         best = search.best
         job.probes += search.made
@@ -209,24 +211,24 @@ class VolunteerNode(RjssNode):
             node, free, speed, until, answered = best
             way = self.way(view, number)
             job.predicted = max(0, free - (now + way))
-            takes = way + job.predicted + self.lasts(view, number, speed)
+            takes = way + job.predicted + self.run_time(view, number, speed)
             probe_time = view.environment.probe_time
             age = now - answered + probe_time - probe_time // 2
             self.note_choice(view, "sent", number, node, search.made, until, takes, age)
             view.send(node, "scheduled", application=number)
-            self.send_job(view, node, "job", number, self.carried(view, number), predicted=job.predicted)
+            self.send_job(view, node, "job", number, self.job_bytes(view, number), predicted=job.predicted)
         elif self.owner:
-            self.park(view, number, search.made)
+            self.defer(view, number, search.made)
         else:
             job.predicted = max(0, self.free - now)
-            takes = job.predicted + self.lasts(view, number, view.speed)
+            takes = job.predicted + self.run_time(view, number, view.speed)
             self.note_choice(view, "kept", number, view.node, search.made, self.until(view), takes, 0)
             self.queue(view, number, job.home)
         while self.line and not self.searches:
             self.dispatch(view, *self.line.pop(0))
 
-    def park(self, view: View, job: int, asked: int) -> None:
-        """Let a job without a place wait; the next search excludes no node."""
+    def defer(self, view: View, job: int, asked: int) -> None:
+        """Defer a job that has found no node; its next search excludes no node."""
         view.decide("parked", job, node=view.node, among=asked)
         self.jobs[job].anyone = True
         self.parked[job] = again = view.now_ns + nanoseconds(self.parameters.retry)
@@ -234,24 +236,24 @@ class VolunteerNode(RjssNode):
             view.at(again, "retry", job=job)
 
     def on_retry(self, view: View, job: int) -> None:
-        """Look for a node for a job, unless a search has begun since."""
+        """Search for a node for a deferred job, unless a search has begun since."""
         if self.parked.get(job) == view.now_ns:
-            self.look_again(view, job)
+            self.search_deferred(view, job)
 
-    def look_again(self, view: View, job: int) -> None:
-        """Look for a node for a job without a place."""
+    def search_deferred(self, view: View, job: int) -> None:
+        """Search for a node for a deferred job."""
         del self.parked[job]
         self.dispatch(view, job, False)
 
-    def back(self, view: View, job: int) -> None:
-        """Record that the result of `job` is at its home, and end the run if it was the last one."""
+    def record_return(self, view: View, job: int) -> None:
+        """Record that the result of `job` has returned, and end the run if it was the last one."""
         view.note("results", application=job, returned=view.now_ns)
         view.environment.end_if_over()
 
-    # -- questions and answers ----------------------------------------------------------------------------
+    # -- probes and answers -------------------------------------------------------------------------------
 
     def on_probe(self, view: View, message: Any) -> None:
-        """Answer when this node will be free, and until when; while its owner is there, no job fits."""
+        """Answer a probe with the times at which this node is free and its owner is predicted to return."""
         job = message.application
         fits = int(not self.owner and (message.anyone == 1 or self.judge(view, message.way) == FITS))
         about = {"free": self.free, "speed": view.speed, "until": self.until(view)}
@@ -269,30 +271,30 @@ class VolunteerNode(RjssNode):
                 search.best is None or rank < self.rank(view, job, search.best, leaves)
             ):
                 search.best = offer
-        self.go_on(view, job)
+        self.continue_search(view, job)
 
     # -- the rule -----------------------------------------------------------------------------------------
 
     def rank(self, view: View, job: int, offer: Offer, leaves: int) -> tuple[int, int, float]:
-        """Return the key by which nodes are compared for `job`, the best first, if it leaves at `leaves`."""
+        """Return the sort key of a node (the best has the lowest) for `job`, if it leaves at `leaves`."""
         node, free, speed, until, _ = offer
-        ends = max(free, leaves + self.way(view, job)) + self.lasts(view, job, speed)
+        ends = max(free, leaves + self.way(view, job)) + self.run_time(view, job, speed)
         way_home = self.way_home(view, job, node)
         return self._rank(view, ends, until, leaves, ends - leaves + way_home, speed)
 
     def rank_here(self, view: View, job: int) -> tuple[int, int, float]:
-        """Return the same key for this node, which comes last while its owner is there."""
+        """Return the sort key of this node, which is the highest while its owner is there."""
         if self.owner:
             return 2, 0, 0.0
         now = view.now_ns
-        ends = max(self.free, now) + self.lasts(view, job, view.speed)
+        ends = max(self.free, now) + self.run_time(view, job, view.speed)
         turnaround = ends - now + self.way_home(view, job, view.node)
         return self._rank(view, ends, self.until(view), now, turnaround, view.speed)
 
     def _rank(
         self, view: View, ends: int, until: int, leaves: int, turnaround: int, speed: float
     ) -> tuple[int, int, float]:
-        """Return the key of a node where a job ends at `ends` unless the owner returns before, at `until`.
+        """Return the sort key of a node where a job ends at `ends` unless the owner returns before `until`.
 
         Parameters
         ----------
@@ -304,49 +306,49 @@ class VolunteerNode(RjssNode):
             return int(late > 0), late, -speed if fastest else turnaround
         interruption = 0
         if late and self.parameters.on_return == "restart":
-            interruption = max(0, until - leaves)  # the work until then is lost
+            interruption = max(0, until - leaves)  # the work done until then is lost
         elif late:
             interruption = view.environment.travel_time(self.parameters.state)
         return 0, 0, -speed if fastest else turnaround + interruption
 
     def way(self, view: View, job: int) -> int:
-        """Return the time for which `job` is on its way to another node, with its state once it has begun."""
-        way: int = view.environment.travel_time(self.carried(view, job))
+        """Return the travel time of `job` to another node, with its state once it has begun."""
+        way: int = view.environment.travel_time(self.job_bytes(view, job))
         return way
 
     def way_home(self, view: View, job: int, node: int) -> int:
-        """Return the time for which the result of `job` is on its way from a node to the job's home."""
+        """Return the travel time of the result of `job` from a node to the job's home."""
         return 0 if node == self.jobs[job].home else super().way(view, job)
 
-    def lasts(self, view: View, job: int, speed: float) -> int:
+    def run_time(self, view: View, job: int, speed: float) -> int:
         """Return the run time of the rest of `job` at `speed`."""
         left = view.application(job).size - self.jobs[job].done
         return max(1, int(round(min(left / speed * NS, LATEST))))
 
-    def carried(self, view: View, job: int) -> int:
-        """Return the bytes of `job`, with its state once it has begun."""
+    def job_bytes(self, view: View, job: int) -> int:
+        """Return the size of `job`, with its state once it has begun, bytes."""
         state = self.parameters.state if self.jobs[job].done > 0.0 else 0
         return int(view.application(job).data) + state
 
     # -- first come, first served -------------------------------------------------------------------------
 
     def on_job(self, view: View, message: Any) -> None:
-        """Queue a job of another node, unless the owner has come back in the meantime."""
-        job = self.take(message)
+        """Queue a job of another node, unless the owner has returned in the meantime."""
+        job = self.receive_job(message)
         job.predicted = message.predicted
         if self.owner:
             self.evict(view, message.application)
         else:
             self.queue(view, message.application, job.home)
 
-    def take(self, message: Any) -> Job:
-        """Take over a job that arrives in a message."""
+    def receive_job(self, message: Any) -> Job:
+        """Store and return the record of a job that arrives in a message."""
         job = Job(message.home, message.done, message.probes, message.drawn)
         self.jobs[message.application] = job
         return job
 
     def send_job(self, view: View, to: int, kind: str, number: int, data: int, **more: int) -> None:
-        """Send a job away."""
+        """Send a job to another node, and delete its record here."""
         job = self.jobs.pop(number)
         about = {"home": job.home, "done": job.done, "probes": job.probes, "drawn": job.drawn}
         view.send(to, kind, application=number, data=data, **about, **more)
@@ -355,7 +357,7 @@ class VolunteerNode(RjssNode):
         """Run `job` after all other jobs in the queue of this node."""
         self.homes[job], self.jobs[job].arrived = home, view.now_ns
         self.jobs[job].anyone = False
-        self.free = max(view.now_ns, self.free) + self.lasts(view, job, view.speed)
+        self.free = max(view.now_ns, self.free) + self.run_time(view, job, view.speed)
         self.waiting.append(job)
         self.run_next(view)
         self.peak = max(self.peak, len(self.waiting))
@@ -365,11 +367,11 @@ class VolunteerNode(RjssNode):
         if self.running >= 0 or not self.waiting:
             return
         self.running, self.began = self.waiting.pop(0), view.now_ns
-        self.ends = self.began + self.lasts(view, self.running, view.speed)
+        self.ends = self.began + self.run_time(view, self.running, view.speed)
         view.at(min(self.ends, LATEST), "ran")
 
     def on_ran(self, view: View) -> None:
-        """Let the dispatcher return the result of the job that has run, and run the next job."""
+        """Pass the job that has run to the dispatcher, which returns its result, and run the next job."""
         if view.now_ns < self.ends:
             raise OverflowError("a job ends after the last instant")
         job = self.running
@@ -384,7 +386,7 @@ class VolunteerNode(RjssNode):
     def note_run(self, view: View, completed: int) -> None:
         """Record that the running job has ended or been interrupted."""
         job = self.jobs[self.running]
-        said: Mapping[str, Any] = {
+        row: Mapping[str, Any] = {
             "machine": view.node,
             "application": self.running,
             "start": self.began,
@@ -395,11 +397,11 @@ class VolunteerNode(RjssNode):
             "probes": job.probes,
             "predicted": job.predicted,
         }
-        view.note("runs", **said)
+        view.note("runs", **row)
 
     def note_choice(
         self, view: View, action: str, job: int, node: int, asked: int, until: int, takes: int, age: int
     ) -> None:
-        """Record where a job is to run, the expected absence of the owner, and the run time of the job."""
+        """Record the node for a job, the expected absence of the owner, and the run time of the job."""
         stay = math.inf if until == NEVER else (until - view.now_ns) / NS
         view.decide(action, job, node=node, among=asked, saw=stay, limit=takes / NS, age=age / NS)

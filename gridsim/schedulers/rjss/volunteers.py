@@ -1,4 +1,4 @@
-"""The environment of RJSS's nodes where owners come and go, and the outcome of a run."""
+"""The environment of RJSS's nodes in runs with owner absences, and the outcome of a run."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from gridsim.support.clock import NEVER, NS
 
 
 class VolunteerEnvironment(RjssEnvironment):
-    """The services of the model to the nodes of a run whose owners come and go.
+    """The services of the model to the nodes of a run with owner absences.
 
-    The absences of owners are taken in blocks, and the network hears nothing of them: a machine whose owner
-    is there can be reached.  At one instant all else happens first.  The run ends with the last result, which
-    no node knows.
+    The absences of owners come in blocks and do not affect the network: a machine whose owner is there can be
+    reached.  At one instant, owner events come after all other events.  The run ends with the last result,
+    which no node knows.
 
     Attributes
     ----------
     returns
-        int64[machines], when the owner of each machine returns next, ns; 0 if it is there at the beginning.
+        int64[machines], next return of each machine's owner, ns; 0 if the owner is there at the beginning.
     changes
-        int64[k, 4], changes still to come: when, of which machine, whether the owner leaves, and when the
-        owner then returns.
+        int64[k, 4], future owner events: time, machine, whether the owner leaves, and time of the next
+        return.
     """
 
     because = (
-        "owners come and go whatever nodes do, and exact predictions of their returns are from the true ones"
+        "absences of owners do not depend on nodes, and exact predictions are the true times of their returns"
     )
     failure_model = "reachable"
     uses_queues = False
@@ -44,11 +44,11 @@ class VolunteerEnvironment(RjssEnvironment):
         assert run.feed is not None
         self.feed, self.returns = run.feed, run.feed.first.copy()
         self.changes = np.zeros((0, 4), np.int64)
-        #: The most jobs that waited on each node of other processes of an emulation.
+        #: Maximum number of jobs that waited at once on each node of other processes of an emulation.
         self.peaks = np.zeros(len(run.speeds), np.int64)
 
     def attach(self, adapter: Any) -> None:
-        """Join the adapter of a run, and set the timer of the owners' first change."""
+        """Attach the environment to the adapter of a run, and set the timer of the first owner event."""
         super().attach(adapter)
         self.run.engine.on("change", self._change, priority=FAULT_PRIORITY - 1, phase=TIMER)
         self._take()
@@ -58,24 +58,24 @@ class VolunteerEnvironment(RjssEnvironment):
         return VolunteerView(self, node)
 
     def _take(self) -> None:
-        """Take the next block of changes, if there is one."""
+        """Read the next block of owner events, if there is one."""
         block = self.feed.take()
         if block is not None:
             self.changes = np.stack((block.time, block.machine, block.up, block.until), axis=1)
             self.run.engine.at(int(block.time[0]), "change")
 
     def _change(self, _: list[int]) -> None:
-        """Let owners return and leave at this instant."""
+        """Apply the owner events of this instant, and set the timer of the next ones."""
         now = self.run.engine.now
         if now > LATEST:
-            raise OverflowError("owners come and go after the last instant of the message core")
+            raise OverflowError(f"owner events must end before {LATEST / NS:g} s, got one at {now / NS:g} s")
         count = int(np.searchsorted(self.changes[:, 0], now, side="right"))
         _, machine, leaves, until = self.changes[:count].T
         self.changes = self.changes[count:]
-        back, gone = machine[leaves == 0], machine[leaves == 1]
-        self.returns[gone] = until[leaves == 1]
-        self.fire("owner-back", back)
-        self.fire("owner-gone", gone)
+        returned, left = machine[leaves == 0], machine[leaves == 1]
+        self.returns[left] = until[leaves == 1]
+        self.fire("owner-back", returned)
+        self.fire("owner-gone", left)
         if len(self.changes):
             self.run.engine.at(int(self.changes[0, 0]), "change")
             return
@@ -84,7 +84,7 @@ class VolunteerEnvironment(RjssEnvironment):
             self.run.engine.stop()
 
     def counts(self) -> dict[str, Any]:
-        """Return the most jobs that waited on each node at once."""
+        """Return the maximum number of jobs that waited on each node at once."""
         return {"peaks": np.array([node.peak for node in self.adapter.nodes], np.int64)}
 
     def merge(self, counts: dict[str, Any]) -> None:
@@ -92,7 +92,7 @@ class VolunteerEnvironment(RjssEnvironment):
         np.maximum(self.peaks, counts["peaks"], out=self.peaks)
 
     def complete(self, outcome: Outcome) -> None:
-        """Replace the outcome by that of the runs of jobs, which nodes execute themselves."""
+        """Replace the outcome by one from the runs of jobs, which nodes execute themselves."""
         runs, results, run = outcome.tables["runs"], outcome.tables["results"], self.run
         order = np.lexsort((runs["start"], runs["machine"]))
         runs = {name: column[order] for name, column in runs.items()}
@@ -165,7 +165,7 @@ class VolunteerEnvironment(RjssEnvironment):
 
 
 class VolunteerView(RjssView):
-    """The services of the model to one node whose owner comes and goes (`View.environment`).
+    """The services of the model to one node with an owner (`View.environment`).
 
     Attributes
     ----------
@@ -181,17 +181,17 @@ class VolunteerView(RjssView):
 
     @property
     def owner_returns(self) -> int:
-        """When the owner will be back, ns, for exact predictions."""
+        """Time at which the owner returns, ns, for exact predictions."""
         return int(self._environment.returns[self._node])
 
     def end_if_over(self) -> None:
-        """End the run if the results of all jobs are back."""
+        """End the run if the results of all jobs have returned."""
         if self._environment.is_over():
             self._environment.adapter.core.stop()
 
 
 def true_stay(truth: Truth, node: int, machine: int) -> float:
-    """Return the time until the owner of a machine is back, s."""
+    """Return the time until the owner of a machine returns, s."""
     environment, now = truth.environment, truth.environment.adapter.now
     program: Any = truth.memory(machine)
     until = now if program.owner else int(environment.returns[machine])
@@ -206,7 +206,7 @@ def sums(keys: Integers, values: Integers, count: int) -> Integers:
 
 
 def continuations(job: Integers, machine: Integers, start: Integers) -> tuple[Bools, Bools]:
-    """Return which runs of jobs were not their first, and which of these followed one on another machine."""
+    """Return which runs of jobs were not the first run of their job, and which of these followed a move."""
     order = np.lexsort((start, job))
     is_continued, has_moved = np.zeros(len(job), np.bool_), np.zeros(len(job), np.bool_)
     is_same = job[order][1:] == job[order][:-1]

@@ -1,7 +1,7 @@
 """The nodes that search for idle hosts; each machine is a client and a host.
 
 After D. Zhou and V. Lo, "Cluster Computing on the Fly: resource discovery in a cycle sharing peer-to-peer
-system" (CCGrid 2004).  The methods differ in how a client asks for hosts (`SearchNode.ask`).
+system" (CCGrid 2004).  The methods differ in how a client searches for hosts (`SearchNode.ask`).
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ IDLE, SEARCHING, PAUSING = range(3)
 class SearchNode(NodeProgram, ABC):
     """One machine, which searches for hosts as a client and runs tasks of other clients as a host.
 
-    When it joins, it sends hello to its initial neighbours.  Links are mutual: the sender of a hello, or of a
-    message that travels from neighbour to neighbour, becomes a neighbour.
+    When it joins, it sends a hello to its initial neighbours.  Links are mutual: the sender of a hello, or of
+    a message that travels from neighbour to neighbour, becomes a neighbour.
 
     As a host it runs one task at a time.  It is free if it runs no task and is promised to no client.  When a
     client asks a free host, the host offers itself and is promised to that client until a task comes, the
@@ -103,14 +103,14 @@ class SearchNode(NodeProgram, ABC):
         super().__init__(parameters)
         # whether it runs a task, the client to which it is promised, the time of its last offer (s)
         self.busy, self.promise_client, self.last_offer = False, NO_CLIENT, 0.0
-        # the tasks that need a host: entries number first_entry to before end_entry, oldest first, with the
-        # time (s) since which they need it; and their number
+        # the tasks that need a host, oldest first (entries first_entry to end_entry - 1), each with the time
+        # (s) since which it has needed one; and the number of these tasks
         self.waiting = IntMap(application=int, tasks=int, since=float)
         self.first_entry = self.end_entry = self.unassigned_tasks = 0
         self.state = IDLE
         self.round_number = 0  # number of the newest round
         self.pause = parameters.retry
-        # of the present search: start (s), hosts needed, hosts found, rounds, offers in this round
+        # current search: start (s), hosts needed, hosts found, rounds, offers in this round
         self.began, self.hosts_wanted, self.hosts_found, self.rounds, self.new_offers = 0.0, 0, 0, 0, 0
         self.neighbours = IntSet()
 
@@ -127,7 +127,7 @@ class SearchNode(NodeProgram, ABC):
         """Act when this machine becomes free; by default do nothing."""
 
     def on_join(self, view: View) -> None:
-        """Handle the end of joining: the hellos of the neighbours have arrived.  By default do nothing."""
+        """Act at the end of joining, when all hellos have arrived; by default do nothing."""
 
     # -- the client -----------------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class SearchNode(NodeProgram, ABC):
         self.find_hosts(view, tasks)
 
     def find_hosts(self, view: View, tasks: int) -> None:
-        """Find hosts for `tasks` tasks that have been added: begin a search unless one is in progress."""
+        """Begin a search for hosts of `tasks` newly added tasks, unless a search is in progress."""
         self.unassigned_tasks += tasks
         self.use_own_machine(view)
         if self.waiting and self.state == IDLE:
@@ -159,7 +159,7 @@ class SearchNode(NodeProgram, ABC):
             view.enqueue(application, 1)
 
     def assign_task(self, view: View, host: int) -> int:
-        """Remove the oldest task from the list for `host`, and return its application."""
+        """Assign the oldest task to `host`: remove it from the list, and return its application."""
         application, tasks, since = self.waiting[self.first_entry]
         if tasks > 1:
             self.waiting[self.first_entry] = application, tasks - 1, since
@@ -180,7 +180,7 @@ class SearchNode(NodeProgram, ABC):
 
     def begin_round(self, view: View) -> None:
         """Begin the next round, or pause if there is no machine left to ask."""
-        # from the time, so that it is the newest number even if a failed client has lost the earlier ones
+        # derived from the time, so that it exceeds all earlier numbers, which a failed client may have lost
         self.round_number = max(self.round_number + 1, round(view.now * 1e6))
         wait = self.ask(view)
         hosts, limit = self.hosts_found, self.hosts_wanted
@@ -202,7 +202,7 @@ class SearchNode(NodeProgram, ABC):
         self.pause = min(2.0 * self.pause, MAX_BACKOFF * self.parameters.retry)
 
     def end(self, view: View) -> None:
-        """End the search or the pause."""
+        """End the current search or pause."""
         if self.state == SEARCHING:
             view.cancel("round")
             view.note(
@@ -235,7 +235,7 @@ class SearchNode(NodeProgram, ABC):
 
     @property
     def is_free(self) -> bool:
-        """Whether this machine runs no task and is promised to no client."""
+        """True if this machine runs no task and is promised to no client."""
         return not self.busy and self.promise_client == NO_CLIENT
 
     def offer(self, view: View, client: int) -> bool:
@@ -263,7 +263,7 @@ class SearchNode(NodeProgram, ABC):
         view.cancel("promise")
 
     def become_free(self, view: View) -> None:
-        """Run the oldest task of this node here if the machine is free; call `on_free` if it stays free."""
+        """Run the oldest task on this machine, which has become free; without one, call `on_free`."""
         self.use_own_machine(view)
         if self.is_free:
             self.on_free(view)
@@ -313,7 +313,7 @@ class FloodNode(SearchNode):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.flood_numbers = IntMap(number=int)  # of the newest flood of each origin
+        self.flood_numbers = IntMap(number=int)  # number of the newest flood of each origin
 
     def start_flood(self, view: View, number: int, hops: int) -> None:
         """Send a flood over at most `hops` hops."""
@@ -357,7 +357,7 @@ class RingNode(FloodNode):
 
 
 class WalkNode(SearchNode):
-    """A node that sends walkers, each for a share of the needed hosts, until those of a round find none."""
+    """A node that sends walkers, each for a share of the needed hosts, until a round finds no host."""
 
     def ask(self, view: View) -> float:
         if (self.rounds and not self.new_offers) or not self.neighbours:

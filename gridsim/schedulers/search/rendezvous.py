@@ -14,34 +14,34 @@ class RendezvousNode(FloodNode):
     """A node that registers with the nearest rendezvous point when free, and asks known points for hosts.
 
     When a machine joins, it becomes a point with probability `share`, and announces this to all machines
-    within `scope` hops.  A machine that is asked as a point acts as one, even if a failure has erased that
-    it is one.  The nearest point is the one with the fewest hops; ties: the lowest number.
+    within `scope` hops.  A machine that is asked as a point acts as one, even if it has failed and lost its
+    own record of being one.  The nearest point is the one with the fewest hops; ties: the lowest number.
 
     A free host registers with the nearest point, which acknowledges it, and registers again every `refresh` s
     while it is free.  Points that do not answer are skipped until a message comes from them.  A machine that
     knows no point asks its neighbours for points, and becomes a point if they know none.
 
     A client asks the points that it knows, nearest first, for the number of hosts that it needs.  The point
-    removes as many hosts from its list: those that were on it the longest, or random ones (`pick`).  It asks
-    each of them to offer itself to the client, and sends the client their number.
+    removes that many hosts from its list: those listed longest, or random ones (`pick`).  It asks each of
+    them to offer itself to the client, and sends the client their number.
     """
 
     flood_kind = "beacon"
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.points = IntMap(hops=int)  # known points
-        self.silent_points = IntSet()  # known points that have not answered
-        self.free_hosts = IntSet()  # the list of a point
-        # points from which it expects an answer, as a host and as a client; -1: none
+        self.points = IntMap(hops=int)  # known points, with the hops to them
+        self.silent_points = IntSet()  # points that have not answered
+        self.free_hosts = IntSet()  # hosts registered here, if this machine is a point
+        # points from which an answer is expected, as a host and as a client; -1: none
         self.pending_registration = self.pending_lookup = -1
         self.asked_points = IntSet()  # points asked in this search
-        self.has_asked_neighbours = False  # whether neighbours were asked for points and named none
+        self.has_asked_neighbours = False  # whether the neighbours were asked for points and knew none
 
     def on_join(self, view: View) -> None:
         if view.random.random() < self.parameters.share:
             self.become_point(view)
-        # by then, the announcements of points have arrived
+        # by now, the announcements of points have arrived
         view.timer((self.parameters.scope + 1) * self.parameters.hop_time, "refresh")
 
     def become_point(self, view: View) -> None:

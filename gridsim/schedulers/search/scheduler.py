@@ -40,8 +40,8 @@ class SearchScheduler(NodeScheduler, frozen=True, kw_only=True):
     Parameters
     ----------
     degree
-        Number of machines that a machine knows when it joins; links are mutual, so it has twice as many
-        neighbours on average.
+        Number of machines that a machine knows when it joins; links are mutual, so a machine has twice as
+        many neighbours on average.
     hop_time
         Time that a client allows for each hop of a message before it stops waiting for an answer, s.
     retry

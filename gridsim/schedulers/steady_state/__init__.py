@@ -1,1 +1,1 @@
-"""Schedulers of bags at one master with narrow links: by a linear program, and by local rules."""
+"""Schedulers of bags at one master with narrow links, by a linear program or by local rules."""

@@ -92,13 +92,13 @@ class MasterTree(Environment):
 
     def of_node(self, node: int) -> TreePosition:
         """Return the knowledge of a node."""
-        known = self.input_bytes, self.weight, self.plan, self.change
+        shared_values = self.input_bytes, self.weight, self.plan, self.change
         if node == self.master:
-            return TreePosition(-1, math.inf, *known)
+            return TreePosition(-1, math.inf, *shared_values)
         parent = int(self.plan.parent[node])
         link = math.inf if self.links is None else float(self.links[node])
         parent = self.master if parent < 0 else parent
-        return TreePosition(parent, link, *known)
+        return TreePosition(parent, link, *shared_values)
 
     def change(self, application: int, is_present: bool) -> None:
         """Add an application to the plan that has arrived at the master, or remove one that has left it."""
@@ -106,7 +106,7 @@ class MasterTree(Environment):
         self.share("change_plan", application, int(is_present))
 
     def change_plan(self, application: int, is_present: int) -> None:
-        """Change the plan; as only the master does, plans change in the same order in all processes."""
+        """Change the plan; only the master does so, so plans change in the same order in all processes."""
         self.plan.change(application, bool(is_present))
 
     @property
@@ -129,7 +129,7 @@ class TreePosition(NamedTuple):
     link
         Bandwidth of the link to the parent, bytes/s.
     input_bytes, weight, plan, change
-        See `MasterTree`.
+        The same as in `MasterTree`.
     """
 
     parent: int

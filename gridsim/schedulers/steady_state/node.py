@@ -32,7 +32,7 @@ class MasterTreeNode(NodeProgram, ABC):
         # child that has sent requests -> bandwidth of its link, and speed of its subtree
         self.links: dict[int, float] = {}
         self.speeds: dict[int, float] = {}
-        self.requests: dict[int, int] = {}  # child -> requested tasks that were not sent yet
+        self.requests: dict[int, int] = {}  # child -> number of requested tasks that have not been sent yet
         self.requested_tasks = 0  # tasks requested from the parent that have not arrived
         self.sending = False  # whether the port is in use
 
@@ -174,13 +174,13 @@ class InTurnNode(MasterTreeNode):
         self.task_counts: dict[int, int] = {}  # application -> tasks that have left this node's stock
 
     def add_application(self, view: View, application: int) -> None:
-        """Start the count of a new application at the lowest count per weight, so that it has no backlog."""
+        """Start the count of a new application at the lowest count per weight, to give it no advantage."""
         weight = view.environment.weight
         least = min((self.task_counts[k] / weight[k] for k in self.stock), default=0.0)
         self.task_counts[application] = math.ceil(least * weight[application])
 
     def choose(self, view: View, children: list[int]) -> tuple[int, int]:
-        """Return this node first, as it needs no link; otherwise the child with the fastest link."""
+        """Return this node first, since it needs no link; otherwise the child with the fastest link."""
         node, weight = view.node, view.environment.weight
         receiver = min(children, key=lambda child: (child != node, -self.links.get(child, 0.0), child))
         counts = self.task_counts
@@ -273,8 +273,8 @@ class SortedNode(RateNode):
 
     def update_rates(self, view: View) -> None:
         """Compute the rates; a worker expects tasks of applications in the ratio received so far."""
-        known = view.environment
-        is_worker = known.parent >= 0
+        environment = view.environment
+        is_worker = environment.parent >= 0
         if not (self.stale or (is_worker and self.total > 1.25 * self.rates_total)):
             return
         children = {child: (self.speeds[child], link) for child, link in self.links.items()}
@@ -282,9 +282,10 @@ class SortedNode(RateNode):
             children[view.node] = (view.speed, math.inf)
             ratio = dict(zip(self.applications.tolist(), self.task_counts.tolist(), strict=True))
         else:
-            ratio = {k: known.weight[k] for k in sorted(self.stock)}
+            ratio = {k: environment.weight[k] for k in sorted(self.stock)}
         applications = {
-            k: (view.application(k).task_size, known.input_bytes[k], float(part)) for k, part in ratio.items()
+            k: (view.application(k).task_size, environment.input_bytes[k], float(part))
+            for k, part in ratio.items()
         }
         _, shares = sorted_shares(
             children, applications, math.inf if is_worker else self.parameters.master_bandwidth

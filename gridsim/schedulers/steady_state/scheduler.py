@@ -130,7 +130,7 @@ class BandwidthCentric(_MasterScheduler, frozen=True, kw_only=True):
 
 
 class SteadyState(_MasterScheduler, frozen=True, kw_only=True):
-    """Linear program for bags at one master (Beaumont et al. 2006): the maximum throughput in given ratios.
+    """Linear program for bags at one master (Beaumont et al. 2006): maximum throughput in given ratios.
 
     Whenever an application arrives at the master, or its last task leaves it, the program is solved for the
     applications with tasks there (`optimal_throughput`; extra ``stats``).  Each node then sends the task that
@@ -153,5 +153,5 @@ class SteadyState(_MasterScheduler, frozen=True, kw_only=True):
         return PlannedNode
 
     def start(self, run: Run) -> Policy:
-        import_extra("scipy.optimize", "stats", self.name)  # fail before the run instead of during it
+        import_extra("scipy.optimize", "stats", self.name)  # report a missing package before the run
         return super().start(run)

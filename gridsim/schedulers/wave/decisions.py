@@ -44,8 +44,8 @@ WORDS: DecisionTexts = {
         *_OWNER_RETURNS,
     ),
 }
-#: `Scheduler.decision_verbs`: the number of tasks of a decision counts all waiting tasks, of which it places
-#: one.
+#: Verbs of these decisions (`Scheduler.decision_verbs`).  The number of tasks of a decision counts all
+#: waiting tasks, of which the decision places one.
 VERBS: Mapping[str, DecisionVerb] = {action + sky: "mentions" for action in _PLACED for sky in _CHOICES}
 
 

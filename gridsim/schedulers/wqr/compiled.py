@@ -1,4 +1,4 @@
-"""Runs the compiled work queue of WQR-FT, which does the same as the node programs."""
+"""The compiled work queue of WQR-FT, which behaves like the node programs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gridsim.engine.engine import Engine
 from gridsim.schedulers.wqr.decisions import QueueNotes
 from gridsim.schedulers.wqr.outcome import check_waiting, outcome_of
 from gridsim.schedulers.wqr.rules import Predictions, Rules, too_long
-from gridsim.schedulers.wqr.selections import asked_machine, asked_task, sequence
+from gridsim.schedulers.wqr.selections import chosen_machine, chosen_task, sequence
 from gridsim.scheduling.contract import Outcome, Policy, Run
 from gridsim.support.clock import NEVER
 
 
 class CompiledWorkQueue(Policy):
-    """Runs `WqrFt` in a compiled kernel, a source of the engine, which runs between releases."""
+    """The policy of `WqrFt` with a compiled kernel, an event source that runs between releases."""
 
     takes_blocks: ClassVar[bool] = True
     STATE: ClassVar[tuple[str, ...]] = ("queue", "order_chance", "predictions", "notes")
@@ -67,18 +67,18 @@ class CompiledWorkQueue(Policy):
     # -- events -----------------------------------------------------------------------------------------
 
     def on_release(self, applications: list[int]) -> None:
-        """Run everything that is due before now, then submit the tasks of `applications`."""
+        """Run all events before now, then submit the tasks of `applications`."""
         self._advance(self.run.engine.now)
         for i in applications:
             sizes = self.sizes[self.offsets[i] : self.offsets[i + 1]]
             self.queue.submit(i, sequence(self.rules.order, sizes, self.order_chance))
 
     def advance(self, limit: int) -> int:
-        """Run up to `limit` ns; the run ends with the last task, or if no machine is ever up again."""
+        """Run up to `limit` ns; the run ends with the last task, or if no machine will ever be up again."""
         return self.queue.now if self._advance(limit) in ("done", "over") else NEVER
 
     def is_exhausted(self) -> bool:
-        """Return whether the run has ended by now; `advance` runs only what is before its limit."""
+        """Return whether the run has ended by now; `advance` runs only the events before its limit."""
         return self._advance(self.run.engine.now + 1) in ("done", "over")
 
     def collect(self, engine: Engine, time: int) -> None:
@@ -86,7 +86,7 @@ class CompiledWorkQueue(Policy):
         engine.stop()
 
     def _advance(self, until: int) -> str:
-        """Run the events before `until` ns; return why the kernel stopped: "reached", "done" or "over"."""
+        """Run the events before `until` ns; return the reason of the stop: "reached", "done" or "over"."""
         while True:
             try:
                 reason = self.queue.run(until)
@@ -104,14 +104,14 @@ class CompiledWorkQueue(Policy):
         assert feed is not None
         block = feed.take()
         if block is None:
-            none = np.zeros(0, np.int64)
-            self.queue.feed(none, none, none.astype(np.bool_), none)
+            empty = np.zeros(0, np.int64)
+            self.queue.feed(empty, empty, empty.astype(np.bool_), empty)
         else:
             if self.notes is not None:
                 self.notes.feed(block)
             self.queue.feed(block.time, block.machine, block.up, self.predictions.of(block.time, block.until))
 
-    # -- decisions one by one, for functions of the user or to record them --------------------------------
+    # -- single decisions, for user functions or the record of decisions ---------------------------------
 
     def _decide(self) -> None:
         queue, now, order, choice = self.queue, self.queue.now, self.rules.order, self.rules.choice
@@ -119,13 +119,13 @@ class CompiledWorkQueue(Policy):
             application, task = queue.pick_task()
         else:
             application, numbers, residual = queue.candidates()
-            task = asked_task(order, numbers, residual, application, now, self.order_chance)
+            task = chosen_task(order, numbers, residual, application, now, self.order_chance)
         if not callable(choice):
             machine = queue.pick_machine(application, task)
         else:
             free, until = queue.idle_machines()
             lasts = queue.lasts(application, task, free)
-            machine = asked_machine(choice, now, free, self.run.speeds[free], until, lasts)
+            machine = chosen_machine(choice, now, free, self.run.speeds[free], until, lasts)
         if self.notes is not None:
             self.notes.decided(queue, application, task, machine)
         if machine < 0:
@@ -139,6 +139,12 @@ class CompiledWorkQueue(Policy):
     # -- the end ----------------------------------------------------------------------------------------
 
     def finish(self) -> Outcome:
-        """Return the outcome; raise ScenarioError if with `as_printed` tasks wait for machine 0 for ever."""
+        """Return the outcome.
+
+        Raises
+        ------
+        ScenarioError
+            If with `as_printed` tasks wait for machine 0 forever.
+        """
         check_waiting(self.parameters, self.run, self.rules, self.queue.left)
         return outcome_of(self.run, self.rules, self.queue.totals(), self.queue.copies())

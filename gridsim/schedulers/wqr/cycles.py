@@ -1,4 +1,4 @@
-"""The use of machines' cycles under WQR-FT: background load, and the record of task copies."""
+"""The cycles of machines under WQR-FT: background load, and the record of task copies."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gridsim.model.background_load import LoadProfile
 from gridsim.schedulers.wqr.rules import LONGEST, Rules
 from gridsim.support.clock import NEVER
 
-#: How a task copy ends: it completes, another copy has completed the task (KILLED), or its machine fails.
+#: Ends of a task copy: it completes, another copy has completed the task (KILLED), or its machine fails.
 COMPLETED, KILLED, FAILED = range(3)
 
-#: The record of the copies that have ended, which no node can read; see `View.note`.
-#: copy : its number, in the order in which copies began.  machine, application, task : where and of what.
-#: start, end : ns.  begin : Mflop that were done before, as in the table ``schedule``.
-#: checkpoints : how many it has written.
+#: The record of the copies that have ended, written by `View.note`; nodes cannot read it. copy : number of
+#: the copy, in the order in which copies began.  machine, application, task : its machine and task.  start,
+#: end : ns.  begin : work done before, Mflop, as in the table ``schedule``.  checkpoints : number of
+#: checkpoints that it has written.
 TABLES: dict[str, dict[str, type]] = {
     "copies": {
         **dict.fromkeys(("copy", "machine", "application", "task", "start", "end"), int),
@@ -34,14 +34,14 @@ _CopyRow: Any = namedtuple("_CopyRow", _NAMES)  # type: ignore[misc]  # the name
 
 
 class Cycles:
-    """How fast a machine computes: at full speed, or slowed by background load.
+    """The computing rate of a machine: its full speed, or less under background load.
 
     Parameters
     ----------
     machine
-        The machine.
+        Number of the machine.
     speed
-        Mflop/s.
+        Full speed, Mflop/s.
     load
         The background load of all machines; None for none.
     """
@@ -52,7 +52,7 @@ class Cycles:
             self.factors, self.first = load.factors[load.series[machine]].tolist(), int(load.first[machine])
 
     def time_for(self, work: float) -> float:
-        """Return the time `work` (Mflop) takes at full speed, ns: a whole number without background load."""
+        """Return the time of `work` (Mflop) at full speed, ns; without background load a whole number."""
         needed = work / self.speed * 1e9
         return max(1, round(needed)) if self.load is None else needed
 
@@ -61,7 +61,7 @@ class Cycles:
         return factor
 
     def done(self, begin: int, time: int) -> float:
-        """Return the work done in a time that starts at `begin`, in ns at full speed."""
+        """Return the work done in `time` ns from `begin` on, in ns at full speed."""
         if self.load is None:
             return time
         period, phase, done, end = self.load.period, self.load.phase, 0.0, begin + time
@@ -73,28 +73,28 @@ class Cycles:
         return done
 
     def time_until_done(self, begin: int, left: float, limit: int) -> int | None:
-        """Return the time that `left` ns at full speed take from `begin` on.
+        """Return the time that `left` ns at full speed take from `begin` on, ns.
 
-        The result is in ns; None for more than `limit` ns, and NEVER for an end after the last instant.
+        The result is None for more than `limit` ns, and NEVER for an end after the last instant.
         """
         if self.load is None:
             return int(left) if left <= limit else None
-        period, phase, at, last = self.load.period, self.load.phase, begin, min(begin + limit, LONGEST)
-        while at < last:
-            step = (at + phase) // period
+        period, phase, time, last = self.load.period, self.load.phase, begin, min(begin + limit, LONGEST)
+        while time < last:
+            step = (time + phase) // period
             edge, factor = min((step + 1) * period - phase, last), self._factor(step)
-            room = factor * float(edge - at)
-            if left <= room + 0.5 * factor:  # half a ns more, for rounding
-                return min(at + max(1, round(left / factor)), last) - begin
+            room = factor * float(edge - time)
+            if left <= room + 0.5 * factor:  # half a ns is added for rounding
+                return min(time + max(1, round(left / factor)), last) - begin
             left -= room
-            at = edge
+            time = edge
         return NEVER if last == LONGEST else None
 
     def spent(self, rules: Rules, copy: Any) -> tuple[float, float, float, float]:
-        """Return how a copy has used the cycles of this machine, Mflop at full speed.
+        """Return the use of the cycles of this machine during a copy, Mflop at full speed.
 
-        The four values are: computed for its task; the part of this after its newest checkpoint; overhead of
-        checkpoints; taken by background load.
+        The four values are: work for the task; the part of it after the newest checkpoint; overhead of
+        checkpoints; work lost to background load.
         """
         ran, interval = copy.end - copy.start, rules.interval
         start = copy.start + min(ran, rules.restore if copy.begin > 0.0 else 0)
@@ -110,11 +110,11 @@ class Cycles:
 
 
 def settle(copies: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the record of copies as if all nodes had heard of everything at once, as in a simulation.
+    """Return the record of copies as if all nodes had received all information at once, as in a simulation.
 
-    In an emulation they hear of it later.  Of the copies of a task, the one that ended first completed it;
-    all that ended later were useless, also those that a failure ended.  The copies of a completed task come
-    together, and those that a failure ended when it happened.
+    In an emulation they receive it later.  The copy of a task that ended first completed it; all copies that
+    ended later were useless, including those that a failure ended.  The copies of a completed task are
+    ordered together, and copies that a failure ended by the time of the failure.
     """
     endings, end = copies["how"], copies["end"]
     row = np.arange(len(end))
@@ -122,7 +122,7 @@ def settle(copies: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     task = np.unique(number, return_inverse=True)[1]
     completions = np.flatnonzero(endings == COMPLETED)
     completions = completions[np.argsort(end[completions], kind="stable")]
-    # the row in which the task of each row was completed first, -1 for none; and when
+    # for each row: the row that completed its task first (-1 for none), and the time of that completion
     tasks, first = np.unique(task[completions], return_index=True)
     place = np.full(len(row), -1)
     place[tasks] = completions[first]
@@ -140,9 +140,9 @@ def settle(copies: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 def totals(
     copies: Mapping[str, NDArray[Any]], bags: int, cycles: Sequence[Cycles], rules: Rules
 ) -> dict[str, NDArray[Any]]:
-    """Return the totals of bags and machines, named as by `gridcore.work_queue.dispatch.WorkQueue`."""
+    """Return the totals of bags and machines, with the names of `gridcore.work_queue.dispatch.WorkQueue`."""
     machines, bag, machine = len(cycles), copies["application"], copies["machine"]
-    completed, killed, failed = (copies["how"] == how for how in (COMPLETED, KILLED, FAILED))
+    completed, killed, failed = (copies["how"] == end_kind for end_kind in (COMPLETED, KILLED, FAILED))
 
     def count(of: NDArray[Any], length: int) -> NDArray[Any]:
         return np.bincount(of, minlength=length)
@@ -173,7 +173,7 @@ def totals(
 
 
 def _count_starts(total: dict[str, NDArray[Any]], rows: list[Any]) -> None:
-    """Count copies that began after a failure with no other copy of their task, and the other replicas."""
+    """Count resubmissions (copies that began after a failure without another copy), and replicas."""
     ran_until: dict[tuple[int, int], int] = {}
     done = {(copy.application, copy.task): copy.end for copy in rows if copy.how == COMPLETED}
     disturbed = set()
@@ -182,7 +182,7 @@ def _count_starts(total: dict[str, NDArray[Any]], rows: list[Any]) -> None:
         task = copy.application, copy.task
         if ran_until.get(task, 0) > copy.start:
             total["replicas"][copy.application] += 1
-        elif task in ran_until and done.get(task, NEVER) > copy.start:  # or its start comes too late
+        elif task in ran_until and done.get(task, NEVER) > copy.start:  # or its start is too late
             total["resubmitted"][copy.application] += 1
             disturbed.add(task)
         ran_until[task] = max(ran_until.get(task, 0), copy.end)
@@ -195,9 +195,10 @@ def _add_cycles(
 ) -> None:
     """Add up the use of cycles, in the order in which copies ended.
 
-    Of the copies of a task that is completed, the one that began last comes first.
+    Of the copies of a completed task, the one that began last comes first.
     """
-    spent: dict[tuple[int, int], float] = defaultdict(float)  # of copies that did not complete their task
+    # cycles of copies that did not complete their task
+    spent: dict[tuple[int, int], float] = defaultdict(float)
     for (failed, bag, task), group in groupby(rows, key=lambda c: (c.how == FAILED, c.application, c.task)):
         among = list(group)
         for copy in among if failed else sorted(among, key=lambda copy: -copy.copy):

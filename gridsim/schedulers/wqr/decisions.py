@@ -1,4 +1,4 @@
-"""Records the decisions of a work queue and their grounds, for the table ``decisions``."""
+"""Records of the decisions of a work queue and of their reasons, for the table ``decisions``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gridsim.support.state import Stateful
 
 _UP = ("a time until it fails of", "s")
 _TO = " to machine {machine} (of {among} free), for {limit:.4g} s"
-#: See `gridsim.scheduling.contract.Scheduler.decision_words`.
+#: Texts of the decisions (`Scheduler.decision_words`).
 WORDS: DecisionTexts = {
     "started": ("gave task {task}, one of {tasks} that had never run," + _TO, *_UP),
     "restarted": ("gave task {task}, the first of {tasks} that failed, again" + _TO, *_UP),
@@ -26,12 +26,12 @@ WORDS: DecisionTexts = {
 
 
 class QueueNotes(Stateful):
-    """Records in `log` each start of a task copy, with the true time until its machine fails, and each wait.
+    """Recorder in `log` of starts of task copies, with the true times until failures, and of waits.
 
     Parameters
     ----------
     first
-        int64[machines], ns, when each machine fails first.
+        int64[machines], time of the first failure of each machine, ns.
     """
 
     STATE: ClassVar[tuple[str, ...]] = ("until", "changes")
@@ -39,27 +39,27 @@ class QueueNotes(Stateful):
     def __init__(self, log: Decisions, first: Integers) -> None:
         self.log = log
         self.until = first.copy()
-        #: int64[3, k]: the next recoveries: when (ns), of which machine, and when it fails next (ns)
+        #: int64[3, k], the next recoveries: time (ns), machine, and time of its next failure (ns)
         self.changes = np.zeros((3, 0), np.int64)
 
     def feed(self, block: Events) -> None:
-        """Take the next block of changes, once all changes of the previous block have happened."""
-        self._go_on(NEVER)
+        """Set the next block of changes, after all changes of the previous block have been applied."""
+        self._apply_recoveries(NEVER)
         back = block.up
         self.changes = np.stack((block.time[back], block.machine[back], block.until[back]))
 
-    def _go_on(self, now: int) -> None:
+    def _apply_recoveries(self, now: int) -> None:
         """Apply the recoveries up to and including `now` ns."""
         count = int(np.searchsorted(self.changes[0], now, side="right"))
         _, machine, until = self.changes[:, :count]
-        self.until[machine] = until  # where a machine recovers several times, the last one counts
+        self.until[machine] = until  # if a machine recovers several times, the last recovery counts
         self.changes = self.changes[:, count:]
 
     def decided(self, queue: WorkQueue, application: int, task: int, machine: int) -> None:
-        """Record that `task` of an application is to start on `machine` now, or that it waits (-1)."""
+        """Record the decision to start `task` of an application on `machine` now, or to let it wait (-1)."""
         now, action, grounds = queue.now, "waited", {}
         if machine >= 0:
-            self._go_on(now)
+            self._apply_recoveries(now)
             running, begun, alike, free, until, lasts = queue.weigh(application, task, machine)
             action = "replicated" if running else "restarted" if begun else "started"
             grounds = {
@@ -75,5 +75,5 @@ class QueueNotes(Stateful):
 
 
 def seconds(until: int, now: int) -> float:
-    """Return the time from `now` until an instant (ns) in s."""
+    """Return the time from `now` until `until` (ns), s."""
     return math.inf if until == NEVER else (until - now) / NS

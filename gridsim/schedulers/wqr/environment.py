@@ -24,19 +24,19 @@ class WorkQueueEnvironment(Environment):
     Attributes
     ----------
     rules
-        What follows from the parameters.
+        Values derived from the parameters.
     cycles
-        How fast each machine computes.
+        The computing rate of each machine.
     failures, predicted
-        int64[machines], when each machine fails next, and when that is predicted, ns.
+        int64[machines], next failure of each machine, and its predicted time, ns.
     failed
         The machines that fail now, while the nodes handle the timer ``"failure"``.
     left
-        Tasks that are not completed.
+        Number of tasks that are not completed.
     """
 
     because = (
-        "the server knows at once which machines fail, and assigns tasks after all else at an instant; "
+        "the server knows at once which machines fail, and assigns tasks at the end of each instant; "
         "background load slows machines"
     )
     STATE = "failures", "predicted", "predictions", "order_stream", "draws", "left", "is_dispatch_due"
@@ -59,11 +59,11 @@ class WorkQueueEnvironment(Environment):
         self.predicted = first.copy() if feed is None else self.predictions.of(0, first).copy()
         self.failed = list[int]()
         self.is_dispatch_due = False
-        #: Tasks completed according to the rows of the record of copies that were read; see `is_over`.
+        #: Number of tasks completed according to the rows of the record of copies that `is_over` has read.
         self.completed, self.row_count = set[tuple[int, int]](), 0
 
     def attach(self, adapter: Any) -> None:
-        """Register the timer of the server that fires after everything else at an instant."""
+        """Register the timer of the server that fires after all other events of an instant."""
         super().attach(adapter)
         self.run.engine.on("dispatch", self._dispatch, priority=FAULT_PRIORITY + 2, phase=TIMER)
 
@@ -74,7 +74,7 @@ class WorkQueueEnvironment(Environment):
     # -- the order within an instant: tasks end, machines fail and recover, the server assigns tasks ---------
 
     def dispatch_last(self) -> None:
-        """Fire the timer ``"dispatch"`` of the server once everything else at this instant has happened."""
+        """Fire the timer ``"dispatch"`` of the server after all other events of this instant."""
         if not self.is_dispatch_due:
             self.is_dispatch_due, now = True, self.adapter.now
             self.run.engine.at(now, "dispatch")
@@ -85,10 +85,10 @@ class WorkQueueEnvironment(Environment):
         self.fire("dispatch", self.server_nodes)
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Fire the timer ``"failure"`` of workers that fail, then of the server."""
+        """Fire the timer ``"failure"`` of workers that fail, and then that of the server."""
         if self.run.feed is not None:
             changes = self.run.feed.changes
-            # factors are drawn for failures, too, as in the kernel: for whole blocks
+            # as in the kernel, factors are drawn for whole blocks, including failures
             predicted, up = self.predictions.of(changes.time, changes.until), changes.up
             self.failures[changes.machine[up]] = changes.until[up]
             self.predicted[changes.machine[up]] = predicted[up]
@@ -97,10 +97,11 @@ class WorkQueueEnvironment(Environment):
             self.fire("failure", [*self.failed, self.server])
 
     def on_kill(self, nodes: Integers, since: int) -> None:
-        """Let workers record which copies have ended, as if the workers had failed at `since` ns."""
+        """Record the ends of copies on killed workers, as if these had failed at `since` ns."""
         self.adapter.core.call_of_killed(nodes.tolist(), "on_failure", since)
 
-    # -- what only the model knows ---------------------------------------------------------------------------
+    # -- information that only the model has
+    # ------------------------------------------------------------------
 
     def uniform(self) -> float:
         """Draw a number in [0, 1), as the kernel does: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
@@ -128,21 +129,24 @@ class WorkQueueEnvironment(Environment):
             self.adapter.core.stop()
 
     def is_over(self) -> bool:
-        """Return whether all tasks are completed; the server may hear of the last completion later."""
+        """Return whether all tasks are completed; the server may learn of the last completion later."""
         names, rows = list(TABLES["copies"]), self.adapter.notes.rows["copies"]
         application, task, how = map(names.index, ("application", "task", "how"))
-        new, self.row_count = rows[self.row_count :], len(rows)
-        self.completed.update((row[application], row[task]) for row in new if row[how] == COMPLETED)
+        new_rows, self.row_count = rows[self.row_count :], len(rows)
+        self.completed.update((row[application], row[task]) for row in new_rows if row[how] == COMPLETED)
         return len(self.completed) == len(self.sizes)
 
     def end(self) -> None:
-        """End the copies of completed tasks on machines that have not heard of the completion."""
+        """End the copies of completed tasks on machines that have not learned of the completion."""
         self.fire("over", range(self.server))
 
     def complete(self, outcome: Outcome) -> None:
-        """Make the outcome of the copies that ran; nothing has been in the machines' task queues.
+        """Replace the outcome by one from the copies that ran, since machines have used no task queues.
 
-        Raises ScenarioError if tasks wait forever while machines are up.
+        Raises
+        ------
+        ScenarioError
+            If tasks wait forever while machines are up.
         """
         copies = settle(outcome.tables["copies"])
         left = len(self.sizes) - int((copies["how"] == COMPLETED).sum())
@@ -150,18 +154,18 @@ class WorkQueueEnvironment(Environment):
         total = totals(copies, len(self.run.applications), self.cycles, self.rules)
         completed = (copies["how"] == COMPLETED).astype(np.int64)
         rows = {**copies, "bag": copies["application"], "completed": completed}
-        own = outcome_of(self.run, self.rules, total, rows)
-        for field in fields(own):
-            setattr(outcome, field.name, getattr(own, field.name))
+        run_outcome = outcome_of(self.run, self.rules, total, rows)
+        for field in fields(run_outcome):
+            setattr(outcome, field.name, getattr(run_outcome, field.name))
 
 
 class ServerView:
-    """The knowledge of the server without a message (`View.environment`).
+    """The information that the server has without a message (`View.environment`).
 
     Attributes
     ----------
     rules
-        What follows from the parameters.
+        Values derived from the parameters.
     speeds
         The speed of each machine, Mflop/s.
     """
@@ -179,11 +183,11 @@ class ServerView:
 
     @property
     def order_stream(self) -> np.random.Generator:
-        """The random stream for the order in which tasks start first, and for random task orders."""
+        """The random stream for the order of first starts of tasks, and for random task orders."""
         return self._environment.order_stream
 
     def predicted(self, machine: int) -> int:
-        """Return when a machine that is up is predicted to fail, ns."""
+        """Return the predicted time of the failure of a machine that is up, ns."""
         return int(self._environment.predicted[machine])
 
 
@@ -194,9 +198,9 @@ class WorkerView:
     Parameters
     ----------
     rules
-        What follows from the parameters.
+        Values derived from the parameters.
     cycles
-        How fast its machine computes.
+        The computing rate of its machine.
     """
 
     rules: Rules

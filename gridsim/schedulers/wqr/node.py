@@ -1,13 +1,13 @@
-"""WQR-FT as two node programs: the state and the behaviour of the server and of each worker.
+"""WQR-FT as two node programs: the state and behaviour of the server and of each worker.
 
 D. da Silva, W. Cirne and F. Brasileiro, Euro-Par 2003 (WQR); C. Anglano and M. Canonico, EGC 2005 (WQR-FT);
 J. Arora et al. (information-aware selections); Anglano and Canonico, PCGrid 2008 (orders of bags).
 
-The `Server` has the bags of tasks and of each task the most advanced checkpoint.  It chooses which bag and
-which task of it is next, and on which machine a copy of it runs.  A `Worker` is one machine: it runs one task
-copy at a time and writes its checkpoints.  They send each other `SIGNALS`, which take no time.  Where they do
-take time, as in an emulation, a signal of a copy that has been ended meanwhile is ignored, and so is a copy
-for a machine that has failed meanwhile.
+The `Server` has the bags of tasks and the most advanced checkpoint of each task.  It chooses the next bag,
+the next task of that bag, and the machine for a copy of the task.  A `Worker` is one machine: it runs one
+task copy at a time and writes its checkpoints.  They send each other `SIGNALS`, which take no time.  In an
+emulation signals do take time; a signal of a copy that has ended in the meantime is ignored, and so is a copy
+for a machine that has failed in the meantime.
 
 Through their environment (`gridsim.schedulers.wqr.environment`) the server knows at once which machines have
 failed.  At one instant tasks end first, then machines fail and recover, and then the server assigns tasks to
@@ -25,7 +25,7 @@ from gridcore.common.state import LATEST
 from gridsim.schedulers.wqr.cycles import COMPLETED, FAILED, KILLED
 from gridsim.schedulers.wqr.decisions import seconds
 from gridsim.schedulers.wqr.rules import too_long
-from gridsim.schedulers.wqr.selections import asked_machine, asked_task, sequence
+from gridsim.schedulers.wqr.selections import chosen_machine, chosen_task, sequence
 from gridsim.scheduling.availability_prediction import add_up_time, predicted_end
 from gridsim.scheduling.nodes.program import Message, NodeProgram, View
 from gridsim.support.clock import NEVER, NS
@@ -33,16 +33,16 @@ from gridsim.support.state import kept_in_checkpoints
 
 
 def _signal(**fields: Any) -> Message:
-    """Return a kind of message for information that is assumed to reach the server and a worker at once."""
+    """Return a message kind for information that is assumed to arrive at once."""
     return Message(0, delay=0.0, counted=False, **fields)
 
 
 SIGNALS = {
     # to the server
     "up": _signal(since=int),
-    "checkpoint": _signal(copy=int, saved=float),  # Mflop of the task that are done
+    "checkpoint": _signal(copy=int, saved=float),  # work of the task that is done, Mflop
     "completed": _signal(copy=int),
-    # to a worker; since: when the machine came up that is to run the copy
+    # to a worker; since: time at which the machine for the copy came up
     "assign": _signal(copy=int, application=int, task=int, size=float, saved=float, since=int),
     "kill": _signal(copy=int),
 }
@@ -51,40 +51,40 @@ SIGNALS = {
 # -- the server -------------------------------------------------------------------------------------------
 
 
-@kept_in_checkpoints  # of the simulation, not of tasks
+@kept_in_checkpoints  # attributes of the simulation, not of tasks
 @dataclass(eq=False, slots=True)
 class Bag:
     """An application: a bag of independent tasks, 0, 1, 2 and so on."""
 
     number: int
     released: int  # when
-    left: int  # tasks that are not completed
-    size: list[float]  # of each task, Mflop
-    saved: list[float]  # Mflop of each task in its most advanced checkpoint on the server
+    left: int  # number of tasks that are not completed
+    size: list[float]  # size of each task, Mflop
+    saved: list[float]  # work of each task in its most advanced checkpoint on the server, Mflop
     copies: list[list[int]]  # the machines that run each task
-    unstarted: deque[int]  # in the task order, unless that is a function
+    unstarted: deque[int]  # in task order, unless the order is a function
     failed: deque[int] = field(default_factory=deque)  # tasks that lost all their copies, oldest first
-    failed_at: deque[int] = field(default_factory=deque)  # when each of these lost the last one
+    failed_at: deque[int] = field(default_factory=deque)  # time at which each of these lost its last copy
     #: Tasks that may get a further copy, by number of copies; None until the first one is needed.
     running: dict[int, list[int]] | None = None
 
     def residual(self, task: int) -> float:
-        """Return the work of a task that is left after its checkpoint, Mflop."""
+        """Return the remaining work of a task after its checkpoint, Mflop."""
         return self.size[task] - self.saved[task]
 
     @property
     def waits_since(self) -> int:
-        """When the first task without a copy was released or lost its last one, ns; NEVER if all have one."""
+        """Time since which the first task without a copy has waited, ns; NEVER if all tasks have copies."""
         return self.released if self.unstarted else self.failed_at[0] if self.failed_at else NEVER
 
 
 @kept_in_checkpoints
 @dataclass(eq=False, slots=True)
 class Machine:
-    """A machine, as the server knows it."""
+    """The information of the server about a machine."""
 
-    since: int = 0  # when it last came up
-    failed_at: int = -1  # when it failed last
+    since: int = 0  # time at which it last came up
+    failed_at: int = -1  # time of its last failure
     up_times: list[int] = field(default_factory=list)  # the last of them
     failures: int = 0
 
@@ -94,11 +94,11 @@ class Server(NodeProgram):
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
-        self.bags: dict[int, Bag] = {}  # with tasks left, in order of release
+        self.bags: dict[int, Bag] = {}  # bags with remaining tasks, in order of release
         self.machines: dict[int, Machine] = {}
-        self.free: dict[int, int] = {}  # machine that is up and runs nothing -> predicted to fail at
+        self.free: dict[int, int] = {}  # machine that is up and idle -> predicted time of its failure
         self.running: dict[int, tuple[int, int, int]] = {}  # machine -> bag and task of its copy, copy number
-        self.copies = 0  # that it has assigned
+        self.copies = 0  # number of copies assigned so far
         self.turn = 0  # the bag after the one that had the last turn
 
     # -- events --------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ class Server(NodeProgram):
         environment.dispatch_last()
 
     def on_up(self, view: View, message: Any) -> None:
-        """Note that a machine is up, at the beginning or after a failure."""
+        """Record that a machine is up, at the beginning or after a failure."""
         machine = self.machines.setdefault(message.sender, Machine())
         if message.since >= machine.failed_at:
             machine.since = message.since
@@ -143,7 +143,7 @@ class Server(NodeProgram):
         view.environment.dispatch_last()
 
     def on_checkpoint(self, view: View, message: Any) -> None:
-        """Handle a checkpoint of a copy: the most advanced one of its task is kept."""
+        """Store a checkpoint of a copy, if it is the most advanced one of its task."""
         if not self.runs(message):
             return
         bag, task = self.run_by(message.sender)
@@ -167,7 +167,7 @@ class Server(NodeProgram):
         view.environment.complete_task()
 
     def runs(self, message: Any) -> bool:
-        """Return whether the copy that a signal is about is still assigned."""
+        """Return whether the copy to which a signal refers is still assigned."""
         return message.sender in self.running and self.running[message.sender][2] == message.copy
 
     def run_by(self, machine: int) -> tuple[Bag, int]:
@@ -176,7 +176,7 @@ class Server(NodeProgram):
         return self.bags[bag], task
 
     def become_free(self, view: View, machine: int) -> None:
-        """Assign a task to a machine, unless it is too slow, once everything at this instant has happened."""
+        """Add a machine to the free ones, unless it is too slow, and request an assignment of tasks."""
         if view.environment.speeds[machine] >= view.environment.rules.min_speed:
             self.free[machine] = self.predicted(view, machine)
         view.environment.dispatch_last()
@@ -184,13 +184,13 @@ class Server(NodeProgram):
     # -- assigning tasks to machines ----------------------------------------------------------------------
 
     def on_dispatch(self, view: View) -> None:
-        """Assign tasks to free machines as long as there are both."""
+        """Assign tasks to free machines as long as there are both of them."""
         while self.free and (bag := self.next_bag()):
             task = self.choose_task(view, bag)
             machine = self.choose_machine(view, bag, task)
             if machine is None:
                 view.decide("waited", bag.number, task=task)
-                break  # as printed: the task whose turn it is waits, and nothing else starts
+                break  # as printed: the next task waits, and no other task starts
             self.assign(view, bag, task, machine)
 
     def next_bag(self) -> Bag | None:
@@ -208,14 +208,14 @@ class Server(NodeProgram):
         """Return whether an incomplete bag has a task that may get a copy."""
         if bag.failed or bag.unstarted:
             return True
-        if bag.running is None:  # each remaining task has one copy
+        if bag.running is None:  # otherwise each remaining task has one copy
             return bool(self.parameters.max_replicas > 1)
         return any(bag.running.values())
 
     def candidates(self, bag: Bag) -> Sequence[int]:
-        """Return the tasks of which one is next: those that failed, else those with the fewest copies.
+        """Return the candidates for the next task: failed tasks, or else those with the fewest copies.
 
-        Arora et al. have one set, the tasks with the fewest copies, in which failed ones are not first.
+        Arora et al. have a single set, the tasks with the fewest copies, without priority of failed tasks.
         """
         if bag.running is None and not (bag.failed or bag.unstarted):
             bag.running = {copies: [] for copies in range(1, self.parameters.max_replicas)}
@@ -230,7 +230,7 @@ class Server(NodeProgram):
         if callable(order):
             among = sorted([bag.failed[0]] if bag.failed else tasks)
             residual = [*map(bag.residual, among)]
-            return asked_task(order, among, residual, bag.number, view.now_ns, environment.order_stream)
+            return chosen_task(order, among, residual, bag.number, view.now_ns, environment.order_stream)
         if bag.failed or bag.unstarted:
             return tasks[0]
         if order == "random":
@@ -239,12 +239,12 @@ class Server(NodeProgram):
         return min(tasks, key=lambda k: (sign * bag.residual(k), k))
 
     def choose_machine(self, view: View, bag: Bag, task: int) -> int | None:
-        """Choose a free machine for a task; None: as printed, the task waits for the busy machine 0."""
+        """Choose a free machine for a task; None if, as printed, the task waits for the busy machine 0."""
         choice, as_printed, now = view.environment.rules.choice, self.parameters.as_printed, view.now_ns
         free, speeds = self.free, view.environment.speeds
         if callable(choice):
             rows = [(u, speeds[u], free[u], self.lasts(view, bag, task, u)) for u in sorted(free)]
-            return asked_machine(choice, now, *zip(*rows, strict=True))
+            return chosen_machine(choice, now, *zip(*rows, strict=True))
 
         def fastest(among: Iterable[int]) -> int:
             return min(among, key=lambda u: (-speeds[u], u))
@@ -256,19 +256,19 @@ class Server(NodeProgram):
         elif choice == "avail":
             best = min(free, key=lambda u: (-free[u], u))
         else:
-            more = now + as_printed  # Figure 4 requires it to be up 1 ns longer
-            stay_up = [u for u in free if free[u] >= min(more + self.lasts(view, bag, task, u), NEVER)]
+            start = now + as_printed  # Figure 4 requires the machine to be up 1 ns longer
+            stay_up = [u for u in free if free[u] >= min(start + self.lasts(view, bag, task, u), NEVER)]
             best = fastest(stay_up or ([0] if as_printed else free))
         if not as_printed:
             return best
-        # Figures 2 to 4 begin with machine 0, free or not, and take another one if it is better.  While it is
-        # down, its speed counts, and its reliability is 0.
+        # Figures 2 to 4 begin with machine 0, whether free or not, and choose another machine if it is
+        # better.  While machine 0 is down, its speed counts, and its reliability is 0.
         if choice == "avail":
             up = 0 in free or 0 in self.running
-            better = free[best] > (self.predicted(view, 0) if up else now)
+            is_better = free[best] > (self.predicted(view, 0) if up else now)
         else:
-            better = speeds[best] > speeds[0]
-        return best if better else 0 if 0 in free else None
+            is_better = speeds[best] > speeds[0]
+        return best if is_better else 0 if 0 in free else None
 
     def assign(self, view: View, bag: Bag, task: int, machine: int) -> None:
         """Start a copy of a task on a free machine, from its most advanced checkpoint."""
@@ -300,7 +300,7 @@ class Server(NodeProgram):
         (bag.running or {}).get(len(bag.copies[task]), []).append(task)
 
     def leave_group(self, bag: Bag, task: int) -> None:
-        """Take a task out of its group; the last of the group takes its place."""
+        """Remove a task from its group; the last task of the group takes its place."""
         if group := (bag.running or {}).get(len(bag.copies[task])):
             group[group.index(task)] = group[-1]
             del group[-1]
@@ -308,12 +308,12 @@ class Server(NodeProgram):
     # -- information --------------------------------------------------------------------------------------
 
     def lasts(self, view: View, bag: Bag, task: int, machine: int) -> int:
-        """Return the time for the rest of a task on a machine at full speed, with its checkpoints, ns."""
+        """Return the time for the rest of a task on a machine at full speed, including checkpoints, ns."""
         environment = view.environment
         return int(environment.rules.lasts(bag.saved[task], bag.size[task], environment.speeds[machine]))
 
     def predicted(self, view: View, machine: int) -> int:
-        """Return when a machine that is up is predicted to fail, ns."""
+        """Return the predicted time of the failure of a machine that is up, ns."""
         predictor, known = self.parameters.predictor, self.machines[machine]
         if predictor == "exact":
             return int(view.environment.predicted(machine))
@@ -329,13 +329,13 @@ class Worker(NodeProgram):
     Attributes
     ----------
     checkpoint, previous_checkpoint
-        The local checkpoints of the copy that runs, and of the last one that a failure ended: (application,
-        task, Mflop done); None for none.
+        The local checkpoints of the running copy, and of the last copy that a failure ended: (application,
+        task, Mflop done), or None.
     assignment, start, done_before, checkpoints
-        The record of the copy that runs: the signal that assigned it (None for none), when it began, Mflop
-        that were done before, and how many checkpoints it has written.  They are in stable storage since in
-        an emulation the row of a copy that a failure ends is written after the restart of its process; in a
-        simulation `on_failure` writes it while the memory still exists.
+        The record of the running copy: the signal that assigned it (or None), its beginning, the work done
+        before (Mflop), and the number of checkpoints that it has written.  They are in stable storage, since
+        in an emulation the row of a copy that a failure ends is written after the restart of its process; in
+        a simulation `on_failure` writes it while the memory still exists.
     """
 
     stable_storage = (
@@ -357,8 +357,8 @@ class Worker(NodeProgram):
         self.done_before = 0.0
         self.up_since = 0
         self.computing_since = 0  # after the last checkpoint
-        self.left = self.progress = 0.0  # ns at full speed: until its end; and done in its checkpoints
-        self.until, self.event = 0, ""  # the timer that ends what it does now
+        self.left = self.progress = 0.0  # remaining work, and work in its checkpoints, in ns at full speed
+        self.until, self.event = 0, ""  # the timer that ends its current activity
 
     def on_start(self, view: View) -> None:
         """Start when the machine comes up, at the beginning or after a failure."""
@@ -374,18 +374,19 @@ class Worker(NodeProgram):
 
     def on_assign(self, view: View, message: Any) -> None:
         """Run a copy of a task, from the checkpoint that the server sends or that is on the disk."""
-        if message.since != self.up_since:  # the server learns later that the machine had failed before
+        if message.since != self.up_since:  # the machine has failed since; the server will learn of it
             return
         self.assignment, self.start, self.done_before = message, view.now_ns, message.saved
         if self.local:
             *subject, saved = self.previous_checkpoint or (-1, -1, 0.0)
             self.done_before = saved if subject == [message.application, message.task] else 0.0
-            # if this copy fails before its first checkpoint, that of an earlier task is replaced all the same
-            self.keep(view, self.done_before)
+            # this replaces the checkpoint of an earlier task even if this copy fails before its first
+            # checkpoint
+            self.store_checkpoint(view, self.done_before)
         self.left = view.environment.cycles.time_for(message.size - self.done_before)
         self.progress = self.checkpoints = 0
         if self.done_before > 0.0:
-            self.go_on(view, view.environment.rules.restore, "restored")
+            self.schedule_end(view, view.environment.rules.restore, "restored")
         else:
             self.compute(view)
 
@@ -393,17 +394,17 @@ class Worker(NodeProgram):
         """Compute until the task is done, or for one interval, after which a checkpoint is written."""
         rules = view.environment.rules
         self.computing_since, limit = view.now_ns, rules.interval or NEVER
-        # None: the interval ends first, and a checkpoint is written; NEVER: the clock cannot hold the end
+        # None: the interval ends first, and a checkpoint is written; NEVER: the end exceeds the clock
         last = view.environment.cycles.time_until_done(self.computing_since, self.left, limit)
         if last is None:
-            self.go_on(view, limit + rules.checkpoint, "written")
+            self.schedule_end(view, limit + rules.checkpoint, "written")
         elif last == NEVER:
             raise too_long(self.parameters, rules)
         else:
-            self.go_on(view, last, "computed")
+            self.schedule_end(view, last, "computed")
 
-    def go_on(self, view: View, duration: int, event: str) -> None:
-        """Work for `duration` ns; if the work would end after the last instant, fail at the last instant."""
+    def schedule_end(self, view: View, duration: int, event: str) -> None:
+        """Set the timer `event` after `duration` ns, or an error at the last instant if that is earlier."""
         self.until = view.now_ns + duration
         self.event = event if self.until <= LATEST else "overflow"
         view.at(min(self.until, LATEST), self.event)
@@ -413,12 +414,12 @@ class Worker(NodeProgram):
         self.compute(view)
 
     def on_written(self, view: View) -> None:
-        """Go on after a checkpoint has been written."""
+        """Continue after a checkpoint has been written."""
         done = view.environment.cycles.done(self.computing_since, view.environment.rules.interval)
         self.left -= done
         self.progress += done
         self.checkpoints += 1
-        self.keep(view, self.done_before + float(self.progress) / NS * view.speed)
+        self.store_checkpoint(view, self.done_before + float(self.progress) / NS * view.speed)
         self.compute(view)
 
     def on_computed(self, view: View) -> None:
@@ -428,11 +429,11 @@ class Worker(NodeProgram):
         view.send(view.role("server")[0], "completed", copy=copy)
 
     def on_overflow(self, view: View) -> None:
-        """Raise ScenarioError, since the copy would go on after the last instant."""
+        """Raise ScenarioError, since the copy would end after the last instant."""
         raise too_long(self.parameters, view.environment.rules)
 
-    def keep(self, view: View, saved: float) -> None:
-        """Keep a checkpoint, in which `saved` Mflop of the task are done, on the disk or the server."""
+    def store_checkpoint(self, view: View, saved: float) -> None:
+        """Store a checkpoint with `saved` Mflop of the task done, on the disk or on the server."""
         if self.local:
             self.checkpoint = self.assignment.application, self.assignment.task, saved
         else:
@@ -443,7 +444,7 @@ class Worker(NodeProgram):
         """Stop, since another copy has completed the task."""
         if self.assignment is None or self.assignment.copy != message.copy:
             return
-        # a checkpoint completed at this very instant counts
+        # a checkpoint that is completed at this instant counts
         self.checkpoints += self.event == "written" and self.until <= view.now_ns
         view.cancel(self.event)
         self.end(view, KILLED)

@@ -31,7 +31,7 @@ def outcome_of(
         applications={n: totals[n] for n in (*names, "replicas", "killed", "undisturbed")},
         machines={
             **{n: totals[n] for n in ("busy", "tasks", "interrupted", "ended")},
-            "peak_queue": np.zeros_like(totals["busy"]),  # all tasks wait at the server
+            "peak_queue": np.zeros_like(totals["busy"]),  # all waiting tasks are at the server
         },
         cycles={
             "useful": run.applications.size,
@@ -52,9 +52,9 @@ def outcome_of(
 
 
 def check_waiting(parameters: Any, run: Run, rules: Rules, left: int) -> None:
-    """Raise ScenarioError if the `left` tasks wait for ever while machines are up.
+    """Raise ScenarioError if the `left` tasks wait forever while machines are up.
 
-    By ``as_printed`` they wait for machine 0, and by ``exclude`` for machines that are fast enough.
+    With ``as_printed`` they wait for machine 0, and with ``exclude`` for machines that are fast enough.
     """
     if not left or not run.up.any():
         return
@@ -66,6 +66,6 @@ def check_waiting(parameters: Any, run: Run, rules: Rules, left: int) -> None:
         )
     if parameters.as_printed:
         raise ScenarioError(
-            f"{name}.as_printed: {left} tasks wait for machine 0 and for nobody else, and it is never free "
+            f"{name}.as_printed must let all tasks end; {left} tasks wait for machine 0, which is never free "
             "again"
         )

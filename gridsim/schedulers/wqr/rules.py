@@ -15,24 +15,24 @@ from gridsim.support.arrays import Integers
 from gridsim.support.clock import NEVER, NS, nanoseconds
 from gridsim.support.state import Stateful
 
-#: The longest duration in computations, ns.
+#: Maximum duration in computations, ns.
 LONGEST = 9_200_000_000_000_000_000
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The values that follow from the parameters of `WqrFt` in a run, with times in ns.
+    """Values derived from the parameters of `WqrFt` in a run, with times in ns.
 
     Parameters
     ----------
     order, choice
         The task order and the machine choice, by name or as functions.
     min_speed
-        Mflop/s; slower machines get no task.
+        Minimum speed of machines that get tasks, Mflop/s.
     interval
-        ns of computing between two checkpoints; 0 for no checkpoints.
+        Computing time between two checkpoints, ns; 0 for no checkpoints.
     checkpoint, restore
-        ns that it takes to write a checkpoint, and to resume from one.
+        Time to write a checkpoint, and time to resume from one, ns.
     """
 
     order: str | TaskOrder
@@ -56,9 +56,9 @@ class Rules:
         )
 
     def lasts(self, begin: float, size: float, speed: float) -> int:
-        """Return the time that a task with `begin` Mflop done takes at full speed, with its checkpoints.
+        """Return the remaining time at full speed, with checkpoints, of a task with `begin` Mflop done, ns.
 
-        The result is in ns; NEVER if it is too long.
+        The result is NEVER if the time is too long.
         """
         work = (size - begin) / speed * 1e9
         if not work < LONGEST:
@@ -70,17 +70,17 @@ class Rules:
 
     @property
     def seconds(self) -> float:
-        """The interval in s; inf for no checkpoints."""
+        """The checkpoint interval, s; inf for no checkpoints."""
         return self.interval / NS if self.interval else math.inf
 
 
 class Predictions(Stateful):
-    """When machines are predicted to fail: exactly, or with a random error.
+    """Predictions of the failures of machines, exact or with a random error.
 
     Parameters
     ----------
     error
-        See ``prediction_error`` of `WqrFt`.
+        The parameter ``prediction_error`` of `WqrFt`.
     chance
         Generator of the errors.
     """
@@ -91,7 +91,7 @@ class Predictions(Stateful):
         self.error, self.chance = error, chance
 
     def of(self, now: int | Integers, until: Integers) -> Integers:
-        """Return when machines that come up at `now` and fail at `until` are predicted to fail (all ns)."""
+        """Return the predicted failure times of machines that come up at `now` and fail at `until`, ns."""
         if not self.error:
             return until
         factor = np.exp(self.error * self.chance.standard_normal(len(until)))
@@ -103,7 +103,7 @@ class Predictions(Stateful):
 def too_long(parameters: Any, rules: Rules) -> ScenarioError:
     """Return the error to raise for tasks that would end after the last instant of the clock."""
     return ScenarioError(
-        f"{parameters.name}.checkpoint_cost must let tasks end within what the clock can hold, got "
+        f"{parameters.name}.checkpoint_cost must let tasks end before the last instant of the clock, got "
         f"{parameters.checkpoint_cost} s each {rules.interval / NS:g} s of computing"
     )
 

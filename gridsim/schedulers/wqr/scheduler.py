@@ -1,11 +1,11 @@
-"""WQR-FT: a fault-tolerant work queue with replication, which may use information on tasks and machines.
+"""WQR-FT: a fault-tolerant work queue with replication, which may use information about tasks and machines.
 
 D. da Silva, W. Cirne and F. Brasileiro, Euro-Par 2003 (WQR); C. Anglano and M. Canonico, EGC 2005 (WQR-FT);
 J. Arora et al. (eight information-aware selections); Anglano and Canonico, PCGrid 2008 (orders of bags);
 D. Kondo, A. Chien and H. Casanova, SC 2004 (exclusion of slow machines).
 
-One server holds all tasks.  It knows at once what happens, at no communication cost.
-`gridsim.schedulers.wqr.node` has the server and a worker as node programs, which the kernel must equal.
+One server holds all tasks.  It learns of all events at once, at no communication cost.
+`gridsim.schedulers.wqr.node` has the server and a worker as node programs, to which the kernel is equivalent.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ MOST_ERROR = 100.0
 
 
 def _true_up_time(truth: Truth, node: int, machine: int) -> tuple[float, float]:
-    """Return the time until a machine fails, s, and the age of the server's information on it."""
+    """Return the time until a machine fails, and the age of the server's information about it, s."""
     return truth.environment.time_until_failure(machine), 0.0
 
 
 class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
     """WQR-FT (Anglano and Canonico 2005): a central work queue with replication and checkpoints.
 
-    The next task comes from the application that `bag_order` chooses.  Of its tasks that failed and have no
-    running copy, the one that has waited the longest is next; else a task that was never started; else, of
-    the tasks with the fewest running copies, if these are fewer than `max_replicas`, one that gets a further
-    copy (a replica).  The first copy that completes a task ends the others.
+    The next task comes from the application that `bag_order` chooses.  First come tasks that failed and have
+    no running copy, in the order in which they failed, then tasks that were never started.  After these, one
+    of the tasks with the fewest running copies gets a further copy (a replica), if it has fewer than
+    `max_replicas`.  The first copy that completes a task ends the others.
 
-    Nothing is decided before everything at an instant has happened: tasks end first, then machines fail and
-    recover.  The server learns about tasks and machines without messages.  Where machines have background
-    load, choices use nominal speeds only.
+    Decisions come after all other events of an instant: tasks end first, then machines fail and recover.  The
+    server learns about tasks and machines without messages.  Where machines have background load, choices use
+    nominal speeds only.
 
     Parameters
     ----------
     bag_order
-        Which application is next (Anglano and Canonico 2008), of those that have a task to start.
-        ``"fcfs-share"``: the first in order of release; ``"fcfs-excl"``: the first that is not complete has
-        the whole grid until it is, and what it leaves free stays idle; ``"rr"``: they take turns, one task or
-        replica each, in order of release; ``"rr-nrf"``: the same, but while any task waits without a copy,
-        only applications with such tasks have turns; ``"longidle"``: the one whose task has waited without a
-        copy the longest, since its release or the failure of its last copy; while none waits, as
+        The next application (Anglano and Canonico 2008), of those that have a task to start.
+        ``"fcfs-share"``: the first in order of release; ``"fcfs-excl"``: the first incomplete one has the
+        whole grid, and machines that it does not use stay idle; ``"rr"``: applications take turns, one task
+        or replica each, in order of release; ``"rr-nrf"``: the same, but while any task waits without a copy,
+        only applications with such tasks have turns; ``"longidle"``: the one with the task that has waited
+        without a copy the longest, since its release or the failure of its last copy; while no task waits, as
         "fcfs-share".
     task_order
         How to choose among tasks that were never started, or among those that may have a further copy:
@@ -74,35 +74,35 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
     machine_choice
         How to choose among the free machines: ``"none"`` (the lowest id), ``"cpu"`` (the fastest),
         ``"avail"`` (predicted to stay up the longest), ``"all"`` (the fastest of those predicted to be up
-        until the task is done, else as "cpu"); ties: the lowest id.  Like `task_order` it can also be a
-        function of a module, or its name ``"module:function"``; see `gridsim.schedulers.wqr.selections`.
+        until the task is done, otherwise as "cpu"); ties: the lowest id.  Like `task_order` it can also be a
+        function of a module, or its name ``"module:function"`` (`gridsim.schedulers.wqr.selections`).
     max_replicas
-        Copies of a task that may run at a time; 1 allows only the first.
+        Maximum number of copies of a task that run at a time; 1 for no replicas.
     exclude
-        Machines slower than the mean speed of all by more than so many standard deviations get no task
-        (resource exclusion by a fixed threshold, Kondo et al. 2004); None: all machines get tasks.
+        Number of standard deviations: machines that are slower than the mean speed by more than this get no
+        task (resource exclusion by a fixed threshold, Kondo et al. 2004); None: all machines get tasks.
     checkpoint_interval
-        s of computing between two checkpoints; ``"young"``: sqrt(2 * checkpoint_cost * mean up time) (J. W.
-        Young, CACM 1974), or no checkpoints where machines do not fail; inf: no checkpoints.
+        Computing time between two checkpoints, s; ``"young"``: sqrt(2 * checkpoint_cost * mean up time) (J.
+        W. Young, CACM 1974), or no checkpoints where machines do not fail; inf: no checkpoints.
     checkpoint_cost
-        s that it takes to write a checkpoint.
+        Time to write a checkpoint, s.
     restore_cost
-        s that it takes to resume from a checkpoint.
+        Time to resume from a checkpoint, s.
     checkpoint_store
         ``"server"``: a copy resumes from the most advanced checkpoint of any copy of its task;
         ``"local"``: a machine keeps the checkpoint of the last task that it lost, no other machine can read
         it, and the residual work of a task counts as its whole size.
     predictor
-        How the time that a machine stays up is predicted: ``"exact"`` (as in the paper), ``"past"`` (the mean
-        of the machine's up times so far that were longer than its age, among the last 32), ``"age"`` (as long
-        again as it has been up).  Predictions are made when a machine comes up; those by "past" and "age"
-        also whenever it becomes free, and at each release.
+        Prediction of the time that a machine stays up: ``"exact"`` (as in the paper), ``"past"`` (the mean of
+        those of its last 32 up times that were longer than its current one so far), ``"age"`` (the rest is as
+        long as its current up time so far).  Predictions are made when a machine comes up; those by "past"
+        and "age" also whenever it becomes free, and at each release.
     prediction_error
         Standard deviation of the logarithm of a factor (log-normal, median 1) on the up time that "exact"
-        predicts.  It is drawn for each up time; all policies of a comparison meet the same errors.
+        predicts.  It is drawn for each up time; the errors are the same for all policies of a comparison.
     as_printed
-        Follow Figures 1 to 4 to the letter in machine choices: machine 0 is considered even where it is not
-        free, so that tasks wait for it and all others behind them, and "all" does not fall back on "cpu".
+        Whether machine choices follow Figures 1 to 4 literally: machine 0 is considered even if it is not
+        free, so that a task may wait for it and block all others, and "all" does not fall back on "cpu".
     """
 
     name: ClassVar[str] = "WQR-FT"
@@ -127,7 +127,7 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
     environment_timers: ClassVar[tuple[str, ...]] = ("failure", "dispatch", "over")
     local_order = "fifo"
     tables: ClassVar[Mapping[str, Mapping[str, type]]] = TABLES
-    to_the_end: ClassVar[bool] = True  # or until the server has all results
+    to_the_end: ClassVar[bool] = True  # also ends when the server has all results
 
     bag_order: Literal["fcfs-share", "fcfs-excl", "rr", "rr-nrf", "longidle"] = "fcfs-share"
     task_order: Any = "random"  # str | TaskOrder; a function is replaced by its name
@@ -144,7 +144,7 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """Return why a part of the model is outside the nodes, as (condition, reason)."""
+        """Return the reasons for an environment, as pairs of a condition and a reason."""
         exact = "machine choices that need up times know when machines fail, but for prediction_error"
         return [*super().environment_reasons(), ("predictor = 'exact'", exact)]
 
@@ -157,13 +157,17 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
         interval = self.checkpoint_interval
         if isinstance(interval, str):
             if interval != "young":
-                raise ScenarioError(f'{path("checkpoint_interval")} must be s or "young", got {interval!r}')
+                raise ScenarioError(
+                    f'{path("checkpoint_interval")} must be a time in s or "young", got {interval!r}'
+                )
             interval = "young"
         else:
             interval = real(path("checkpoint_interval"), interval, low=1e-9, unit="s", finite=False)
         error = self.prediction_error
         if error and self.predictor != "exact":
-            raise ScenarioError(f'{path("prediction_error")} must be 0 but for "exact", got {error!r}')
+            raise ScenarioError(
+                f'{path("prediction_error")} must be 0 unless predictor is "exact", got {error!r}'
+            )
         normalise(
             self,
             task_order=_named(path("task_order"), self.task_order, ORDERS),
@@ -177,24 +181,24 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
 
     @property
     def promised_order(self) -> None:
-        """Promise no order; see `gridsim.scheduling.contract.Scheduler`.
+        """None: no order is promised.
 
-        Tasks of an application may overtake replicas of an earlier one, or by some `bag_order` its tasks.
+        Tasks of an application may overtake replicas of an earlier one, and with some `bag_order` also tasks.
         """
         return None
 
     @property
     def foresees(self) -> tuple[Foreseen, ...]:
-        """The parts of the future that it knows: failures, if it uses exact predictions."""
+        """The parts of the future that the server knows: failures, with exact predictions."""
         asks = self.predictor == "exact" and self.machine_choice not in ("none", "cpu")
         return ("failures",) if asks else ()
 
     def start(self, run: Run) -> Policy:
-        """Make the policy; see `gridsim.scheduling.contract.Scheduler`."""
+        """Return the policy of a run."""
         return Adapter(self, run) if run.nodes == "interpreted" else CompiledWorkQueue(self, run)
 
     def min_speed(self, speeds: Floats) -> float:
-        """Return the speed (Mflop/s) below which machines get no task; the fastest of `speeds` always do."""
+        """Return the minimum speed of machines that get tasks, Mflop/s; the fastest machines always do."""
         if self.exclude is None:
             return 0.0
         mean = math.fsum(speeds.tolist()) / len(speeds)
@@ -203,19 +207,22 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
 
     @property
     def migrates(self) -> bool:
-        """Whether a copy may go on from a checkpoint that a copy on another machine has written."""
+        """True if a copy may resume from a checkpoint of another machine."""
         return self.checkpoint_store == "server" and self.checkpoint_interval != math.inf
 
     def interval(self, mean_up_time: float) -> int:
-        """Return the ns of computing between two checkpoints for a `mean_up_time` in s; 0 for no checkpoints.
+        """Return the computing time between two checkpoints for a `mean_up_time` (s), ns; 0: no checkpoints.
 
-        Raises ScenarioError where Young's formula gives no interval, at a `checkpoint_cost` of 0.
+        Raises
+        ------
+        ScenarioError
+            If `checkpoint_cost` is 0, for which Young's formula gives no interval.
         """
         seconds = self.checkpoint_interval
         if seconds == "young":
             if not self.checkpoint_cost:
                 raise ScenarioError(
-                    f'{self.name}.checkpoint_cost must be above 0 s for an interval by "young", got 0'
+                    f'{self.name}.checkpoint_cost must be > 0 for checkpoint_interval "young", got 0'
                 )
             seconds = math.sqrt(2 * self.checkpoint_cost * mean_up_time)
         assert not isinstance(seconds, str)
@@ -223,16 +230,21 @@ class WqrFt(ProgramScheduler, frozen=True, kw_only=True):
 
 
 def _named(path: str, value: Any, known: tuple[str, ...]) -> str:
-    """Return the name of a selection, or ``"module:function"`` of a function; else raise ScenarioError."""
+    """Return the name of a selection, or ``"module:function"`` of a function.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such selection, or the function cannot be imported."""
     if isinstance(value, str) and (value in known or all(value.partition(":"))):
         return str(value)
     if callable(value):
         name = f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', repr(value))}"
         try:
-            found = function_named(path, name)
+            function = function_named(path, name)
         except ScenarioError:
-            found = None
-        if found is value:
+            function = None
+        if function is value:
             return name
         raise ScenarioError(
             f"{path} must be a function that can be imported as module:function, so that the run can be "

@@ -23,20 +23,20 @@ from gridsim.support.imports import import_object
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """Tasks of one application, one of which is to be chosen; all have equally many running copies.
+    """Candidate tasks of one application, which have equal numbers of running copies.
 
     Parameters
     ----------
     number
         int64[k], the numbers of the tasks within the application, ascending.
     residual
-        float64[k], Mflop left after the most advanced checkpoint.
+        float64[k], work left after the most advanced checkpoint, Mflop.
     application
         Number of the application.
     now
-        s.
+        Current time, s.
     chance
-        Generator for orders that draw.
+        Random generator for random orders.
     """
 
     number: Integers
@@ -48,20 +48,20 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """The free machines, one of which is to be chosen.
+    """Candidate machines: those that are free.
 
     Parameters
     ----------
     number
         int64[k], ids, ascending.
     power
-        float64[k], Mflop/s.
+        float64[k], speeds, Mflop/s.
     up_time
-        float64[k], s for which each machine is predicted to stay up; inf for ever.
+        float64[k], predicted time for which each machine stays up, s; inf for forever.
     lasts
-        float64[k], s that the task takes there at full speed, with its checkpoints.
+        float64[k], time of the task on each machine at full speed, with checkpoints, s.
     now
-        s.
+        Current time, s.
     """
 
     number: Integers
@@ -76,20 +76,26 @@ MachineChoice = Callable[[Machines], int]
 
 
 def function_named(path: str, name: str) -> Any:
-    """Import the function that is named ``module:function``; raise ScenarioError if there is none."""
+    """Return the function with the name ``module:function``.
+
+    Raises
+    ------
+    ScenarioError
+        If it cannot be imported.
+    """
     try:
-        found = import_object(name)
-    except (Exception, SystemExit) as error:  # the module may fail in any way
+        function = import_object(name)
+    except (Exception, SystemExit) as error:  # the module may raise any exception
         raise ScenarioError(
             f"{path} must be a function that can be imported, got {name!r}: {text_of(error)}"
         ) from error
-    if not callable(found):
-        raise ScenarioError(f"{path} must be a function, got {name!r}, a {type(found).__name__}")
-    return found
+    if not callable(function):
+        raise ScenarioError(f"{path} must be a function, got {name!r}, a {type(function).__name__}")
+    return function
 
 
 def sequence(order: str | TaskOrder, sizes: Floats, chance: np.random.Generator) -> Integers:
-    """Return the order in which tasks of these sizes are started for the first time."""
+    """Return the order in which tasks with these sizes are first started."""
     if order == "random":
         return chance.permutation(len(sizes))
     if order in ("small", "great"):
@@ -97,46 +103,62 @@ def sequence(order: str | TaskOrder, sizes: Floats, chance: np.random.Generator)
     return np.arange(len(sizes))
 
 
-def asked_task(
+def chosen_task(
     order: TaskOrder, number: Any, residual: Any, application: int, now: int, chance: np.random.Generator
 ) -> int:
-    """Return the number of the task that a function chooses; raise SchedulerError if it chooses none.
+    """Return the number of the task that a user function chooses.
 
-    The arguments are as in `Tasks`, but `now` is in ns.
+    The arguments are those of `Tasks`, but `now` is in ns.
+
+    Raises
+    ------
+    SchedulerError
+        If the function does not choose a task.
     """
     tasks = Tasks(np.asarray(number), np.asarray(residual), application, now / NS, chance)
-    return int(number[_asked("task_order", order, tasks)])
+    return int(number[_chosen_position("task_order", order, tasks)])
 
 
-def asked_machine(choice: MachineChoice, now: int, number: Any, power: Any, until: Any, lasts: Any) -> int:
-    """Return the number of the machine that a function chooses; raise SchedulerError if it chooses none.
+def chosen_machine(choice: MachineChoice, now: int, number: Any, power: Any, until: Any, lasts: Any) -> int:
+    """Return the number of the machine that a user function chooses.
 
-    The arguments are as in `Machines`, but all times are ns, and `until` has when machines are predicted to
-    fail.
+    The arguments are those of `Machines`, but all times are in ns, and `until` has the predicted times of
+    failures.
+
+    Raises
+    ------
+    SchedulerError
+        If the function does not choose a machine.
     """
     ends, takes = np.asarray(until), np.asarray(lasts) / NS
     up_time = np.where(ends == NEVER, np.inf, (ends - now) / NS)
     machines = Machines(np.asarray(number), np.asarray(power), up_time, takes, now / NS)
-    return int(number[_asked("machine_choice", choice, machines)])
+    return int(number[_chosen_position("machine_choice", choice, machines)])
 
 
-def _asked(what: str, function: Callable[..., Any], choices: Tasks | Machines) -> int:
-    """Return the position that a function of the user chooses; raise SchedulerError if it chooses none."""
-    when, count = f"t = {choices.now} s:", len(choices.number)
+def _chosen_position(path: str, function: Callable[..., Any], choices: Tasks | Machines) -> int:
+    """Return the position that a user function chooses.
+
+    Raises
+    ------
+    SchedulerError
+        If the function fails or does not return a position.
+    """
+    time_prefix, count = f"t = {choices.now} s:", len(choices.number)
     try:
-        which = function(choices)
+        position = function(choices)
     except Exception as error:
-        raise SchedulerError(f"{when} {what}: {type(error).__name__}: {text_of(error)}") from error
-    if isinstance(which, (int, np.integer)) and 0 <= which < count:
-        return int(which)
-    raise SchedulerError(f"{when} {what} must return a position in 0..{count - 1}, got {which!r}")
+        raise SchedulerError(f"{time_prefix} {path}: {type(error).__name__}: {text_of(error)}") from error
+    if isinstance(position, (int, np.integer)) and 0 <= position < count:
+        return int(position)
+    raise SchedulerError(f"{time_prefix} {path} must return a position in 0..{count - 1}, got {position!r}")
 
 
 # -- task orders ------------------------------------------------------------------------------------------
 
 
 def random(tasks: Tasks) -> int:
-    """Choose any task at random (plain WQR-FT); the name ``"random"`` draws from another random stream."""
+    """Choose a random task (plain WQR-FT); the name ``"random"`` draws from another random stream."""
     return int(tasks.chance.integers(len(tasks.number)))
 
 
@@ -169,6 +191,6 @@ def avail(machines: Machines) -> int:
 
 
 def all(machines: Machines) -> int:
-    """AllInfo: the fastest machine predicted to be up until the task is done, else as CpuInfo (Figure 4)."""
+    """AllInfo (Figure 4): choose the fastest machine that will be up until the task ends, or as CpuInfo."""
     enough = machines.up_time >= machines.lasts
     return int(np.argmax(np.where(enough, machines.power, 0.0))) if enough.any() else cpu(machines)

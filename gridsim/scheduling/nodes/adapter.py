@@ -99,7 +99,7 @@ class ProgramScheduler(Scheduler, Declarations, frozen=True, kw_only=True):
         super().__post_init__()
 
     def program(self, node: int) -> NodeProgram:
-        """Make the program of `node`, by default an object of ``policy``; not called with roles."""
+        """Return a new program of `node`, by default an object of ``policy``; not called with roles."""
         return role_classes(self)[""](self)
 
     @property
@@ -140,9 +140,10 @@ class NodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     messages
         Name -> `Message`, in the order in which messages of one instant are handled.
     environment
-        The class of the `Environment`, what the model does from outside its nodes; None for none.
+        The class of the `Environment`, the part of the model outside the nodes; None for none.
     environment_timers
-        Names of the timers that the `Environment` fires, and no node sets.  ``on_<name>(view)`` handles them.
+        Names of the timers that the `Environment` fires and nodes do not set.  ``on_<name>(view)`` handles
+        them.
     environment_handlers
         Handler that the `Environment` calls -> its parameters after ``self``, of which the first is ``view``.
     timers
@@ -165,7 +166,7 @@ class NodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     tables
         Name -> {column: ``int`` or ``float``} of the tables to which nodes add rows by `View.note`.
     decision_words, decision_verbs
-        Sentences that describe decisions, and what decisions do with their tasks, as in `Scheduler`.
+        Sentences that describe decisions, and the verbs for their tasks, as in `Scheduler`.
     truths
         Action -> function that computes the true value at that decision; nodes cannot see it.
     at_once
@@ -189,13 +190,13 @@ class NodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     detection: Annotated[float, Limits(low=0, high=2e9, unit="s")] = 1.0
 
     def start(self, run: Run) -> Policy:
-        """Make the policy that runs the nodes."""
+        """Return the policy that runs the nodes."""
         self._check_classes()  # a subclass may override __post_init__ without this check
         return Adapter(self, run)
 
 
-#: From this number of tasks and machines on, programs are compiled by default: smaller runs end sooner than
-#: Numba is imported and has compiled the program for the first time.
+#: Number of tasks and machines from which on programs are compiled by default: smaller runs take less time
+#: than the import of Numba and the first compilation of the program.
 COMPILED_FROM = 300_000
 #: Size (Mflop) that replaces an estimated size of 0.
 MIN_ESTIMATED_SIZE = 1e-3
@@ -224,7 +225,8 @@ class Adapter(CorePolicy):
 
     takes_releases = True
 
-    #: Function that returns what a node knows of rigid jobs (`View.jobs`); None without rigid jobs.
+    #: Function that returns the information of a node about rigid jobs (`View.jobs`); None without rigid
+    #: jobs.
     node_jobs: Callable[[int], Any] | None = None
     #: The part of the model outside the nodes; None if there is none.
     environment: Environment | None = None
@@ -350,7 +352,7 @@ class Adapter(CorePolicy):
             watcher.attach(self)
 
     def make_environment(self, parameters: Any, run: Run) -> Environment | None:
-        """Make the environment of the nodes; None if there is none."""
+        """Return the environment of the nodes; None if there is none."""
         environment: Environment | None = parameters.make_environment(run)
         return environment
 
@@ -361,7 +363,7 @@ class Adapter(CorePolicy):
 
     @property
     def takes_blocks(self) -> bool:  # type: ignore[override]
-        """Whether the environment takes failures in blocks, see `Policy`."""
+        """True if the environment reads failures in blocks."""
         return self.outside.failure_model == "reachable"
 
     @property
@@ -389,9 +391,10 @@ class Adapter(CorePolicy):
         return {"": policies}
 
     def program_of(self, node: int) -> Any:
-        """Return the program of `node`, to be read only.
+        """Return the program of `node`, which must not be changed.
 
-        That of a compiled node is made from its record; if the compiled form is written by hand, it is None.
+        The program of a compiled node is built from its record; if the compiled form is written by hand, it
+        is None.
         """
         record = self.core.programs[node]
         if not isinstance(self.compiled, CompiledPrograms):
@@ -450,7 +453,7 @@ class Adapter(CorePolicy):
         )
 
     def new_programs(self, nodes: Sequence[int]) -> list[Any]:
-        """Make programs for `nodes`, which have not started yet."""
+        """Return new programs for `nodes`, which have not started yet."""
         if isinstance(self.compiled, CompiledPrograms):
             programs = self.compiled.by_role
             return [programs[self.role_of(node)].initial_state[0] for node in nodes]
@@ -459,7 +462,7 @@ class Adapter(CorePolicy):
         return [self.program(node) for node in nodes]
 
     def _first_programs(self) -> Any:
-        """Make the programs of all nodes."""
+        """Create the programs of all nodes."""
         if not isinstance(self.compiled, CompiledPrograms):
             return self.new_programs(range(self.layout.nodes))
         everything = range(self.layout.nodes)
@@ -470,7 +473,7 @@ class Adapter(CorePolicy):
 
     @property
     def now(self) -> int:
-        """The simulated time, ns: the later of the clocks of the core and the engine.
+        """The simulated time, ns: the maximum of the clocks of the core and the engine.
 
         The core runs ahead of the engine, up to the engine's next event.
         """
@@ -511,7 +514,7 @@ class Adapter(CorePolicy):
         return SchedulerError(f"t = {self.now / NS} s: {error}")
 
     def make_queues(self, *, ends: bool) -> TaskQueues:
-        """Make the task queues of the machines.
+        """Create the task queues of the machines.
 
         Parameters
         ----------
@@ -532,9 +535,10 @@ class Adapter(CorePolicy):
         )
 
     def queue_applications(self) -> None:
-        """Make the applications known to the task queues."""
+        """Add the applications to the task queues."""
         bags = self.run.applications
-        # With estimates, even equal tasks need true sizes of their own, since queues plan with the estimates.
+        # With estimates, true sizes are passed even if all tasks are equal, since queues plan with the
+        # estimates.
         has_sizes = bags.unequal or bags.estimate is not None
         columns = {"sizes": bags.sizes(), "tasks": bags.tasks} if has_sizes else moved_bytes(self.run)
         self.queues.add_applications(bags.release, self.size, self.task_size, **columns)
@@ -544,11 +548,11 @@ class Adapter(CorePolicy):
         self.notes.add(node, table, values)
 
     def _peers(self) -> range:
-        """Return the nodes that may be neighbours: those of one role, all without roles."""
+        """Return the nodes that may be neighbours: those of one role, or all nodes without roles."""
         return self.roles.get(self.role_of(int(self.layout.home[0])), range(self.layout.nodes))
 
     def program(self, node: int) -> NodeProgram:
-        """Make the program of `node`, at the beginning of the run and after each failure."""
+        """Return a new program of `node`, at the beginning of the run and after each failure."""
         parameters: Any = self.parameters
         if self.roles:
             role: Role = parameters.roles[self.role_of(node)]
@@ -589,7 +593,7 @@ class Adapter(CorePolicy):
         return {event_text(sort, name): count for sort, name, _, count, _ in rows}
 
     def unplaced(self) -> str:
-        """Return a text on which node holds tasks that it has not placed; "" if none does.
+        """Return a text that names the nodes with tasks that they have not placed; "" if there are none.
 
         If the machines have nothing to do, the unfinished tasks that no node holds are in messages, or lost.
         """
@@ -601,7 +605,7 @@ class Adapter(CorePolicy):
             bags = self.run.applications
             released = int(bags.tasks[bags.release_ns <= self.now].sum())
             is_idle = self.queues.enqueued == self.queues.tasks_done < released
-            return "the remaining tasks are in messages, or lost" if is_idle else ""
+            return "the remaining tasks are in messages or lost" if is_idle else ""
         node, application, tasks = rows[0].tolist()
         quantity = f"{tasks} task{'s' if tasks > 1 else ''} of application {application}"
         count = len(rows) - 1
@@ -637,16 +641,16 @@ class Adapter(CorePolicy):
 
     def register_failure_timers(self) -> None:
         """Register the timer that submits lost tasks again."""
-        if type(self.outside).task_lost is Environment.task_lost:  # else the environment submits them
+        if type(self.outside).task_lost is Environment.task_lost:  # otherwise the environment submits them
             self.run.engine.on("resubmit", self._resubmit, priority=FAULT_PRIORITY + 1, phase=TIMER)
 
     def task_lost(self, application: int, tasks: int, node: int = -1) -> None:
-        """Let the environment handle lost tasks, see `Environment`.
+        """Pass lost tasks to the environment, which submits them again.
 
         Parameters
         ----------
         node
-            The receiver, if the tasks were lost in a message; else -1.
+            The receiver, if the tasks were lost in a message; otherwise -1.
         """
         self.outside.task_lost(application, tasks, node)
 
@@ -660,7 +664,7 @@ class Adapter(CorePolicy):
         self.lost[due][application] = self.lost[due].get(application, 0) + tasks
 
     def _resubmit(self, _: list[int]) -> None:
-        """Submit the lost tasks whose detection time has passed, unless nothing is up to handle them."""
+        """Submit the lost tasks whose detection time has passed, unless no machine is up to handle them."""
         if not (self.run.up.any() and self.up[self.layout.release_nodes].any()):
             return
         now = self.run.engine.now
@@ -680,7 +684,9 @@ class Adapter(CorePolicy):
             return
         now = self.run.engine.now
         if now > LATEST:
-            raise OverflowError("machines fail or recover after the last instant of the message core")
+            raise OverflowError(
+                f"failures and recoveries must be before {LATEST / NS:g} s, got one at {now / NS:g} s"
+            )
         self.progress_checks.failure_count += len(failed)
         _, applications, tasks = self.queues.fail(failed, now)
         for i, count in zip(applications.tolist(), tasks.tolist(), strict=True):
@@ -695,7 +701,10 @@ class Adapter(CorePolicy):
     def restart(self, failed: Integers, recovered: Integers) -> list[tuple[int, int]]:
         """Restart the nodes of machines that fail or recover, with the content of their stable storage.
 
-        Returns (application, tasks) pairs: the tasks that the nodes had not placed.
+        Returns
+        -------
+        list
+            Pairs (application, tasks) of the tasks that the nodes had not placed.
         """
         changed = self.layout.on(np.concatenate((failed, recovered)))
         self.up[changed] = self.run.up[self.layout.machine_of[changed]]
@@ -706,7 +715,10 @@ class Adapter(CorePolicy):
     def renew(self, nodes: Sequence[int]) -> list[tuple[int, int]]:
         """Replace the programs of `nodes` by new ones, with the content of their stable storage.
 
-        Returns the tasks that they had not placed, as `restart` does.
+        Returns
+        -------
+        list
+            Pairs (application, tasks) of the tasks that the nodes had not placed.
         """
         programs = self.new_programs(nodes)
         for node, program in zip(nodes, programs, strict=True):
@@ -717,7 +729,7 @@ class Adapter(CorePolicy):
     # -- emulations -----------------------------------------------------------------------------------------
 
     def is_local(self, node: int) -> bool:
-        """Return whether `node` is one of those that this process runs, in an emulation by several."""
+        """Return whether this process runs `node`, in an emulation by several processes."""
         return self.local_nodes is None or self.local_nodes[node]
 
     def is_over(self) -> bool:
@@ -810,7 +822,7 @@ class Adapter(CorePolicy):
     def finish(self) -> Outcome:
         """Handle the deferred messages, run the queues to their end, and return the outcome."""
         self.core.drain(self.now)
-        self.queues.log = False  # completions are no longer reported
+        self.queues.log = False  # completions need not be reported anymore
         self.queues.advance(NEVER)
         outcome = Outcome.of(self.queues, self.resubmitted)
         machines = len(self.run.speeds)
@@ -821,7 +833,7 @@ class Adapter(CorePolicy):
                 "node on a machine of the platform, which enqueues them"
             )
         outcome.machines = {name: column[:machines] for name, column in outcome.machines.items()}
-        if outcome.arrivals:  # a server has withdrawn all tasks that it had queued, so its rows cancel out
+        if outcome.arrivals:  # a server has withdrawn all its queued tasks, so its rows cancel out
             rows = outcome.arrivals["machine"] < machines
             outcome.arrivals = {name: column[rows] for name, column in outcome.arrivals.items()}
         outcome.tables = self.notes.tables()

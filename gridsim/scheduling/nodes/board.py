@@ -31,12 +31,12 @@ class BoardScheduler(NodeScheduler, frozen=True, kw_only=True):
     Parameters
     ----------
     age
-        Age of the numbers on the board in s; with 0 the board shows the present state.
+        Age of the numbers on the board in s; with 0 the board shows the current state.
     refresh
-        When the board changes.  ``"continuous"``: each number is exactly `age` old.  ``"periodic"``: all
-        numbers are replaced by the current ones at each multiple of `age`.  ``"individual"``: the numbers of
-        each node are replaced every `age` s, starting at a random time for each node.  ``"decisions"``: all
-        numbers are replaced by the current ones after every `batch` calls of ``view.board.add``, whatever
+        Rule by which the board changes.  ``"continuous"``: each number is exactly `age` old.  ``"periodic"``:
+        all numbers are replaced by the current ones at each multiple of `age`.  ``"individual"``: the numbers
+        of each node are replaced every `age` s, starting at a random time for each node.  ``"decisions"``:
+        all numbers are replaced by the current ones after every `batch` calls of ``view.board.add``, whatever
         `age` is.
     batch
         Number of additions between two replacements, if `refresh` is ``"decisions"``.
@@ -76,11 +76,11 @@ class BoardScheduler(NodeScheduler, frozen=True, kw_only=True):
 
     @property
     def informed_by_messages(self) -> bool:
-        """False, since nodes also know what is on the board."""
+        """False, since nodes also know the numbers on the board."""
         return False
 
     def ladder_steps(self, ages: Sequence[float] = ()) -> list[LadderStep]:
-        """Return the steps of `gridsim.ladder`, in which the board grows older; other steps use the last age.
+        """Return the steps of `gridsim.ladder` with growing ages of the board; other steps use the last age.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class BoardScheduler(NodeScheduler, frozen=True, kw_only=True):
         return [*steps, LadderStep(*MESSAGES_TAKE_TIME, last)]
 
     def make_board(self, up: NDArray[np.bool_], applications: int, streams: Streams) -> Board:
-        """Make the board of a run.
+        """Return the board of a run.
 
         Parameters
         ----------

@@ -42,7 +42,7 @@ class NotCompiled(Exception):
     Parameters
     ----------
     reason
-        The construct that cannot be compiled, and the one to write instead.
+        The construct that cannot be compiled, and its replacement.
     at
         File and line, if they are known.
     """
@@ -54,7 +54,7 @@ class NotCompiled(Exception):
 
 # -- the source ----------------------------------------------------------------------------------------------
 
-#: Syntax that cannot be compiled -> text that tells what to write instead.
+#: Syntax that cannot be compiled -> text with a replacement.
 _UNSUPPORTED_SYNTAX: dict[type[ast.AST], str] = {
     ast.GeneratorExp: "a generator cannot be compiled; write a list in brackets, or a loop",
     ast.Yield: "a generator cannot be compiled; write a loop",
@@ -77,7 +77,7 @@ def compilable_function(function: Any, policy: type, jit: Callable[[Any], Any]) 
     Parameters
     ----------
     jit
-        Function that makes a function one that Numba compiles when it is called.
+        Function that returns a version of a function that Numba compiles when it is called.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def compilable_function(function: Any, policy: type, jit: Callable[[Any], Any]) 
         For the first construct that cannot be compiled, with its line.
     """
     code = function.__code__
-    if code.co_name == "<lambda>":  # its source is that of the statement around it
+    if code.co_name == "<lambda>":  # the source of a lambda is the statement around it
         return function
     try:
         lines, first_line = inspect.getsourcelines(function)
@@ -186,8 +186,8 @@ def place_of(definition: Any) -> str:
 def place_number(policy: type, function: Any, line: int) -> int:
     """Return the number of a line of a method, from which `place_text` gets the line; 0 if it is unknown.
 
-    The number is that of the method in the class and of the line in the method, so that machine code on disk
-    stays valid if the method moves in its file.
+    The number combines the index of the method in the class and the line in the method, so that machine code
+    on disk stays valid if the method moves in its file.
     """
     for index, method in enumerate(_methods(policy), start=1):
         code = method.__code__
@@ -262,15 +262,15 @@ def compile_error(program: Any, method: str, error: Exception) -> Exception:
     """
     if isinstance(error, (GridSimError, MemoryError)):
         return error
-    at = _place(error) or _first_line(program, method)
+    location = _place(error) or _first_line(program, method)
     text = str(error)
     if not isinstance(error, NotCompiled):
-        text = f"{linecache.getline(*at).strip()!r} cannot be compiled: {_cause(error)}"
+        text = f"{linecache.getline(*location).strip()!r} cannot be compiled: {_cause(error)}"
     for pattern, replacement in _TYPES.items():
         text = re.sub(pattern, replacement, text)
-    helper, name = _method_at(program, at), program.policy.__name__
+    helper, name = _method_at(program, location), program.policy.__name__
     place = "" if helper in (None, method) else f"{helper}, which {name}.{method} calls"
-    return CompileError(f"{at[0]}:{at[1]}: {name}.{place or method}: {text}")
+    return CompileError(f"{location[0]}:{location[1]}: {name}.{place or method}: {text}")
 
 
 def _cause(error: Exception) -> str:

@@ -40,7 +40,7 @@ from gridsim.scheduling.nodes.timers import Timer
 
 __all__ = ["CompiledProgram", "CompiledPrograms", "compile_programs"]
 
-#: Handler of an event other than a message -> the kind of entry that it needs (`numba_methods.entry`).
+#: Handler of an event other than a message -> the kind of its entry (`numba_methods.entry`).
 _EVENTS = {
     "on_start": "event",
     "on_release": "release",
@@ -182,7 +182,7 @@ def _compile_role(
     for symbol, address in {
         **KERNELS,
         **symbols_of(objects),
-    }.items():  # LLVM ends the process if it does not know a name
+    }.items():  # LLVM aborts the process if a symbol is unknown
         import_module("llvmlite.binding").add_symbol(symbol, address)
     store = _Store(key)
     addresses = store.load([name for name, _, _ in entries], code)
@@ -221,7 +221,7 @@ def _compile_role(
 
 
 def _timer_names(scheduler: Any) -> tuple[str, ...]:
-    """Return the names that `NodeProgram.on_timer` gets: those of timers, then those fired without fields."""
+    """Return the timer names that `NodeProgram.on_timer` gets: timers of nodes, then those without fields."""
     return tuple(dict.fromkeys((*scheduler.timers, *scheduler.ticks, *scheduler.environment_timers)))
 
 
@@ -306,7 +306,7 @@ def _parameters(scheduler: Any) -> tuple[np.ndarray[Any, Any], dict[str, Any]]:
     for name in (*scheduler.__struct_fields__, *properties):
         try:
             value = getattr(scheduler, name)
-        except Exception:  # a user's property may raise any error; nodes then cannot read it
+        except Exception:  # a user's property may raise any exception; nodes then cannot read it
             continue
         if type(value) in _NUMBERS:
             numbers[name] = value
@@ -396,7 +396,7 @@ def _key(policy: type, *dependencies: Any) -> str:
             add(value.__defaults__)
         elif isinstance(value, types.CodeType):
             digest.update(value.co_code)
-            digest.update(value.co_linetable)  # relative to the first line
+            digest.update(value.co_linetable)  # line numbers are relative to the first line
             add([value.co_names, value.co_varnames])
             for constant in value.co_consts:
                 add(constant)
@@ -408,7 +408,7 @@ def _key(policy: type, *dependencies: Any) -> str:
                 add(entry)
         elif isinstance(value, type):
             digest.update(f"{value.__module__}.{value.__qualname__}".encode())
-        elif hasattr(value, "py_func"):  # a function that Numba has compiled
+        elif hasattr(value, "py_func"):  # a function compiled by Numba
             add(value.py_func)
         elif value is None or isinstance(value, (bool, int, float, str, bytes, dict, np.generic)):
             digest.update(f"{type(value).__name__}:{value!r};".encode())
@@ -443,7 +443,7 @@ def _names_in(policy: type) -> set[str]:
     for member in [member for cls in policy.__mro__ for member in vars(cls).values()]:
         functions = (member.fget, member.fset) if isinstance(member, property) else (member,)
         for function in functions:
-            function = getattr(function, "__func__", function)  # of a static method
+            function = getattr(function, "__func__", function)  # the function of a static method
             if isinstance(function, types.FunctionType):
                 names |= _names(function.__code__)
     return names
@@ -517,7 +517,7 @@ def _loaded_file(path: Path, version: tuple[int, ...]) -> tuple[dict[str, int], 
     Parameters
     ----------
     version
-        Numbers that differ for another file of the same path.
+        Numbers that identify the version of the file.
     """
     try:
         raw = path.read_bytes()

@@ -25,12 +25,12 @@ from gridsim.support.random_streams import Streams
 class Declarations:
     """The class variables and methods that an `Adapter` reads from its parameters.
 
-    The docstring of `NodeScheduler` describes the class variables, that of `BoardScheduler` ``numbers``.
-    Parameters also need ``policy``, ``program``, ``degree`` and ``detection``, unless the adapter overrides
-    the methods that read these.
+    The docstring of `NodeScheduler` describes the class variables, and that of `BoardScheduler` describes
+    ``numbers``.  Parameters also need ``policy``, ``program``, ``degree`` and ``detection``, unless the
+    adapter overrides the methods that read these.
     """
 
-    __slots__ = ()  # without it each `NodeScheduler`, which is a struct, would have a dictionary
+    __slots__ = ()  # otherwise each `NodeScheduler`, which is a struct, would have a dictionary
 
     name: ClassVar[str]
     node_forms: ClassVar[tuple[NodeForm, ...]] = ("interpreted",)
@@ -61,7 +61,7 @@ class Declarations:
         return {}
 
     def new_program(self, run: Run, node: int) -> NodeProgram:
-        """Make the program of `node` in a run, by default by ``program``; not called with roles."""
+        """Return a new program of `node` in a run, by default from ``program``; not called with roles."""
         parameters: Any = self
         program: NodeProgram = parameters.program(node)
         return program
@@ -76,15 +76,15 @@ class Declarations:
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """Return why a part of the model is outside the nodes, as (condition, reason).
+        """Return the reasons for an environment, as pairs of a condition and a reason.
 
-        The condition is on parameters or the scenario; "" for all runs.  A class whose `make_environment`
-        chooses among environments states the reason of each.
+        A condition refers to parameters or the scenario; "" for all runs.  A class whose `make_environment`
+        chooses among environments returns the reason of each.
         """
         return [] if cls.environment is None else [("", cls.environment.because)]
 
     def layout(self, machines: int) -> Layout:
-        """Return the machine of each node: that of the roles, or by default one node on each machine."""
+        """Return the layout, with the nodes of the roles or by default one node on each machine."""
         return layout_of_roles(self, machines) if self.roles else Layout.one_each(machines)
 
     def draw_neighbours(self, run: Run, nodes: int, among: range) -> Integers:
@@ -101,7 +101,7 @@ class Declarations:
         return random_neighbours(nodes, degree, run.streams(f"{self.name} overlay"), among)
 
     def run_until(self, run: Run) -> Literal["done", "placed", ""]:
-        """Return when a run ends, as for `NodeCore`: with its last task, or as `to_the_end` declares."""
+        """Return the condition that ends a run: "done" for the last task; "" with `to_the_end`."""
         return "" if self.to_the_end else "done"
 
     def hand_compiled(self, machines: int, applications: int) -> Handlers | None:

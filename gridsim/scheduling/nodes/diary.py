@@ -23,13 +23,13 @@ from gridsim.support.state import check_names
 
 __all__ = ["DIARY_LIMIT", "Recorder", "Sent"]
 
-#: The number of rows of a diary that are kept by default.
+#: Default maximum number of rows of a diary.
 DIARY_LIMIT = 100_000
-#: The longest text of a row, and of a value in it, in characters.
+#: Maximum lengths of the text of a row, and of a value in it, characters.
 _MAX_TEXT, _MAX_VALUE = 160, 60
-#: The most elements of an array of which a row shows the changes.
+#: Maximum number of elements of an array whose changes a row shows.
 _MAX_CHANGES = 4
-#: The order of the rows of a call; entries that are not here are in the order of acting, before attributes.
+#: Order of the rows of a call; other entries come in the order of the actions, before attributes.
 _ORDER = {"call": 0, "send": 1, "later": 2, "timer": 3, "cancel": 4, "act": 5, "attribute": 7}
 _COLUMNS = ("time", "node", "call", "handler", "entry", "name", "peer", "machine", "due", "text")
 _TEXTS = ("handler", "entry", "name", "text")
@@ -40,15 +40,15 @@ class Recorder:
     """The diary of a run, which a message core writes (`NodeEvents.record_calls`).
 
     A core calls `begin` before a handler of a recorded node and `end` after it.  Between these it calls
-    `sent` for each message that leaves at once, and `add` for what the node does to its queue and the board.
-    What else the handler does, the recorder finds by comparing the node before and after.
+    `sent` for each message that leaves at once, and `add` for each action on the queue and the board.  The
+    recorder detects all other changes by comparing the node before and after the call.
 
     Parameters
     ----------
     nodes
         The recorded nodes, ascending; None for all.
     limit
-        The largest number of rows.
+        Maximum number of rows.
     """
 
     reads_programs = True
@@ -98,7 +98,7 @@ class Recorder:
         self._local = core.local_messages_of(node)
 
     def sent(self, kind: str, to: int, fields: Mapping[str, Any], delay: int = -1) -> None:
-        """Record a message that leaves now; `delay` is its own delay in ns, -1 for that of the network."""
+        """Record a message that leaves now, with its own delay in ns, or -1 for the delay of the network."""
         if not self._open:
             return
         machine_of, declaration = self._core.machine_of, self._kinds[kind][1]
@@ -127,12 +127,12 @@ class Recorder:
             self._entries.append(("later", message.kind, -1, -1, due, _texts(_fields(message))))
         timers, acts = core.timers_of(node), core.acts_of(node)
         for entry, pending, others in (("timer", timers, self._timers), ("cancel", self._timers, timers)):
-            known = {timer[0] for timer in others}
+            old_numbers = {timer[0] for timer in others}
             for number, due, name, fields in pending:
-                if number not in known:
+                if number not in old_numbers:
                     self._entries.append((entry, name, -1, -1, due, _texts(fields)))
-        known = {number for number, _ in self._acts}
-        self._entries += [("act", "", -1, -1, due, "") for number, due in acts if number not in known]
+        old_numbers = {number for number, _ in self._acts}
+        self._entries += [("act", "", -1, -1, due, "") for number, due in acts if number not in old_numbers]
         self._add_changes(attributes_of(self._adapter.program_of(node)))
         self._entries.sort(key=self._rank)
         self._write(self.calls - 1)
@@ -181,7 +181,7 @@ class Recorder:
         }
 
     def table(self, log: Mapping[str, NDArray[np.int64]], kinds: Sequence[str]) -> Table:
-        """Return the diary as a table, with times in s; sent messages are due when they were delivered.
+        """Return the diary as a table, with times in s; the due time of a message is that of its delivery.
 
         Parameters
         ----------
@@ -215,7 +215,7 @@ class Recorder:
 
 
 class _Unset:
-    """Stands for an attribute that does not exist."""
+    """A placeholder for an attribute that does not exist."""
 
     def __repr__(self) -> str:
         return "nothing"
@@ -275,7 +275,7 @@ class _Text(str):
 
 
 def _snapshot(value: Any) -> Any:
-    """Return a copy of a value that does not change with it: numbers, text, an array, or else its text."""
+    """Return an independent copy of a number, a text or an array, or the text of any other value."""
     if value is None or type(value) in (bool, int, float, str):
         return value
     if isinstance(value, np.generic):
@@ -301,7 +301,7 @@ def _is_same(old: Any, new: Any) -> bool:
 
 
 def _change(old: Any, new: Any) -> str:
-    """Return the text of a change: of an array the elements that differ, if these are few."""
+    """Return the text of a change; for an array, the elements that differ, if they are few."""
     if isinstance(old, np.ndarray) and isinstance(new, np.ndarray) and old.shape == new.shape:
         differs = np.argwhere((old != new) & ~((old != old) & (new != new)))
         if 0 < len(differs) <= _MAX_CHANGES:
@@ -316,7 +316,7 @@ def _change(old: Any, new: Any) -> str:
 class Sent:
     """A message that a node has sent: its receiver, its kind and its fields.
 
-    Two of them are equal if all of these are equal; arrays are compared by their elements.
+    Two messages are equal if all of these are equal; arrays are compared by their elements.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The environment of node programs: the part of the model outside the nodes.
 
-Some parts of a published system are not carried out by messages between its nodes: a repair that takes no
-time, a predictor that knows, an exchange that is only counted.  They are one object a run, which states why,
-and which nodes reach through their view (`View.environment`), each by an object of its own.
+Some parts of a published system are not messages between its nodes: a repair that takes no time, exact
+predictions, an exchange that is only counted.  They form one object per run, which states the reason.  Each
+node accesses it through an object of its own in its view (`View.environment`).
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from gridsim.support.state import Stateful
 class Environment(Stateful):
     """Base class of environments, of which a scheduler declares one as its class variable ``environment``.
 
-    A subclass states `because` and defines `of_node`.  Everything else has a default, and each attribute and
-    method says when a model needs another.  Attributes that change during a run are declared in ``STATE``.
+    A subclass sets `because` and defines `of_node`.  All other attributes and methods have defaults; their
+    documentation states when a model needs another definition.  Attributes that change during a run are
+    declared in ``STATE``.
 
-    In an emulation by several processes each process has an environment, made alike, and so has the
-    coordinator, which makes the result.  What follows from the scenario, the parameters, the time and the
-    failures is the same in all of them.  The rest is declared or defined:
+    In an emulation by several processes, each process and the coordinator, which creates the result, has an
+    equal environment.  Data that follow from the scenario, the parameters, the time and the failures are the
+    same in all of them.  Other data need declarations:
 
-    - A change by a node that nodes of other processes see is a method in `shared`, which that node's
-      environment passes on by `share`.
-    - What only the model knows is kept by the coordinator: nodes change it by the methods in `central`, by
-      way of `tell`.
-    - What is only counted for the result is returned by `counts`, and added up by `merge`.
-    - `is_over` tells the coordinator when the run is over, `end` the nodes.
+    - A change by a node that nodes of other processes see is a method in `shared`, which the environment of
+      that node forwards by `share`.
+    - Data that only the model knows are stored in the coordinator; nodes change them by the methods in
+      `central`, through `tell`.
+    - Counts for the result are returned by `counts`, and added up by `merge`.
+    - `is_over` informs the coordinator of the end of the run, and `end` informs the nodes.
 
     A process that is started again after a failure has the state (``STATE``) of the coordinator's
     environment; `resume` sets the timers that this state implies.
@@ -46,19 +47,19 @@ class Environment(Stateful):
     Attributes
     ----------
     because
-        Why this is not a part of the node programs, in one sentence.  Each environment needs it.
+        The reason why this is not a part of the node programs, in one sentence.  Each environment needs it.
     failure_model
-        What a failure of a machine does to nodes.  ``"crash"``: they lose their memory and their tasks, and
-        start anew once the machine is up.  ``"own"``: `on_faults` carries it out, with queues, programs
-        (`Adapter.renew`) and which nodes are up; needed by a model whose repair is not that of its nodes.
-        ``"reachable"``: nothing, and `on_faults` is not called: the environment takes the changes from
-        ``run.feed``; needed where owners come and go and messages reach machines all the same.
+        Effect of a failure of a machine on its nodes.  ``"crash"``: they lose their memory and their tasks,
+        and start anew once the machine is up.  ``"own"``: `on_faults` changes queues, programs
+        (`Adapter.renew`) and the set of nodes that are up; needed by a model with a repair of its own.
+        ``"reachable"``: no effect; `on_faults` is not called, and the environment reads the changes from
+        ``run.feed``; needed for owner absences, during which messages reach machines.
     uses_queues
         Whether machines run tasks from their task queues.  False is needed if nodes run tasks themselves by
         timers, since an emulation then has nothing to compute during tasks (``work="spin"``).
     shared, central
         Names of the methods that `share` calls in other processes, and `tell` in the coordinator.  Needed to
-        emulate a model whose nodes change what others see there.
+        emulate a model whose nodes change data that other nodes see.
     """
 
     because: ClassVar[str]
@@ -66,14 +67,15 @@ class Environment(Stateful):
     uses_queues: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ()
     central: ClassVar[tuple[str, ...]] = ()
-    #: The process of an emulation that has this environment; None in a simulation, and in the coordinator.
+    #: The process of an emulation to which this environment belongs; None in a simulation and the
+    #: coordinator.
     process: Any = None
 
     def __init__(self, parameters: Any, run: Run) -> None:
         self.parameters, self.run = parameters, run
 
     def attach(self, adapter: Any) -> None:
-        """Join the adapter of a run, whose core exists now; needed to register timers of the engine."""
+        """Attach the environment to an adapter with its core; needed to register timers of the engine."""
         self.adapter = adapter
 
     # -- nodes ----------------------------------------------------------------------------------------------
@@ -102,14 +104,14 @@ class Environment(Stateful):
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
         """Handle failures and recoveries of machines, before their nodes restart.
 
-        Needed if the environment knows who is up, or carries out failures (`failure_model`).
+        Needed if the environment stores which machines are up, or applies failures itself (`failure_model`).
         """
 
     def task_lost(self, application: int, tasks: int, node: int) -> None:
-        """Handle lost tasks of a machine, or of a message to `node` (else -1).
+        """Handle tasks lost in a message to `node`, or on a machine (-1).
 
-        By default they are submitted again ``detection`` s later.  Another method is needed if the model
-        decides when, which does that by ``adapter.core.resubmit``.
+        By default they are submitted again ``detection`` s later.  A model that decides when to do so needs
+        another method, which calls ``adapter.core.resubmit``.
         """
         self.adapter.submit_later(application, tasks)
 
@@ -127,11 +129,11 @@ class Environment(Stateful):
         raise NotImplementedError
 
     def original_of(self, application: int) -> int:
-        """Return the application of which an added one is a lost part; see `added_application`."""
+        """Return the application to which the lost tasks of an added application belong."""
         return application
 
     def complete_decision(self, node: int, action: str, application: int, columns: dict[str, Any]) -> None:
-        """Complete a decision of a node for the record: `columns`, at first the arguments of `View.decide`.
+        """Complete the record of a decision: `columns`, initially the arguments of `View.decide`.
 
         Needed if only the model knows a column, such as a true value, or ``machine`` if that is not the
         machine of ``node``.
@@ -143,12 +145,12 @@ class Environment(Stateful):
     # -- emulations by several processes --------------------------------------------------------------------
 
     def share(self, method: str, *values: float) -> None:
-        """Call one of the `shared` methods in the environments of other processes, soon after."""
+        """Call one of the `shared` methods in the environments of other processes, after a short delay."""
         if self.process is not None:
             self.process.share(method, *values)
 
     def tell(self, method: str, *values: float) -> None:
-        """Call one of the `central` methods: here, or soon after in the coordinator's environment."""
+        """Call one of the `central` methods, here or after a short delay in the coordinator's environment."""
         if self.process is None:
             getattr(self, method)(*values)
         else:
@@ -160,18 +162,19 @@ class Environment(Stateful):
     def is_over(self) -> bool:
         """Return whether the run is over, according to the rows that nodes have written.
 
-        By default it is when queues have completed all tasks.  Another method is needed if nodes run tasks
-        themselves, or act after the last task.
+        By default it is over when queues have completed all tasks.  Another method is needed if nodes run
+        tasks themselves, or act after the last task.
         """
         return bool(self.adapter.queues.tasks_done == self.run.applications.tasks.sum())
 
     def end(self) -> None:
-        """Let nodes finish their work, since the run is over; needed if they write rows about it."""
+        """Finish the work of nodes at the end of the run; needed if they write rows about it."""
 
     def on_kill(self, nodes: Integers, since: int) -> None:
         """Handle the kill at `since` ns of the process of `nodes`; only called for the coordinator.
 
-        Needed if nodes write rows about what a failure ends.  `adapter.nodes` have their stable storage.
+        Needed if nodes write rows about activities that a failure ends.  `adapter.nodes` have their stable
+        storage.
         """
 
     def counts(self) -> dict[str, Any]:
@@ -182,4 +185,4 @@ class Environment(Stateful):
         """Add the counts that `counts` returned in another process; needed if there are any."""
 
     def resume(self) -> None:
-        """Set the pending timers, in a process that is restarted; needed if there are any."""
+        """Set the pending timers in a restarted process; needed if there are any."""

@@ -128,9 +128,9 @@ def _read_only(value: Any) -> Any:
     return frozenset(value) if type(value) is set else value
 
 
-#: A function of the truth, the node that decides, and the machine that the decision is about (-1: none).  It
+#: A function of the truth, the deciding node, and the machine to which the decision refers (-1: none).  It
 #: returns the true value in the unit of the action in ``decision_words``.  If the node cannot know the age of
-#: what it saw, the function returns a pair of the true value and that age (s).
+#: the value that it saw, the function returns a pair of the true value and that age (s).
 TruthOf = Callable[[Truth, int, int], float | tuple[float, float]]
 
 

@@ -17,7 +17,7 @@ from gridsim.scheduling.nodes.program import NodeProgram
 __all__ = ["class_text", "handler_call", "handler_text", "location_note", "name_known_attributes"]
 
 
-@lru_cache(1024)  # to find the line, the file is parsed, which takes long compared with a small run
+@lru_cache(1024)  # parsing the file takes long compared with a small run
 def class_text(cls: type) -> str:
     """Return the name of a class, with its file and line in parentheses if these are known."""
     place = place_of(cls).rstrip(": ")
@@ -59,7 +59,7 @@ def name_known_attributes(error: AttributeError) -> None:
     hint = listed(known, error.name)
     if isinstance(owner, NodeProgram) and error.name == "parameters":
         hint = "call super().__init__(parameters) in its __init__"
-    # without the object, Python does not suggest a name of its own
+    # without the object, Python adds no suggestion of its own
     error.args, error.obj = (f"{subject} has no {error.name!r}; {hint}",), None
 
 
@@ -78,7 +78,7 @@ def location_note(error: BaseException, seconds: float, call: tuple[int, type, s
     else:
         node, cls, handler, number = call
         place = _place(cls, handler, *place_text(cls, number))
-    if not place or str(error).startswith("t = "):  # the text gives the time and the node
+    if not place or str(error).startswith("t = "):  # the text already has the time and the node
         return place
     return f"t = {seconds} s, {'a node' if node is None else f'node {node}'}: {place}"
 
@@ -90,7 +90,7 @@ def _interpreted_call(trace: TracebackType | None) -> tuple[int | None, str]:
     while trace is not None:
         if frame is None and _is_of_program(trace.tb_frame):
             frame = trace.tb_frame
-        # the innermost line of the program, even if a function that it calls raises the error
+        # the innermost line of the program, even if a function called there raises the error
         if frame is not None and trace.tb_frame.f_code.co_filename == frame.f_code.co_filename:
             line, method = trace.tb_lineno, trace.tb_frame.f_code.co_name
         trace = trace.tb_next

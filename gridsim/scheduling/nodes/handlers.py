@@ -44,7 +44,7 @@ _SIGNATURES: dict[str, tuple[str, ...]] = {
     "on_done": ("view", "application"),
     "on_lost": ("view", "application", "tasks"),
 }
-#: Likewise for schedulers with requests: kinds of messages with an answer.
+#: The same for schedulers with requests, which are kinds of messages with an answer.
 _REQUEST_SIGNATURES: dict[str, tuple[str, ...]] = {**_SIGNATURES, "on_timeout": ("view", "request")}
 #: Handlers of events, which a class of nodes need not define.
 _EVENTS = tuple(name for name in _REQUEST_SIGNATURES if name != "on_message")
@@ -62,7 +62,7 @@ def defined_handlers(policies: Collection[type[NodeProgram]]) -> list[str]:
         if getattr(policy, name) is not getattr(NodeProgram, name)
     }
     if "on_release" in handlers:
-        handlers.add("on_lost")  # which calls on_release by default
+        handlers.add("on_lost")  # on_lost calls on_release by default
     value_options = {
         takes_value(policy) for policy in policies if policy.on_timer is not NodeProgram.on_timer
     }
@@ -92,7 +92,7 @@ def handler_of(policies: Collection[type[NodeProgram]], kind: str) -> str | None
 
 
 def timers_of(scheduler: Any, classes: Iterable[Iterable[Any]]) -> list[Timer]:
-    """Return the timers of nodes: those that are declared, then those that have a handler of their own.
+    """Return the timers of nodes: declared timers, then timers with a handler of their own.
 
     A method ``on_<name>`` that handles neither an event nor a kind of message is the handler of a timer if a
     method of the class contains its name as a string.
@@ -123,7 +123,7 @@ def timers_of(scheduler: Any, classes: Iterable[Iterable[Any]]) -> list[Timer]:
 
 
 def _own_timers(scheduler: Any, policy: Any) -> dict[str, Timer]:
-    """Return name -> timer of those that have their own handler in a class of nodes."""
+    """Return name -> timer, for the timers with their own handler in a class of nodes."""
     names = map(handler_name, (*scheduler.messages, *scheduler.timers))
     others = frozenset({*_signatures(scheduler), *names})
     return own_timers(policy, others, (*scheduler.ticks, *scheduler.environment_timers))
@@ -165,31 +165,31 @@ def check_handlers(policy: Any, scheduler: Any) -> None:
         function = getattr(attribute, "__func__", attribute)
         if not inspect.isfunction(function):
             continue
-        at = location(policy, name)
+        place = location(policy, name)
         if name not in signatures:
             if uses(policy, name):
                 continue
             if name in map(handler_name, timers):
                 raise ScenarioError(
-                    f"{at} is never called: on_timer handles the timer {name[3:]!r}, since it is in timers; "
-                    "leave it out there"
+                    f"{place} is never called: on_timer handles the timer {name[3:]!r}, since it is in "
+                    "timers; remove it there"
                 )
             names = {*strings(policy)} - _names_of_values(scheduler)
             hint = closest([*signatures, *map(handler_name, sorted(names))], name)
             raise ScenarioError(
-                f"{at} is never called: there is no kind of message {name[3:]!r}, and no method sets a "
+                f"{place} is never called: there is no kind of message {name[3:]!r}, and no method sets a "
                 f"timer {name[3:]!r}; {hint}known: {', '.join(signatures)}"
             )
         if function is not attribute:
-            raise ScenarioError(f"{at} must be an instance method, got a {type(attribute).__name__}")
+            raise ScenarioError(f"{place} must be an instance method, got a {type(attribute).__name__}")
         if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-            raise ScenarioError(f"{at} must not be a generator or async: its body would never run")
+            raise ScenarioError(f"{place} must not be a generator or async: its body would never run")
         parameters = ("self", *signatures[name])
         if not (
             _takes(function, parameters) or name == "on_timer" and _takes(function, (*parameters, "value"))
         ):
             raise ScenarioError(
-                f"{at} must take ({', '.join(parameters)}), got {inspect.signature(function)}"
+                f"{place} must take ({', '.join(parameters)}), got {inspect.signature(function)}"
             )
 
 
@@ -199,7 +199,7 @@ def _names_of_values(scheduler: Any) -> set[str]:
     return set().union(scheduler.tables, *mappings, *scheduler.tables.values())
 
 
-@lru_cache(1024)  # reading a signature takes long, compared with a small run
+@lru_cache(1024)  # cached, since reading a signature takes long compared with a small run
 def _takes(function: Any, parameters: tuple[str, ...]) -> bool:
     try:
         inspect.signature(function).bind(*parameters)

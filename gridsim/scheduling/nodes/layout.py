@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gridsim.errors import ScenarioError
 from gridsim.support.arrays import Integers
 
-#: The largest number of levels of nodes; messages are counted by level.
+#: Maximum number of levels of nodes; messages are counted by level.
 LEVELS = 64
 
 
@@ -92,12 +92,12 @@ class Layout:
 
     @cached_property
     def _by_machine(self) -> tuple[Integers, Integers]:
-        """The nodes in the order of their machines, and where those of each machine begin."""
+        """The nodes in the order of their machines, and the position of the first node of each machine."""
         order = np.argsort(self.machine_of, kind="stable")
         return order, np.searchsorted(self.machine_of[order], np.arange(len(self.home) + 1))
 
     def on(self, machines: Integers) -> Integers:
-        """Return the nodes that are on `machines`, ascending; it takes no longer if there are many others."""
+        """Return the nodes on `machines`, ascending, in a time independent of the number of other nodes."""
         order, first = self._by_machine
         rows = [order[first[machine] : first[machine + 1]].tolist() for machine in machines.tolist()]
         return np.array(sorted({node for nodes in rows for node in nodes}), np.int64)

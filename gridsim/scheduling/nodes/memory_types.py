@@ -1,4 +1,4 @@
-"""The objects in the memory of compiled nodes and the functions that these call, as their code sees them."""
+"""The types of objects in the memory of compiled nodes, and of the functions that these nodes call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FUNCTIONS: dict[Callable[..., int], tuple[int, tuple[type, ...]]] = functions()
 
 
 def type_key(value: MemoryObject) -> tuple[Any, ...]:
-    """Return what the code for an object depends on: its class, and its columns, methods or type."""
+    """Return the properties of an object on which code depends: class, and columns, methods or type."""
     if isinstance(value, Container):
         return type(value), value.columns.names, value.columns.kinds
     if isinstance(value, NodeKernel):

@@ -46,7 +46,7 @@ from gridsim.scheduling.nodes.numba_types import (
 __all__: list[str] = []
 
 
-# -- what the board shows ------------------------------------------------------------------------------------
+# -- published numbers --------------------------------------------------------------------------------------
 
 
 @define_attribute(ViewType, "board", lambda view: BoardType(view.program))
@@ -56,7 +56,7 @@ def _view_board(context: Any, builder: Any, type_: Any, value: Any) -> Any:
     return value
 
 
-_SHOWN_NUMBERS = types.Array(types.float64, 1, "C", readonly=True)
+_PUBLISHED_NUMBERS = types.Array(types.float64, 1, "C", readonly=True)
 
 
 @templates.infer_getattr
@@ -69,7 +69,7 @@ class _BoardAttributes(templates.AttributeTemplate):
         if attr not in board.program.columns:
             known = listed([*board.program.columns, *METHODS[BoardType]], attr)
             raise NotCompiled(f"there is no view.board.{attr}; {known}")
-        return _SHOWN_NUMBERS
+        return _PUBLISHED_NUMBERS
 
 
 @imputils.lower_getattr_generic(BoardType)
@@ -78,7 +78,7 @@ def _board_array(context: Any, builder: Any, type_: Any, value: Any, attr: str) 
     column = ir.Constant(I64, type_.program.columns.index(attr))
     first = call_core(context, builder, board.context, "board", F64.as_pointer(), column)
     return array_at(
-        context, builder, _SHOWN_NUMBERS, first, (load_slot(builder, board.context, "board_rows"),)
+        context, builder, _PUBLISHED_NUMBERS, first, (load_slot(builder, board.context, "board_rows"),)
     )
 
 
@@ -123,7 +123,7 @@ def _board_number(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 def _column_parameters(
     names: Any, columns: Any, defaults: dict[str, Any] | None = None
 ) -> list[inspect.Parameter]:
-    """Return the parameters `names`, and one that passes the names of numbers to the code of the call."""
+    """Return the parameters `names`, and one that passes the names of the numbers to the code of the call."""
     return parameter_list((*names, "columns"), {**(defaults or {}), "columns": Names(columns)})
 
 
@@ -164,7 +164,7 @@ class _Publish:
         falling = arguments.get("falling", types.int64)
         if isinstance(falling, types.UnicodeType) or not set(_literals(falling)) <= set(columns):
             raise NotCompiled(
-                f"falling of {call} must be True, False or a tuple of names of given numbers, written in the "
+                f"falling of {call} must be True, False or a tuple of names of its numbers, written in the "
                 f"call, such as ({columns[0]!r},)"
             )
         argument_types += [

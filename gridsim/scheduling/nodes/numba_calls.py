@@ -92,7 +92,7 @@ def literal_text(path: str, type_: Any, known: Any) -> str:
 
 
 def number_type(path: str, kind: type, type_: Any) -> Any:
-    """Return the type that a number of `kind` is passed as; raise NotCompiled if `type_` does not fit."""
+    """Return the type as which a number of `kind` is passed; raise NotCompiled if `type_` does not fit."""
     if isinstance(type_, types.Optional):
         raise NotCompiled(
             f"{path} must be a number, got a value that may be None; use a number such as -1 for None, or "

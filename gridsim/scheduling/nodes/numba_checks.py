@@ -1,10 +1,10 @@
 """The compiler of node programs, which ensures that they compute the same as in Python.
 
-It has three more passes than Numba's compiler, and records the lines of errors.  One refuses variables that
-may be unset (`gridsim.scheduling.nodes.numba_flow`).  Some functions of Numba return
-a number where Python raises an error, such as ``int(nan)`` and ``math.sqrt(-1.0)``.  Another pass, before
-type inference, replaces these by functions that raise the same errors.  The last pass refuses what cannot
-be compiled, or would be rounded differently.
+It adds passes to Numba's compiler, and records the lines of errors.  One pass rejects variables that may be
+unset (`gridsim.scheduling.nodes.numba_flow`).  Some functions of Numba return a number where Python raises an
+error, such as ``int(nan)`` and ``math.sqrt(-1.0)``.  Another pass, before type inference, replaces them by
+functions that raise the same errors.  Further passes reject operations that cannot be compiled, or would be
+rounded differently.
 
 Only `gridsim.scheduling.nodes.numba_methods` imports this module, since it needs the extra ``jit``.
 """
@@ -133,9 +133,9 @@ def _opaque(typing: Any, x: Any) -> Any:
 
 @intrinsic
 def _forget_error(typing: Any, error: Any, kind: Any) -> Any:
-    """Begin an ``except Exception``: as in Numba, every error matches, and an error of the core is cleared.
+    """Begin an ``except Exception``: as in Numba, any Exception matches, and an error of the core is cleared.
 
-    Only what is no Exception does not match, such as KeyboardInterrupt.
+    Other errors, such as KeyboardInterrupt, do not match.
     """
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -280,7 +280,7 @@ _CHECKED_FUNCTIONS: dict[Any, Any] = {
     builtins.float: _to_float,
 }
 _POWER = _power(in_place=False)
-#: Likewise for functions of two arguments and operators.
+#: The same for functions of two arguments and for operators.
 _CHECKED_BINARY_FUNCTIONS = {
     math.pow: _math_power,
     **dict.fromkeys((builtins.pow, operator.pow), _POWER),
@@ -376,10 +376,9 @@ def _raise_not_compiled(reason: str, loc: Any) -> None:
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _RefuseUsesPass(FunctionPass):
-    """Pass that raises NotCompiled for uses of attributes that Numba refuses without their names.
+    """Pass that raises NotCompiled, with the name of the attribute, for uses that Numba rejects without it.
 
-    These are changes of arrays that are read-only, and containers as arguments of functions of Python and
-    NumPy.
+    These are changes of read-only arrays, and containers as arguments of functions of Python and NumPy.
     """
 
     _name = "gridsim_refuse_uses"
@@ -402,7 +401,7 @@ class _RefuseUsesPass(FunctionPass):
 
 
 def _attribute(state: Any, variable: Any) -> tuple[Any, str]:
-    """Return the type of an argument and the attribute that a variable reads from it; else (None, "")."""
+    """Return the type of an argument and the attribute that a variable reads from it, or (None, "")."""
     definition = guard(get_definition, state.func_ir, variable)
     if getattr(definition, "op", "") == "getattr":
         owner = guard(get_definition, state.func_ir, definition.value)

@@ -45,7 +45,7 @@ def _value_types(container: ContainerType) -> list[Any]:
 
 
 def _row_type(container: ContainerType) -> Any:
-    """Return the type of a row without its key: a number for one column, else a tuple."""
+    """Return the type of a row without its key: a number for one column, otherwise a tuple."""
     values = _value_types(container)
     return values[0] if len(values) == 1 else types.Tuple(values)
 
@@ -331,12 +331,12 @@ def _is_empty(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def member_type(container: ContainerType) -> Any:
-    """Return the type of what an iteration yields: a key, or the row of a container without keys."""
+    """Return the type of the elements of an iteration: keys, or rows of a container without keys."""
     return types.int64 if _has_key(container) else _row_type(container)
 
 
 def load_member(context: Any, builder: Any, container: ContainerType, value: Any, k: Any) -> Any:
-    """Return member number `k` in the order of an iteration."""
+    """Return element `k` in the order of an iteration."""
     core_context, head = _parts(context, builder, container, value)
     place = "map_at" if _has_key(container) else "queue_at"
     row = call_checked(context, builder, core_context, place, _WORDS, head, k, _words(container))
@@ -367,7 +367,7 @@ def _item(context: Any, builder: Any, sig: Any, args: Any) -> Any:
     return _load_row(context, builder, container, row)
 
 
-#: Class of a container whose rows can be assigned and deleted -> the functions of the core for that.
+#: Class of a container with rows that can be assigned and deleted -> the functions of the core for both.
 _ROW_CHANGES = {Fifo: ("queue_at", "queue_delete"), IntMap: ("map_put", "map_remove")}
 
 
@@ -540,7 +540,7 @@ def _next_row(context: Any, builder: Any, sig: Any, args: Any, result: Any) -> N
 
 @templates.infer_global(length_of_iterator)
 class _Length(templates.AbstractTemplate):
-    """Number of rows, which Numba asks for to make an array of a list comprehension."""
+    """Number of rows, which Numba needs to build an array from a list comprehension."""
 
     def generic(self, args: Any, kws: Any) -> Any:
         return signature(types.intp, *args) if isinstance(args[0], ContainerIteratorType) else None

@@ -1,7 +1,8 @@
 """Passes of the compiler of node programs on the flow of control.
 
-One refuses variables that may be unset where they are used: Python raises UnboundLocalError there; machine
-code would read whatever is in memory.  The other one lets a ``try`` statement catch the errors of its loops.
+One rejects variables that may be unset where they are used: Python raises UnboundLocalError there, and
+machine code would read undefined memory.  The other one makes a ``try`` statement catch the errors of its
+loops.
 
 Only `gridsim.scheduling.nodes.numba_checks` imports this module, since it needs the extra ``jit``.
 """
@@ -23,7 +24,7 @@ __all__ = ["CatchInLoopsPass", "RefuseUnsetPass"]
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class RefuseUnsetPass(FunctionPass):
-    """Pass that raises NotCompiled if a path leads to the use of a variable without setting it."""
+    """Pass that raises NotCompiled if a variable may be used before it is set."""
 
     _name = "gridsim_refuse_unset"
 
@@ -57,22 +58,28 @@ def _used(statement: Any) -> list[str]:
 
 
 def _set_at_begin(blocks: dict[int, Any]) -> dict[int, set[str]]:
-    """Return, for each block that can be reached, the variables that are set on all paths to it."""
+    """Return, for each reachable block, the variables that are set on all paths to it."""
     graph = compute_cfg_from_blocks(blocks)
     order = [label for label in graph.topo_order() if label not in graph.dead_nodes()]
-    own = {label: {each.target.name for each in blocks[label].find_insts(ir.Assign)} for label in order}
-    all_names = set().union(*own.values())
+    assigned_names = {
+        label: {each.target.name for each in blocks[label].find_insts(ir.Assign)} for label in order
+    }
+    all_names = set().union(*assigned_names.values())
     at_begin = {label: set(all_names) for label in order}
     at_begin[graph.entry_point()] = set()
     is_changed = True
     while is_changed:
         is_changed = False
         for label in order:
-            before = [at_begin[each] | own[each] for each, _ in graph.predecessors(label) if each in own]
-            if before and label != graph.entry_point():
-                now = set.intersection(*before)
-                is_changed |= now != at_begin[label]
-                at_begin[label] = now
+            predecessors = [
+                at_begin[each] | assigned_names[each]
+                for each, _ in graph.predecessors(label)
+                if each in assigned_names
+            ]
+            if predecessors and label != graph.entry_point():
+                common_names = set.intersection(*predecessors)
+                is_changed |= common_names != at_begin[label]
+                at_begin[label] = common_names
     return at_begin
 
 
@@ -80,8 +87,8 @@ def _set_at_begin(blocks: dict[int, Any]) -> dict[int, set[str]]:
 class CatchInLoopsPass(FunctionPass):
     """Pass that adds a test for an error after each step of an iterator in a ``try`` statement.
 
-    Numba adds one to each other block of the statement; such an error, as of a container that has changed,
-    would end the method.
+    Numba adds such tests only to the other blocks of the statement.  Without this pass, an error of the
+    iterator, as for a container that has changed, would end the method.
     """
 
     _name = "gridsim_catch_in_loops"

@@ -1,4 +1,4 @@
-"""Lowering of the methods of nodes that records the line at which a method ends with an error.
+"""Lowering of the methods of nodes, which records the line at which a method ends with an error.
 
 Errors of Numba's own code and of the core have no line of the program in their traceback.  Each return with
 an error therefore writes the place into the field ``place`` of the context; paths without an error do not
@@ -45,7 +45,7 @@ class _LocatingLower(lowering.Lower):  # type: ignore[misc]  # Numba has no type
         builder = llvm.IRBuilder(block)
         builder.position_before(block.terminator)
         field = self.context.data_model_manager[node].get_field_position("context")
-        # not through a proxy, which would allocate in the entry block behind the back of Numba's builder
+        # no proxy, which would allocate in the entry block without the knowledge of Numba's builder
         pointer = builder.extract_value(self.fnargs[0], field)
         words = builder.bitcast(pointer, I64.as_pointer())
         at = builder.gep(words, [llvm.Constant(I64, CONTEXT.index("place"))])

@@ -80,7 +80,7 @@ class _RecordAttributes(templates.AttributeTemplate):
             names = {int: "an int", float: "a float"}
             one, other, *_ = (names.get(kind, kind) for kind in dict.fromkeys(kinds.values()))
             raise NotCompiled(
-                f"{self.name}.{attr} is {one} in one kind and {other} in another; call it differently"
+                f"{self.name}.{attr} is {one} in one kind and {other} in another; rename the field"
             )
         (kind,) = set(kinds.values())
         return received_type(kind)
@@ -156,7 +156,7 @@ def _message_attribute(context: Any, builder: Any, type_: Any, value: Any, attr:
 
 @imputils.lower_getattr_generic(RequestType)
 def _request_attribute(context: Any, builder: Any, type_: Any, value: Any, attr: str) -> Any:
-    # the words are those of the timer of the request, see `gridcore.nodes.kinds`: number, to, kind, fields
+    # the words of the timer of a request (`gridcore.nodes.kinds`): number, to, kind, fields
     request = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     if attr in ("number", "to"):
         return load_word(builder, request.row, ("number", "to").index(attr))
@@ -172,7 +172,7 @@ _NUMBERS = (types.Integer, types.Float, types.Boolean)
 
 
 def _field(path: str, kind: Any, type_: Any) -> Any:
-    """Return the type that a field of a message is passed as; raise NotCompiled if `type_` does not fit."""
+    """Return the type as which a field of a message is passed; raise NotCompiled if `type_` does not fit."""
     if not isinstance(kind, ArrayField):
         return number_type(path, kind, type_)
     dtype = getattr(type_, "dtype", None)
@@ -353,7 +353,7 @@ def _check_size(program: Program, kind: str) -> None:
 
 
 def _field_types(kind: str, fields: dict[str, type], arguments: dict[str, Any]) -> list[Any]:
-    """Return the types that the fields of a message are passed as."""
+    """Return the types as which the fields of a message are passed."""
     return [_field(f"field {name!r} of {kind!r}", type_, arguments[name]) for name, type_ in fields.items()]
 
 
@@ -397,20 +397,20 @@ def _size_function(program: Program, kind: str) -> tuple[Any, list[int], Any]:
     function, fields = program.sizes[kind], list(program.sent_fields(kind))
     if not inspect.isfunction(function):
         raise NotCompiled(f"the size of {kind!r} must be a function, got {function!r}")
-    names, rest = _parameters(function)
-    at = function.__code__.co_filename, function.__code__.co_firstlineno
+    names, rest_parameter = _parameters(function)
+    location = function.__code__.co_filename, function.__code__.co_firstlineno
     for name in names:
         if name not in fields:
             takes = f"only fields as its parameters, got {name}; write the value of {name} into its body"
-            raise NotCompiled(f"the function of the size of {kind!r} must have {takes}", at)
-    if rest and any(step.argval == rest for step in get_instructions(function)):
-        reads = f"must not read {rest}; write the fields that it needs as its parameters"
-        raise NotCompiled(f"the function of the size of {kind!r} {reads}", at)
+            raise NotCompiled(f"the function of the size of {kind!r} must have {takes}", location)
+    if rest_parameter and any(step.argval == rest_parameter for step in get_instructions(function)):
+        reads = f"must not read {rest_parameter}; write the fields that it needs as its parameters"
+        raise NotCompiled(f"the function of the size of {kind!r} {reads}", location)
     order, jitted = [fields.index(name) for name in names], program.jit(_by_position(function))
     types_ = tuple(received_type(declared) for declared in map(program.kinds[kind].get, names))
     sig = types.Dispatcher(jitted).get_call_type(cpu_target.typing_context, types_, {})
     if not isinstance(sig.return_type, (types.Integer, types.Boolean)):
-        raise NotCompiled(f"the size of {kind!r} must be an int, got {type_text(sig.return_type)}", at)
+        raise NotCompiled(f"the size of {kind!r} must be an int, got {type_text(sig.return_type)}", location)
     return jitted, order, sig
 
 
@@ -422,7 +422,7 @@ def _parameters(function: Any) -> tuple[list[str], str]:
     return [each.name for each in parameters if each.kind is not kind], rest
 
 
-@lru_cache(1024)  # so that each function is compiled once
+@lru_cache(1024)  # cached, so that each function is compiled once
 def _by_position(function: Any) -> Any:
     """Return `function` with its named parameters as positional ones, without any others."""
     code = function.__code__

@@ -63,7 +63,7 @@ __all__ = ["CheckedCompiler", "Program", "entry"]
 
 
 def _queue_method(method: str, result: Any) -> None:
-    """Register `View.enqueue` or `View.take`, which differ in what they return."""
+    """Register `View.enqueue` or `View.take`, which return different types."""
 
     @define_method(ViewType, method)
     class QueueMethod:
@@ -306,7 +306,7 @@ class _Permutation:
         return _new_integers(context, builder, random, value, "permute", args[0])
 
 
-#: The type of arrays of drawn integers, and the type of an argument that is left out.
+#: The type of arrays of drawn integers, and the type of an omitted argument.
 _INTEGERS, _OMITTED = types.Array(types.int64, 1, "C"), types.int32
 
 

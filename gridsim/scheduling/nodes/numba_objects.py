@@ -1,8 +1,8 @@
 """Kernels and shared arrays of compiled nodes as Numba sees them, and functions of `gridcore` that they call.
 
-A kernel and a function declare the types of their arguments (`gridcore.nodes.node_memory.NodeKernel`),
-which is all that calls of them need here.  Only `gridsim.scheduling.nodes.compiled` imports this module,
-since it needs the extra ``jit``.
+Kernels and functions declare the types of their arguments (`gridcore.nodes.node_memory.NodeKernel`), on which
+the code of calls is based.  Only `gridsim.scheduling.nodes.compiled` imports this module, since it needs the
+extra ``jit``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__: list[str] = []
 
 
 def _argument_types(path: str, kinds: tuple[type, ...], args: Any, kws: Any) -> list[Any]:
-    """Return the types that arguments are passed as; raise NotCompiled if they do not fit `kinds`."""
+    """Return the types as which arguments are passed; raise NotCompiled if they do not fit `kinds`."""
     if kws or len(args) != len(kinds):
         raise NotCompiled(f"{path} takes {len(kinds)} values by position, not by name")
     argument_types = []
@@ -98,7 +98,7 @@ class _KernelMethods(templates.AttributeTemplate):
 
 
 def _lower_method(name: str) -> None:
-    """Register that kernels may have a method of this name; their types say which C function it calls."""
+    """Register a method name of kernels; the type of a kernel determines the C function that is called."""
     if name in _lowered_names:
         return
     _lowered_names.add(name)

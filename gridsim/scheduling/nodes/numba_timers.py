@@ -35,7 +35,7 @@ def _timer_of(view: Any, call: str, type_: Any) -> Timer:
 
 
 def _setting_method(method: str, time: str, kind: type, call: str) -> None:
-    """Register `View.timer` or `View.at`, which differ in how they take the time.
+    """Register `View.timer` or `View.at`, which have different time arguments.
 
     Parameters
     ----------

@@ -108,7 +108,7 @@ class Program:
     answers
         Kind of request -> the kinds of its answers; both have the field ``request`` at the end.
     checked_kinds
-        The kinds for which the core is called once their fields are filled in.
+        The kinds for which the core is called after their fields have been written.
     timers
         Name of a timer that the nodes may set -> its number and its declaration.
     timer_names
@@ -122,11 +122,11 @@ class Program:
     pipeline
         The compiler of the methods, `gridsim.scheduling.nodes.numba_checks.CheckedCompiler`.
     open
-        The methods now being compiled, which must not call each other.
+        The methods that are being compiled, which must not call each other.
     functions
         The compiled methods.
     calls
-        The number of calls of methods that have been lowered so far.
+        The number of method calls that have been lowered so far.
     """
 
     policy: type
@@ -178,16 +178,18 @@ class Program:
         return self.jit(method.fget if isinstance(method, property) else method)
 
     def jit(self, function: Any) -> Any:
-        """Return `function` as one that Numba compiles when it is called."""
+        """Return a version of `function` that Numba compiles when it is called."""
         if function not in self.functions:
             jit = njit(boundscheck=True, pipeline_class=self.pipeline)
             self.functions[function] = jit(compilable_function(function, self.policy, jit))
         return self.functions[function]
 
     def call_type(self, context: Any, name: str, args: Any, kws: Any) -> Any:
-        """Compile a method or property for a call of it, and return the signature of that call."""
+        """Compile a method or property for a call, and return the signature of the call."""
         if name in self.open:
-            raise NotCompiled(f"{method_text(name)} is recursive, maybe through other methods; write a loop")
+            raise NotCompiled(
+                f"{method_text(name)} is recursive, perhaps through other methods; write a loop"
+            )
         function = self.function(name)
         try:
             inspect.signature(function.py_func).bind(*args, **kws)
@@ -242,7 +244,7 @@ class MessageType(_ProgramType):
 
 
 class Names(tuple[str, ...]):
-    """Names that are known when a call is compiled, as the default of an argument."""
+    """Names that are known at compile time, used as the default of an argument."""
 
 
 class NamesType(types.Type):
@@ -399,7 +401,7 @@ def check_result(context: Any, builder: Any, value: Any) -> Any:
     else:
         failed = builder.icmp_signed("==", value, ir.Constant(value.type, -1))
     with cgutils.if_unlikely(builder, failed):
-        # Python's error is set; this one only leads to the `except` or to the end of the handler
+        # Python's error is already set; this one only leads to the `except` or the end of the handler
         context.call_conv.return_user_exc(builder, Exception, ())
     return value
 
@@ -546,7 +548,7 @@ def _view_neighbours(context: Any, builder: Any, type_: Any, value: Any) -> Any:
 @define_attribute(ViewType, "random", lambda view: RandomType(view.program))
 @define_attribute(ViewType, "slots", lambda view: SlotsType(view.program))
 def _same(context: Any, builder: Any, type_: Any, value: Any) -> Any:
-    return value  # the members of these types are the same
+    return value  # these types have the same members
 
 
 @define_attribute(ViewType, "waiting", types.int64)
@@ -583,13 +585,13 @@ def _view_queued(context: Any, builder: Any, type_: Any, value: Any) -> Any:
 
 
 def load_applications(context: Any, builder: Any, type_: Any, value: Any, name: str) -> Any:
-    """Return the list that the function `name` of the core writes: it is called for its length, and again."""
+    """Return the list that function `name` of the core writes; the first call returns its length."""
     view = cgutils.create_struct_proxy(type_)(context, builder, value=value)
     null = ir.Constant(I64.as_pointer(), None)
     count = call_core(context, builder, view.context, name, I64, view.node, null)
     entries = listobj.ListInstance.allocate(context, builder, APPLICATIONS, count)
     entries.size = count
-    # The core can write to the list, since an entry of the list has the layout of its rows: two numbers.
+    # The core can write to the list, since an entry has the layout of the core's rows: two numbers.
     rows = builder.bitcast(entries._gep(ir.Constant(I64, 0)), I64.as_pointer())
     call_core(context, builder, view.context, name, I64, view.node, rows)
     return entries.value
@@ -627,7 +629,7 @@ class _TableAttributes(templates.AttributeTemplate):
         raise NotCompiled(f"there is no {path}; {listed(known, attr)}")
 
 
-#: Type -> its name in errors, and the class whose objects interpreted nodes have instead.
+#: Type -> its name in errors, and the corresponding class of interpreted nodes.
 _INTERPRETED_CLASSES = {
     ViewType: ("view", View),
     RandomType: ("view.random", RandomStream),
@@ -711,7 +713,7 @@ _method_names: set[str] = set()
 
 
 def _lower_method(attr: str) -> None:
-    """Register that nodes may have a method of this name; the node's type supplies its code."""
+    """Register a method name of nodes; the type of a node supplies the code."""
     if attr in _method_names:
         return
     _method_names.add(attr)

@@ -1,7 +1,7 @@
 """Observation of the nodes of a run: tables of their attributes at regular instants.
 
-A run with observation is the run without it: the message core reads programs and views between two instants
-with events, and adds no event of its own.
+Observation does not change a run: the message core reads programs and views between two instants with events,
+and adds no events.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gridsim.support.state import check_names
 
 __all__ = ["Observations", "Observe"]
 
-#: What a column shows: the path of an attribute, or a function of the program and the view of a node.
+#: The source of a column: the path of an attribute, or a function of the program and the view of a node.
 Column = str | Callable[[Any, Any], Any]
 
 _PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(\[\d+\])?")
@@ -83,12 +83,12 @@ class Observe:
 
     @property
     def reads_programs(self) -> bool:
-        """Whether a column shows more than the view."""
+        """True if a column reads the program."""
         return any(callable(column) or not column.startswith("view.") for column in self.by_name.values())
 
     @property
     def reads_views(self) -> bool:
-        """Whether a column shows more than the program."""
+        """True if a column reads the view."""
         return any(callable(column) or column.startswith("view.") for column in self.by_name.values())
 
     def to_plain(self) -> dict[str, Any]:
@@ -129,13 +129,13 @@ def _checked_columns(columns: Any) -> dict[str, Column]:
 
 
 def _named_path(text: str) -> tuple[str, str]:
-    """Return the name and the path of a column, ``NAME=PATH``, or ``PATH``, whose last part is the name."""
+    """Return the name and path of a column; without ``NAME=``, the name is the last part of the path."""
     name, separator, path = text.partition("=")
     return (name, path) if separator else (text.rpartition(".")[2].partition("[")[0], text)
 
 
 def checked_nodes(path: str, nodes: Any) -> tuple[int, ...] | None:
-    """Return numbers of nodes in ascending order, each once; None for all nodes."""
+    """Return distinct numbers of nodes in ascending order; None for all nodes."""
     if nodes is None:
         return None
     if isinstance(nodes, (str, bytes)) or not isinstance(nodes, Iterable):
@@ -153,7 +153,7 @@ def nodes_of(path: str, nodes: tuple[int, ...] | None, count: int) -> NDArray[np
     return np.arange(count) if nodes is None else np.array(nodes, np.int64)
 
 
-#: Some rows: their times (ns) and nodes, int64[n], and the values of the columns, float64[n, columns].
+#: Rows of a sample: times (ns) and nodes, int64[n], and values of the columns, float64[n, columns].
 _Sample = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]
 
 
@@ -163,7 +163,7 @@ class Observations:
     Parameters
     ----------
     observe
-        What to sample, and when.
+        The attributes to sample, and the interval.
     """
 
     def __init__(self, observe: Observe) -> None:
@@ -179,7 +179,7 @@ class Observations:
 
     @property
     def reads_programs(self) -> bool:
-        """Whether the programs of the nodes are read, which must then be objects or records."""
+        """True if programs of nodes are read, which must then be objects or records."""
         return self.observe.reads_programs
 
     def attach(self, adapter: Any) -> None:
@@ -202,23 +202,25 @@ class Observations:
         """Raise ScenarioError if no observed node has the attribute of a column."""
         attribute = re.split(r"[.\[]", path.removeprefix("view."))[0]
         if path.startswith("view."):
-            known = {key for key in dir(View) if not key.startswith("_") and not callable(getattr(View, key))}
+            attributes = {
+                key for key in dir(View) if not key.startswith("_") and not callable(getattr(View, key))
+            }
             unset_names, owner = set[str](), "the view"
         else:
             programs: dict[Any, Any] = {
                 type(program): program for program in map(self._adapter.program_of, self.nodes.tolist())
             }
-            known = {"parameters"}.union(*map(readable_attributes, programs.values()))
+            attributes = {"parameters"}.union(*map(readable_attributes, programs.values()))
             unset_names = {key for policy in programs for key in assigned_attributes(policy)}
             owner = ", ".join(sorted(policy.__name__ for policy in programs))
-        if attribute not in known | unset_names:
+        if attribute not in attributes | unset_names:
             raise ScenarioError(
                 f"observe.columns[{name!r}] must be an attribute of {owner}, got {attribute!r}; "
-                f"{listed(sorted(known), attribute)}"
+                f"{listed(sorted(attributes), attribute)}"
             )
 
     def __call__(self, now: int) -> int:
-        """Take the sample of the instant `now` ns; return the instant of the next one."""
+        """Take the sample at `now` ns, and return the time of the next one, ns."""
         adapter, nodes = self._adapter, self.nodes[self._adapter.up[self.nodes]]
         numbers = nodes.tolist()
         views = map(adapter.core.view_of, numbers) if self.observe.reads_views else repeat(None)
@@ -239,7 +241,7 @@ class Observations:
             return _number(value)
         except Exception as error:
             path = f"observe.columns[{list(self.observe.by_name)[k]!r}]"
-            if isinstance(error, _NotANumber):
+            if isinstance(error, _NotANumberError):
                 raise SchedulerError(
                     f"t = {now / NS} s: node {node}: {path} must be a number, got {short_repr(value)}"
                 ) from None
@@ -247,17 +249,17 @@ class Observations:
             raise
 
     def _all_samples(self) -> _Sample:
-        """Return all samples as one."""
+        """Return the concatenation of all samples."""
         none = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, len(self._readers)))
         times, nodes, values = map(np.concatenate, zip(none, *self.samples, strict=True))
         return times, nodes, values
 
     def finish(self) -> None:
-        """Take the samples up to the end of the run."""
+        """Take the remaining samples up to the end of the run."""
         self._adapter.core.sample_rest()
 
     def getstate(self) -> dict[str, Any]:
-        """Return the samples so far and when the next one is due."""
+        """Return the samples so far and the time of the next one."""
         return {"due": self.due, "samples": self._all_samples()}
 
     def setstate(self, state: dict[str, Any]) -> None:
@@ -275,12 +277,12 @@ class Observations:
         )
 
 
-class _NotANumber(Exception):
-    """A column shows something that is not a number."""
+class _NotANumberError(Exception):
+    """The value of a column is not a number."""
 
 
 def readable_attributes(program: Any) -> set[str]:
-    """Return the names of the attributes and properties of a program that a column can show."""
+    """Return the names of the attributes and properties of a program that a column can read."""
     policy = type(program)
     names = {*dir(policy)} - {*dir(NodeProgram)}
     members = {name for name in names if not name.startswith("_") and not callable(getattr(policy, name))}
@@ -296,10 +298,10 @@ def _reader(column: Column) -> Callable[[Any, Any], Any]:
     get = operator.attrgetter(path)
     element = int(index[:-1]) if index else None
 
-    def read(*owners: Any) -> Any:  # without a parameter `view`, the function is no handler in tracebacks
+    def read(*owners: Any) -> Any:  # no parameter `view`: it is not a handler
         try:
             value = get(owners[is_of_view])
-        except AttributeError:  # nodes of other classes, or an attribute that no handler has assigned yet
+        except AttributeError:  # the node has another class, or no handler has assigned the attribute yet
             return None
         return value if element is None else value[element]
 
@@ -316,4 +318,4 @@ def _number(value: Any) -> float:
         return float(value)
     if isinstance(value, Sized) and not isinstance(value, (str, bytes)):
         return float(len(value))
-    raise _NotANumber
+    raise _NotANumberError

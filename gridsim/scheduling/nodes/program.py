@@ -107,7 +107,7 @@ def array(kind: type, ndim: int | None = None) -> ArrayField:
     return ArrayField(kind, ndim)
 
 
-#: The largest `delay` of a `Message`, s.
+#: Maximum `delay` of a `Message`, s.
 MAX_DELAY = 2.0e9
 
 
@@ -216,7 +216,7 @@ class Message:
                 "delay or arrays"
             )
         self.arrays = tuple(name for name, kind in fields.items() if isinstance(kind, ArrayField))
-        #: The fields that are numbers of data stored elsewhere: arrays, or data that handlers in Cython keep.
+        #: The fields that are numbers of data stored elsewhere: arrays, or data of handlers in Cython.
         self.opaque = self.arrays
         self.answers = (answer,) if isinstance(answer, str) else tuple(answer)
         if not all(isinstance(name, str) for name in self.answers):
@@ -235,7 +235,7 @@ class Message:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of a record; for an array, it has the number under which the core stores the array."""
+        """The type of a record of the fields; an array is represented by its number in the core."""
         return message(*((name, "f8" if kind is float else "i8") for name, kind in self.fields.items()))
 
     def declare(self, network: Transport, name: str, *, priority: int) -> None:
@@ -264,7 +264,7 @@ def _check_size_function(function: Callable[..., int], fields: Mapping[str, obje
     """Raise ScenarioError if the function of the size of a message does not take `fields` by name."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some functions of C have no signature
+    except (TypeError, ValueError):  # some C functions have no signature
         return
     try:
         signature.bind(**fields)
@@ -281,7 +281,7 @@ def kinds_of(messages: Mapping[str, Message]) -> Mapping[str, Message]:
     Raises
     ------
     ScenarioError
-        If an answer is not a kind of message, or a kind that cannot be one.
+        If an answer is not a kind of message, or is a kind that cannot be an answer.
     """
     answers = {answer: name for name, kind in messages.items() for answer in kind.answers}
     if not answers:
@@ -292,7 +292,7 @@ def kinds_of(messages: Mapping[str, Message]) -> Mapping[str, Message]:
         if known is None:
             raise ScenarioError(f"{path} must be a kind of message; {listed(messages, answer)}")
         if known.nbytes is None or known.deferred or known.answers:
-            raise ScenarioError(f"{path} must not be local or deferred, or have an answer itself")
+            raise ScenarioError(f"{path} must not be local, deferred or a request itself")
     kinds = dict(messages)
     for name, kind in messages.items():
         if not (kind.answers or name in answers):
@@ -333,7 +333,7 @@ class NodeProgram:
         self.parameters = parameters
 
     def hosted_programs(self) -> Iterable[NodeProgram]:
-        """Iterate over the programs that this one keeps in memory and runs on its machine.
+        """Iterate over the programs that this program holds in memory and runs on its machine.
 
         Checkpoints need ``gridsim.support.state.keep_attributes(cls, "parameters")`` for each class of them.
         """
@@ -450,7 +450,7 @@ def as_number(kind: Any, value: Any, node: int, name: str) -> Any:
 
 
 def _as_array(kind: ArrayField, value: Any, node: int, name: str) -> NDArray[Any]:
-    """Return a read-only copy of `value` as an array; raise SchedulerError if it is not of this kind."""
+    """Return a read-only copy of `value` as an array; raise SchedulerError if it does not fit `kind`."""
     try:
         values = np.asarray(value)
         result = _copy_with_type(values, kind.dtype) if values.ndim in kind.dimensions else None
@@ -470,7 +470,7 @@ def _copy_with_type(values: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any] 
     if source not in ("biu" if is_whole else "biuf") and values.size:
         return None
     if source == "f" and values.itemsize > dtype.itemsize:
-        with np.errstate(over="ignore"):  # this takes longer than the rest
+        with np.errstate(over="ignore"):  # checked last, since it takes the longest
             return np.array(values, dtype, order="C")
     result = np.array(values, dtype, order="C")
     return result if not is_whole or (result == values).all() else None
@@ -500,7 +500,7 @@ class Notes(Stateful):
             If `row` does not accept the values.
         """
         row = self.row(node, table, values)
-        self.rows[table].append(tuple(row))  # garbage collection skips tuples of numbers
+        self.rows[table].append(tuple(row))  # tuples of numbers are not tracked by the garbage collector
 
     def row(self, node: int, table: str, values: Mapping[str, float]) -> list[float]:
         """Return `values` as a row of `table`.

@@ -13,21 +13,21 @@ from gridsim.support.clock import NS
 
 __all__ = ["ProgressChecks", "event_text"]
 
-#: A run counts as endless after this many events without a task that is queued or run: a constant, plus a
+#: Number of events without a queued or running task after which a run counts as endless: a constant, plus a
 #: number per node, plus a number per task.
 PATIENCE, PATIENCE_PER_NODE, PATIENCE_PER_TASK = 500_000, 1_000, 10
-#: With `to_the_end`, a run counts as endless after this many times as many events after its last task.
+#: With `to_the_end`, factor on that number for events after the last task.
 PATIENCE_TO_THE_END = 20
-#: The clock crawls if there are more events per simulated second than this for each node; of the nodes,
-#: at most the second number count, since a few nodes may act while all others wait.
+#: The clock crawls if there are more events per node and simulated second than the first number.  At most the
+#: second number of nodes count, since a few nodes may act while all others wait.
 CRAWLING_PER_SECOND, CRAWLING_NODES = 1e6, 1_000
-#: A run has far more messages than tasks if it has more than each of these: in all, per task, and per machine
-#: and second of simulated time, of which the first ones count even if they have not passed.
+#: A run has far more messages than tasks if it exceeds all of these numbers: in total, per task, and per
+#: machine and simulated second, with a minimum number of seconds.
 MANY_MESSAGES, MANY_PER_TASK, MANY_PER_SECOND, FIRST_SECONDS = 1_000_000, 100, 10, 10.0
 
 
 class ProgressChecks:
-    """The checks of a run; none are made if its programs do not put tasks into queues.
+    """The checks of a run; there are none if its programs do not put tasks into queues.
 
     Parameters
     ----------
@@ -51,17 +51,17 @@ class ProgressChecks:
         self.failure_count = 0
         #: the numbers of tasks queued and done, and the number of events, at the last progress
         self.progress, self.progress_at = (0, 0), 0
-        #: likewise, and the time (ns), when the present window of `_warn_of_crawl` began
+        #: these numbers and the time (ns) at the beginning of the current window of `_warn_of_crawl`
         self.clock: tuple[tuple[int, int], int, int] = (0, 0), 0, 0
-        #: the counts of events in the middle of that window; None before
+        #: the counts of events in the middle of that window; None before that
         self.clock_counts: dict[tuple[str, str], int] | None = None
         self.has_warned_of_storm = self.has_warned_of_crawl = False
 
     def check(self) -> None:
         """Raise SchedulerError if no task has been queued or run for `patience` events.
 
-        It is no error while machines have queued tasks, or before the last release.  After the last task, a
-        run with `to_the_end` may have many more events.
+        There is no error while machines have queued tasks, or before the last release.  After the last task,
+        a run with `to_the_end` may have many more events.
         """
         adapter = self.adapter
         progress = adapter.queues.enqueued, adapter.queues.tasks_done
@@ -77,11 +77,13 @@ class ProgressChecks:
         if progress != self.progress or progress[0] > progress[1] or has_releases:
             self.progress, self.progress_at = progress, events
         elif events - self.progress_at > patience:
-            rest = "all tasks are done; leave out to_the_end, or stop" if is_complete else adapter.unplaced()
+            hint = (
+                "all tasks are done; omit to_the_end, or stop acting" if is_complete else adapter.unplaced()
+            )
             raise SchedulerError(
                 f"t = {adapter.now / NS} s: {adapter.parameters.name} seems never to end: no task was queued "
                 f"or run in the last {events - self.progress_at} events"
-                f"{self._most_frequent()}; {rest}; a higher events_limit allows for more"
+                f"{self._most_frequent()}; {hint}; a higher events_limit allows for more"
             )
 
     def _most_frequent(
@@ -89,14 +91,14 @@ class ProgressChecks:
         sorts: Container[str] = ("message", "timer", "event"),
         old_counts: Mapping[tuple[str, str], int] = MappingProxyType({}),
     ) -> str:
-        """Return in words which event of some sorts is the most frequent so far, with a node and the handler.
+        """Return a text about the most frequent event of some sorts so far, with a node and the handler.
 
-        It is "" if nodes have handled none.
+        The text is "" if nodes have handled no such event.
 
         Parameters
         ----------
         old_counts
-            (sort, name) -> number of events that do not count.
+            (sort, name) -> number of earlier events, which are subtracted.
         """
         rows = [row for row in self.adapter.core.activity() if row[0] in sorts]
         rows.sort(key=lambda row: old_counts.get(row[:2], 0) - row[3])
@@ -123,7 +125,7 @@ class ProgressChecks:
     def _warn_of_crawl(self, progress: tuple[int, int]) -> None:
         """Issue a warning, once, if the clock hardly advances for many events without progress.
 
-        If it stands still, the core raises `endless_error`.
+        If the clock stands still, the core raises `endless_error`.
         """
         core, now, (last_progress, begin, start) = self.adapter.core, self.adapter.now, self.clock
         events, seconds = core.events - begin, (now - start) / NS
@@ -152,13 +154,14 @@ class ProgressChecks:
         Parameters
         ----------
         events, count
-            The number of events at this instant, and how many of the latest are of the most frequent sort.
+            The number of events at this instant, and the number of the latest events of the most frequent
+            sort.
         sort, name, handler, node
             The most frequent sort of event, its name and handler, and a node that handled one.
         """
         remedy = {
             "timer": "set it with a time > 0",
-            "message": "send it only in answer to something new",
+            "message": "send it only in answer to new information",
             "event": "call view.act with a time > 0" if name == "on_act" else "enqueue a task, or do nothing",
         }[sort]
         adapter = self.adapter
@@ -171,5 +174,5 @@ class ProgressChecks:
 
 
 def event_text(sort: str, name: str) -> str:
-    """Return a sort of event in words."""
+    """Return a description of a sort of event."""
     return {"message": f"messages {name!r}", "timer": f"timers {name!r}", "event": f"calls of {name}"}[sort]

@@ -31,7 +31,7 @@ __all__ = ["NodeRole", "PythonActions", "fields_of"]
 
 #: Number of fields of the timer of a request before those of its message.
 _REQUEST_FIELDS = 3
-#: The requests of a node are counted from multiples of 2**_LIFE: from the next one after each failure.
+#: Numbers of requests of a node begin at multiples of 2**_LIFE, at the next one after each failure.
 _LIFE = 24
 #: Durations of this many seconds or more count as `LATEST` ns.
 _LONGEST_DURATION = 2e9
@@ -98,7 +98,7 @@ class PythonActions(BoardActions):
         self.links, self.queues, self.nodes, self.neighbours = links, queues, nodes, neighbours
         self.roles = _numbered_roles(roles)
         self.role_nodes = {role.name: role.nodes for role in self.roles if role.name}
-        self.handlers = frozenset[str]().union(*(role.handlers for role in self.roles))  # of any node
+        self.handlers = frozenset[str]().union(*(role.handlers for role in self.roles))  # x
         self.make_application, self.seed, self.board = application, seed, board
         self.add_note, self.record_decision = add_note, record_decision
         self.convert, self.error_type, self.at_once = convert, error_type, at_once
@@ -114,7 +114,7 @@ class PythonActions(BoardActions):
         self.outbox: dict[str, list[Letter]] = {kind.name: [] for kind in numbered}
         self.read_only_reason = ""  # why nodes cannot act now
         self.is_observed = False  # whether a column of `Observe` reads nodes
-        self.recorder: Any = None  # of the handler call of a recorded node, which is being made
+        self.recorder: Any = None  # recorder of the current handler call, if its node is recorded
         self.applications: dict[int, Any] = {}
         self.holdings: list[dict[int, int]] = [{} for _ in range(nodes)]
         self.streams: dict[int, RandomStream] = {}
@@ -126,11 +126,11 @@ class PythonActions(BoardActions):
         self.unread_completions: dict[int, dict[int, int]] = {}
 
     def make_mail(self, links: Links, kinds: list[MessageKind], observe: Callable[..., None] | None) -> Mail:
-        """Make what carries messages of `kinds`, which are in the order of their numbers."""
+        """Create the mail for messages of `kinds`, which are in the order of their numbers."""
         return Mail(links, kinds, observe)
 
     def error(self, node: int, text: str) -> Exception:
-        """Return an error that `node` causes now."""
+        """Return an error caused by `node` at the current time."""
         return self.error_type(f"t = {self.now / NS} s: node {node} {text}")
 
     def check_may_act(self, node: int) -> None:
@@ -144,10 +144,10 @@ class PythonActions(BoardActions):
             self.check_may_act(node)
 
     def later_by(self, seconds: float) -> int:
-        """Return the instant (ns) that is `seconds` >= 0 from now."""
+        """Return the instant `seconds` >= 0 from now, ns."""
         return self.now + (round(seconds * NS) if seconds < _LONGEST_DURATION else LATEST)
 
-    # -- what nodes know --------------------------------------------------------------------------------
+    # -- knowledge of nodes ----------------------------------------------------------------------------
 
     def role_number(self, node: int) -> int:
         """Return the index of the role of `node`."""
@@ -162,7 +162,7 @@ class PythonActions(BoardActions):
         return event in self.role_of(node).handlers
 
     def nodes_with_role(self, node: int, name: str) -> range:
-        """Return the nodes that have the role `name`, of which `node` makes use."""
+        """Return the nodes with the role `name`; raise an error of `node` if there is no such role."""
         if name not in self.role_nodes:
             known = listed(self.role_nodes, name)
             raise self.error(node, f"uses the role {name!r}, which the scheduler does not declare; {known}")
@@ -215,7 +215,7 @@ class PythonActions(BoardActions):
             self.holdings[node][application] = count - tasks
 
     def _holders(self, node: int, application: int) -> str:
-        """Return which node other than `node` must place tasks of the application, in words."""
+        """Return a text that names another node with tasks of the application to place."""
         for other in range(self.nodes):
             if other != node and (tasks := self.tasks_to_place(other, application)):
                 return f"node {other} has {tasks} of its tasks to place"
@@ -233,7 +233,7 @@ class PythonActions(BoardActions):
         super().publish_number(row, column, value, falling)
 
     def add_number(self, row: int, column: int, delta: float, is_last: bool) -> None:
-        """Add to a shown number; `is_last` ends an addition."""
+        """Add to a published number; `is_last` ends an addition."""
         assert self.board is not None
         self._record("add", {"node": row, "delta": delta}, self.board.numbers[column])
         super().add_number(row, column, delta, is_last)
@@ -253,7 +253,7 @@ class PythonActions(BoardActions):
     def tasks_at(self, machine: int) -> int:
         """Return the number of tasks that wait or run at `machine`."""
         _, tasks, running, end = self.queue(machine)
-        # even an idle machine starts a task only at the end of the instant at which it is enqueued
+        # even an idle machine starts a task only at the end of the instant at which the task is enqueued
         return int(tasks.sum()) + (running >= 0 and end > self.now)
 
     def work_of(self, machine: int) -> float:
@@ -261,14 +261,14 @@ class PythonActions(BoardActions):
         return self.queues.work(machine, self.now)
 
     def availability_of(self, machine: int, grid: SummaryGrid, release: int) -> NDArray[np.uint32]:
-        """Return how many more tasks `machine` could take of an application released at `release` ns."""
+        """Return the numbers of further tasks that `machine` could take if released at `release` ns."""
         if not self.now <= release <= LATEST:
             raise ValueError(f"release must be in {self.now}..{LATEST} ns, got {release}")
         sample: NDArray[np.uint32] = self.queues.summaries([machine], grid, self.now, cell=release)[0]
         return sample
 
     def completed(self, node: int) -> list[tuple[int, int]]:
-        """Return the (application, tasks) pairs completed on the machine of `node` that it has not read."""
+        """Return the (application, tasks) pairs completed on the machine of `node` and not read yet."""
         if not self.queues.log or "on_done" in self.handlers:
             raise self.error(
                 node,
@@ -324,7 +324,7 @@ class PythonActions(BoardActions):
         return count
 
     def _record(self, entry: str, fields: Mapping[str, float], name: str = "") -> None:
-        """Report what a recorded node does."""
+        """Report an action of a recorded node."""
         if self.recorder is not None:
             self.recorder.add(entry, fields, name)
 
@@ -356,25 +356,25 @@ class PythonActions(BoardActions):
         self, node: int, name: str, value: float | None, fields: dict[str, float]
     ) -> tuple[int, tuple[float, ...]]:
         """Return the number of the timer `name`, and its fields."""
-        known = self.timers_for(node)
-        if name not in known and name in self.by_name:
+        numbers = self.timers_for(node)
+        if name not in numbers and name in self.by_name:
             raise self.error(node, f"sets the timer {name!r}, which is a kind of message; rename the timer")
-        if name not in known:
+        if name not in numbers:
             raise self.error(
                 node,
                 f"sets the timer {name!r}, which has no handler and is not in the scheduler's timers; define "
-                f"on_{name} in {self.role_of(node).program}; {listed(known, name)}",
+                f"on_{name} in {self.role_of(node).program}; {listed(numbers, name)}",
             )
-        kind = self.timer_kinds[known[name]]
+        kind = self.timer_kinds[numbers[name]]
         if kind.handler == "on_timer":
             if fields:
                 raise self._timer_field_error(node, kind, "sets", fields)
             value = 0.0 if value is None else value
-            return known[name], (self.convert(float, value, node, f"the value of the timer {name!r}"),)
+            return numbers[name], (self.convert(float, value, node, f"the value of the timer {name!r}"),)
         fields = {**kind.defaults, **fields, **({} if value is None else {"value": value})}
         if fields.keys() != kind.fields.keys():
             raise self._timer_field_error(node, kind, "sets", fields)
-        return known[name], tuple(self._timer_fields(node, kind, fields).values())
+        return numbers[name], tuple(self._timer_fields(node, kind, fields).values())
 
     def _timer_fields(self, node: int, kind: Timer, fields: Mapping[str, float]) -> dict[int, float]:
         """Return fields of a timer by their position."""
@@ -387,7 +387,7 @@ class PythonActions(BoardActions):
     def _timer_field_error(
         self, node: int, kind: Timer, action: str, fields: Mapping[str, float]
     ) -> Exception:
-        """Return the error for fields that the timer does not have, or that are missing."""
+        """Return the error for unknown or missing fields of a timer."""
         text = f"{action} the timer {kind.name!r}"
         for name in fields:
             if kind.handler == "on_timer":
@@ -425,17 +425,17 @@ class PythonActions(BoardActions):
         self.timers.cancel(node, known[name], self._timer_fields(node, kind, fields))
 
     def act_after(self, node: int, seconds: float) -> None:
-        """Call `on_act` of `node` once, `seconds` from now."""
+        """Schedule a call of `on_act` of `node`, `seconds` from now."""
         if not self.handles(node, "on_act"):
             raise self.error(node, "calls act, which requires the method on_act")
         if not 0 <= seconds < inf:
             raise self.error(node, f"calls act: seconds must be finite and >= 0, got {seconds!r}")
         self.turns.set(self.later_by(seconds), node)
 
-    # -- requests: a pending one is a timer with its number, its receiver, its kind, and its fields ---------
+    # -- requests: a pending request is a timer with its number, receiver, kind and fields -------------------
 
     def _number_requests(self) -> None:
-        """Begin to count the requests of nodes, if there are kinds with answers."""
+        """Create the counters of requests, if there are kinds with answers."""
         kinds = [kind for kind in self.mail.kinds if kind.answers]
         self.request_timer = len(self.timer_kinds) if kinds else -1
         self.request_counts = [0] * self.nodes if kinds else []
@@ -447,9 +447,10 @@ class PythonActions(BoardActions):
             self.timer_kinds.append(Timer("timeout", "on_timeout", fields, {}, -2))
 
     def request(self, node: int, to: int, name: str, seconds: float, fields: dict[str, Any]) -> int:
-        """Send a message that waits `seconds` for an answer; return its number.
+        """Send a request, which waits `seconds` for an answer, and return its number.
 
-        The number is unique in the run.  It depends on the failures of the node, and its requests since then.
+        The number is unique in the run.  It depends on the failures of the node, and on its requests since
+        the last one.
         """
         self._check_request(node, name, seconds)
         number = self.request_counts[node] * self.nodes + node + 1
@@ -489,7 +490,7 @@ class PythonActions(BoardActions):
             )
 
     def end_request(self, node: int, number: int) -> bool:
-        """End the wait of `node` for an answer; return False if it does not wait for it any more."""
+        """End the wait of `node` for an answer; return False if it no longer waits for it."""
         timer = self.pending_requests.get(number)
         if timer is None or timer.node != node:
             return False
@@ -497,12 +498,12 @@ class PythonActions(BoardActions):
         return self.timers.fire(timer)
 
     def forget_requests(self, node: int) -> None:
-        """Forget the requests of a node that fails, whose timers are cancelled next."""
+        """Delete the requests of a node that fails, whose timers are cancelled afterwards."""
         for timer in self.timers.of(node):
             if timer.name == self.request_timer:
                 del self.pending_requests[int(timer.fields[0])]
         if self.request_counts:
-            # numbers that a late answer to an earlier life does not have
+            # numbers that differ from those of earlier lives, to which answers may still arrive
             self.request_counts[node] = ((self.request_counts[node] >> _LIFE) + 1) << _LIFE
 
     def _request_of(self, timer: NodeTimer) -> Any:
@@ -516,14 +517,14 @@ class PythonActions(BoardActions):
     def send(self, node: int, to: int, name: str, fields: dict[str, Any]) -> None:
         """Send a message: at the end of the wave, or at once."""
         if name in self.by_name and self.by_name[name].request_at >= 0:
-            is_absent = self.only_node not in (-1, node)  # a test delivers a message from it
+            is_absent = self.only_node not in (-1, node)  # a test delivers a message from this node
             if self.by_name[name].answers and "request" in fields and not is_absent:
                 raise self.error(node, f"sends {name!r} with a number of a request; view.request numbers it")
             fields = {"request": 0, **fields}
         self._leave(*self._letter(node, to, name, fields))
 
     def _letter(self, node: int, to: int, name: str, fields: dict[str, Any]) -> tuple[MessageKind, Letter]:
-        """Return a message that `node` sends, and its kind; its tasks are no longer those of `node`."""
+        """Return a message of `node`, and its kind; tasks in the message no longer belong to `node`."""
         kind = self._declared_kind(node, to, name, fields, is_local=False)
         message = self._message(node, kind, fields)
         nbytes = self.size_of(node, kind, message)
@@ -545,7 +546,7 @@ class PythonActions(BoardActions):
         self._send(kind, [letter])
 
     def _send(self, kind: MessageKind, letters: list[Letter]) -> None:
-        """Send messages; if only one node exists, those between it and others are recorded instead."""
+        """Send messages; if only one node exists, record those between it and other nodes instead."""
         if self.only_node >= 0:
             letters = [letter for letter in letters if not self._ends_here(kind, letter)]
         if letters:
@@ -621,7 +622,7 @@ class PythonActions(BoardActions):
             raise self.error(node, f"sends {kind.name!r}: {error}") from None
         return nbytes
 
-    # -- what a node has, for records and errors -----------------------------------------------------------
+    # -- state of a node, for records and errors ------------------------------------------------------------
 
     def held_by(self, node: int) -> dict[int, int]:
         """Return application -> tasks to place, for the applications that a node knows, ascending."""
@@ -666,7 +667,7 @@ class PythonActions(BoardActions):
 
     @property
     def has_unsent(self) -> bool:
-        """Whether sent messages wait for the end of the wave."""
+        """True if sent messages wait for the end of the wave."""
         return any(self.outbox.values())
 
     def flush(self) -> None:

@@ -1,4 +1,4 @@
-"""The board in plain Python cores: how nodes see it, and what they do with it."""
+"""The board in plain Python cores: the view and the actions of nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BoardActions:
     now
         The simulated time, ns.
     convert
-        Callable, (type, value, node, name) -> the value as that type.
+        Function of (type, value, node, name) that returns the value with that type.
     """
 
     board: Board | None
@@ -33,7 +33,7 @@ class BoardActions:
     convert: Callable[..., Any]
 
     def error(self, node: int, text: str) -> Exception:
-        """Return an error that `node` causes now."""
+        """Return an error caused by `node` at the current time."""
         raise NotImplementedError
 
     def check_may_act(self, node: int) -> None:
@@ -44,7 +44,7 @@ class BoardActions:
         return self.error(node, f"uses the board: {reason}")
 
     def board_for(self, node: int) -> Board:
-        """Return the board, of which `node` makes use."""
+        """Return the board; raise an error of `node` if there is none."""
         if self.board is None:
             raise self.error(node, "uses the board, which requires a BoardScheduler")
         return self.board
@@ -80,7 +80,7 @@ class BoardActions:
             self.publish_number(node if application < 0 else application, column, number, falls)
 
     def add_to_board(self, node: int, row: int, delta: float | None, deltas: Mapping[str, float]) -> None:
-        """Add to shown numbers of the node `row`."""
+        """Add to the published numbers of node `row`."""
         board = self.board_for(node)
         row = self.convert(int, row, node, "the node of an addition")
         try:
@@ -103,13 +103,13 @@ class BoardActions:
         self.board.publish(row, value, falling, self.now, column)
 
     def add_number(self, row: int, column: int, delta: float, is_last: bool) -> None:
-        """Add to a shown number; `is_last` ends an addition."""
+        """Add to a published number; `is_last` ends an addition."""
         assert self.board is not None
         self.board.add(row, delta, self.now, column, is_last)
 
 
 class PythonBoard:
-    """The board as a node sees it, described by `gridcore.nodes.view.BoardView`."""
+    """The board as a node sees it; `gridcore.nodes.view.BoardView` describes its members."""
 
     __slots__ = ("_board", "_core", "_node")
 
@@ -137,14 +137,14 @@ class PythonBoard:
         raise self._core.board_error(self._node, "it is not an array; write view.board.values")
 
     def least(self, k: int, name: str | None = None) -> tuple[int, ...]:
-        """Return the k nodes with the least numbers, ascending; of equal numbers, that of the lower node."""
+        """Return the k nodes with the least numbers, ascending; ties: the lower node."""
         column = self._column(name)
         if (k := self._core.convert(int, k, self._node, "k")) < 0:
             raise self._core.board_error(self._node, f"k must be at least 0, got {k}")
         return self._board.least(k, self._core.now, column)
 
     def add(self, node: int, delta: float | None = None, name: str | None = None, **deltas: float) -> None:
-        """Add to shown numbers of a node, as all nodes see them."""
+        """Add to the published numbers of a node, as all nodes see them."""
         self._core.check_may_act(self._node)
         if name is not None and not deltas:
             delta, deltas = None, {name: delta}  # type: ignore[dict-item]

@@ -1,8 +1,8 @@
 """A readable message core, which runs node programs in plain Python.
 
-`PythonCore` does what `gridcore.nodes.message_core.NodeCore` does: it has the same parameters, and a run has
-the same result with either.  It is the one to read, and to step through with a debugger; it handles some
-ten thousands of messages a second.
+`PythonCore` is equivalent to `gridcore.nodes.message_core.NodeCore`: it has the same parameters, and runs
+with both have the same result.  It is meant for reading and for a debugger; it handles some tens of thousands
+of messages per second.
 
 The order of the events of one instant:
 
@@ -13,15 +13,15 @@ Tasks are handled by application, then machine.  The deliveries of a wave are ha
 receiver and order of sending (`gridsim.scheduling.nodes.python_mail`, which leaves the sorting to the links),
 followed by local messages (`View.later`) by receiver and order of sending.  Direct messages are handled in
 the order of sending; timers by node, declaration of their names and order of setting (`Timers.due`).  An
-event that becomes due meanwhile is handled first if it is earlier in this list, except that releases follow
-the direct messages before them immediately, and that all timers that are due together fire.
+event that becomes due in the meantime is handled first if it is earlier in this list.  There are two
+exceptions: releases follow immediately after direct messages, and all timers that are due together fire.
 
 Messages leave when the ends of tasks, the deliveries of a wave or the acts of one sort have been handled, and
-before a change from releases and timers to anything else.  So if a release makes an act due, such as the
-reordering of a queue after `enqueue`, its messages leave before that act, and those of the timers of the same
-instant later.  They leave by kind, sender and order of sending (`PythonActions.flush`); or at once, with the
-option `at_once`.  Direct messages always leave at once.  Those with a delay of 0 are handled as soon as the
-handler that sends them returns.
+before a change from releases and timers to other events.  So if a release makes an act due, such as the
+reordering of a queue after `enqueue`, its messages leave before that act, and messages of timers of the same
+instant leave later.  They leave by kind, sender and order of sending (`PythonActions.flush`), or at once with
+the option `at_once`.  Direct messages always leave at once.  Those with a delay of 0 are handled as soon as
+the handler that sends them returns.
 """
 
 from __future__ import annotations
@@ -52,9 +52,10 @@ __all__ = ["PythonCore"]
 _EVENTS: Any = EVENT_NAMES
 #: The core returns to the engine after this many events, for a checkpoint or a progress bar.
 STRIDE = 8192
-#: The engine checks its limits once an instant has this many events: a constant, plus a number per node.
+#: Number of events of an instant after which the engine checks its limits: a constant, plus a number per
+#: node.
 MANY_EVENTS, MANY_EVENTS_PER_NODE = 2**16, 64
-#: An instant with more events is taken for an endless loop: a constant, plus a number per node and per task.
+#: Maximum number of events of an instant without an endless loop: a constant, plus numbers per node and task.
 MAX_EVENTS, MAX_EVENTS_PER_NODE, MAX_EVENTS_PER_TASK = 1_000_000, 100, 10
 
 
@@ -79,7 +80,7 @@ class PythonCore(PythonActions):
     finished
         Whether the run is over.
     placed_at
-        When all tasks were in queues for the first time, ns; -1: not yet.
+        Time at which all tasks were in queues for the first time, ns; -1: not yet.
     """
 
     def __init__(
@@ -145,15 +146,15 @@ class PythonCore(PythonActions):
         self.total, self.until = sum(self.tasks), until
         self.released = 0  # number of applications released so far
         self.events, self.finished, self.placed_at = 0, False, -1
-        self.limit = NEVER  # ns, the next event of the engine, up to which `advance` runs
+        self.limit = NEVER  # time of the next event of the engine, up to which `advance` runs, ns
         self.phase = Phase.END  # the phase that was handled last
         self.pause_at = STRIDE  # number of events after which the engine must have an event
-        self.needs_engine = False  # whether it must have one at this instant, to check its limits
+        self.needs_engine = False  # whether that must be at this instant, for limits
         self.events_before = 0  # number of events before this instant
         self.report_endless = report_endless
         self.counts = dict.fromkeys(self._sorts(), 0)  # number of events by sort
         self.latest = dict.fromkeys(self.counts, 0)  # the node that handled the latest one
-        self.stalled_at, self.stalled_counts = -1, self.counts  # counts when the clock stood still for long
+        self.stalled_at, self.stalled_counts = -1, self.counts  # counts when a long standstill began
         self.sample_at = NEVER
         self.sampler: Callable[[int], int] = _no_sampler
         self.call_recorder: Any = None
@@ -164,7 +165,7 @@ class PythonCore(PythonActions):
     # -- calls of the engine ----------------------------------------------------------------------------
 
     def advance(self, limit: int) -> int:
-        """Run all events up to `limit` ns; return the instant at which the engine is needed, else `NEVER`.
+        """Run all events up to `limit` ns; return the instant at which the engine is needed, or `NEVER`.
 
         The engine is needed when all tasks are completed or `stop` was called (`finished`), and regularly for
         checkpoints and limits.  Messages sent by the last releases or timers of the instant `limit` have not
@@ -183,13 +184,13 @@ class PythonCore(PythonActions):
                 self.flush()
             if self.finished:
                 return self.now
-            at = self.next_instant()
-            if self.sample_at < min(at, self.limit) < NEVER:
-                self._run_sampler(min(at, self.limit))
-            if at > self.limit or at == NEVER:
+            instant = self.next_instant()
+            if self.sample_at < min(instant, self.limit) < NEVER:
+                self._run_sampler(min(instant, self.limit))
+            if instant > self.limit or instant == NEVER:
                 return NEVER
-            if at > self.now:
-                self._set_clock(at)
+            if instant > self.now:
+                self._set_clock(instant)
             if self.events >= self.pause_at and self._has_to_pause():
                 return self.now
             if self.queues.next_change() <= self.now:
@@ -198,7 +199,7 @@ class PythonCore(PythonActions):
                     return self.now
             phase = self._due_phase()
             if phase is not self.phase and self.has_unsent:
-                # of releases and timers at `limit`, after which an act or a delivery is due
+                # the wave of releases and timers at `limit`, after which an act or a delivery is due
                 self.flush()
                 continue
             self.phase = phase
@@ -216,9 +217,9 @@ class PythonCore(PythonActions):
         self.now, self.events_before = at, self.events
 
     def _wave_continues(self) -> bool:
-        """Return whether more events belong to the present wave: only releases and timers can continue it.
+        """Return whether more events belong to the current wave, which only releases and timers can continue.
 
-        Those of the engine at the instant `limit` may, too.
+        Events of the engine at the instant `limit` may continue it as well.
         """
         phase = Phase.RELEASES_AND_TIMERS
         return self.phase is phase and (self.now >= self.limit or self._due_phase() is phase)
@@ -232,15 +233,15 @@ class PythonCore(PythonActions):
         return False
 
     def wake(self, time: int) -> None:
-        """Return control to the engine at `time` ns, for an event that `advance` does not know."""
+        """Return control to the engine at `time` ns, for an event that is unknown to `advance`."""
         self.limit = min(self.limit, time)
 
     def stop(self) -> None:
-        """End the run after the present wave: `advance` returns, and `finished` is True."""
+        """End the run after the current wave: `advance` returns, and `finished` is True."""
         self.finished = True
 
     def enter(self, now: int) -> None:
-        """Begin an event of the engine at `now` ns, which calls handlers itself, and `flush` at the end."""
+        """Begin an event of the engine at `now` ns, which calls handlers itself and finally `flush`."""
         self._reach(now)
         self.phase, self.limit = Phase.RELEASES_AND_TIMERS, now
 
@@ -266,7 +267,7 @@ class PythonCore(PythonActions):
     # -- events of the engine, and failures -------------------------------------------------------------
 
     def resubmit(self, applications: Integers, tasks: Integers, now: int) -> None:
-        """Resubmit lost tasks at the home nodes of their submitters; timers of this instant fire, too."""
+        """Resubmit lost tasks at the home nodes of their submitters; timers of this instant fire as well."""
         self.enter(now)
         for index, count in zip(applications.tolist(), tasks.tolist(), strict=True):
             self.submit(index, count, "on_lost")
@@ -279,12 +280,12 @@ class PythonCore(PythonActions):
     def receive(self, sender: int, kind: str, fields: dict[str, Any], now: int) -> None:
         """Deliver a message to `only_node` at `now` ns, from a node that does not exist.
 
-        If it is about an application, the sender knows it, and has the tasks that the message moves.
+        If the message has an application, the sender counts as knowing it and as having the moved tasks.
 
         Raises
         ------
         ValueError
-            If there is no only node, or `sender` is that node.
+            If `only_node` is not set, or is `sender`.
         """
         if self.only_node < 0 or sender == self.only_node or not 0 <= sender < self.nodes:
             raise ValueError(
@@ -338,11 +339,11 @@ class PythonCore(PythonActions):
             self.turns.set(now, node)
 
     def add_applications(self, submitter: ArrayLike) -> None:
-        """Append applications submitted at the machines `submitter`; only `resubmit` gives them to nodes."""
+        """Append applications with the given submitters, which only `resubmit` releases to nodes."""
         self.submitter += np.asarray(submitter).tolist()
 
     def with_completions(self, now: int) -> list[int]:
-        """Return the machines, ascending, with tasks completed by `now` ns of which no node has read yet."""
+        """Return the machines, ascending, with tasks completed by `now` ns that no node has read yet."""
         self._reach(now)
         self.queues.catch_up(now)
         self.read_completions()
@@ -351,7 +352,10 @@ class PythonCore(PythonActions):
     def restart(self, nodes: ArrayLike, programs: Sequence[Any], now: int) -> list[tuple[int, int]]:
         """Make `nodes` fail at `now` ns, and replace them by the new `programs`.
 
-        Returns (application, tasks) pairs: the tasks that the nodes had not placed.
+        Returns
+        -------
+        list
+            Pairs (application, tasks) of the tasks that the nodes had not placed.
         """
         self._reach(now)
         pending_tasks = []
@@ -369,7 +373,7 @@ class PythonCore(PythonActions):
         return pending_tasks
 
     def begin(self, nodes: Iterable[int]) -> None:
-        """Call `on_start` of `nodes` at the present instant."""
+        """Call `on_start` of `nodes` at the current instant."""
         self.acting["start"].update(int(node) for node in nodes if self.handles(node, "on_start"))
 
     # -- due events -------------------------------------------------------------------------------------
@@ -377,11 +381,11 @@ class PythonCore(PythonActions):
     def next_instant(self) -> int:
         """Return the instant (ns) of the next event; `NEVER` if there is none."""
         first = self.next_own_instant()
-        # the network must not run beyond the next event, whose messages may arrive before those under way
+        # the network must not run beyond the next event, whose messages may arrive before those in transit
         return min(first, self.mail.advance(min(first, self.limit)))
 
     def next_own_instant(self) -> int:
-        """Return the instant (ns) of the next event that is not the arrival of a message, else `NEVER`."""
+        """Return the instant (ns) of the next event other than the arrival of a message, or `NEVER`."""
         if any(self.acting.values()):
             return self.now
         return min(
@@ -454,7 +458,7 @@ class PythonCore(PythonActions):
     def _deliver(self, kind: MessageKind, node: int, message: Any) -> None:
         """Deliver a message to `node`, which then knows its application and must place its tasks.
 
-        A late answer is dropped, but not the tasks in it.
+        A late answer is dropped, but its tasks are not.
         """
         if kind.is_answer and message.request and not self.end_request(node, message.request):
             if not kind.moves_tasks:
@@ -542,7 +546,7 @@ class PythonCore(PythonActions):
     # -- releases and timers ----------------------------------------------------------------------------
 
     def _release_or_fire(self) -> None:
-        """Handle direct messages and releases, or else timers."""
+        """Handle direct messages and releases, or if there are none, timers."""
         is_direct = False
         while (kind := self.mail.next_direct(self.now, instant_only=False)) is not None:
             self._take_direct(kind)
@@ -651,7 +655,7 @@ class PythonCore(PythonActions):
         return "message", sort, self.by_name[sort].handlers[self.role_number(self.latest[sort])] or ""
 
     def activity(self) -> list[tuple[str, str, str, int, int]]:
-        """Return what nodes have handled since this core was made, the most frequent first.
+        """Return counts of the events that nodes have handled in this core, the most frequent first.
 
         Each entry is (``"message"``, ``"timer"`` or ``"event"``; name; handler; number of events; a node).
         """
@@ -674,15 +678,15 @@ class PythonCore(PythonActions):
     # -- observers --------------------------------------------------------------------------------------
 
     def sample(self, first: int, sampler: Callable[[int], int]) -> None:
-        """Call `sampler` at `first` ns, when all events before that are handled, and then when it asks to.
+        """Call `sampler` at `first` ns, after all earlier events, and then at the instants that it returns.
 
-        It gets the instant, reads programs and views, and returns the instant (ns) of the next call.  It adds
-        no event, so that the run takes the same course without it; nodes cannot act meanwhile.
+        The sampler gets the instant, reads programs and views, and returns the instant (ns) of the next call.
+        It adds no event, so the run is the same without it; nodes cannot act during a call.
         """
         self.sample_at, self.sampler = first, sampler
 
     def sample_rest(self) -> None:
-        """Call the sampler at its instants up to the present one, at the end of the run."""
+        """Call the sampler at its instants up to the current one, at the end of the run."""
         self._run_sampler(self.now + 1)
 
     def _run_sampler(self, end: int) -> None:
@@ -701,7 +705,7 @@ class PythonCore(PythonActions):
     # -- checkpoints ------------------------------------------------------------------------------------
 
     def held(self) -> Integers:
-        """Return rows (node, application, tasks): the applications nodes know, and their tasks to place."""
+        """Return rows (node, application, tasks) of the known applications and the tasks to place."""
         rows = [(u, i, tasks) for u, of_node in enumerate(self.holdings) for i, tasks in of_node.items()]
         return np.array(sorted(rows), np.int64).reshape(-1, 3)
 

@@ -1,4 +1,4 @@
-"""The messages under way between the nodes of a readable message core."""
+"""The messages in transit between the nodes of a readable message core."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Letter(NamedTuple):
     to
         The receiving node.
     message
-        What the receiver gets: an object with the sender and the fields.
+        The object that the receiver gets, with the sender and the fields.
     nbytes
         Its size on the wire.
     """
@@ -35,16 +35,16 @@ class Letter(NamedTuple):
 
 
 class Mail:
-    """The messages under way, which `links` carries as records of numbers.
+    """The messages in transit, which `links` transports as records of numbers.
 
-    A *direct* message is of a kind with its own delay; it bypasses the network interfaces.
+    A *direct* message has a kind with its own delay; it bypasses the network interfaces.
 
     Parameters
     ----------
     kinds
         The kinds by their number in `links`.
     observe
-        Function of (ns, number of a kind, records), for all sent messages; or None.
+        Function of (ns, number of a kind, records) that is called for all sent messages, or None.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Mail:
         self.links, self.kinds, self.observe = links, kinds, observe
         self.direct = [kind for kind in kinds if kind.delay >= 0]
         self.through_links = [kind for kind in kinds if kind.delay < 0]
-        self.payloads = Payloads()  # the arrays in messages: a record has their numbers
+        self.payloads = Payloads()  # the arrays in messages, whose numbers are in the records
         self.n_direct = 0  # number of direct messages so far
         self._dtypes = {kind.name: np.dtype([*_HEADER, *_columns(kind)]) for kind in kinds}
 
@@ -87,7 +87,7 @@ class Mail:
         return records
 
     def _values(self, kind: MessageKind, letter: Letter) -> Iterator[float]:
-        """Yield the fields of a message as numbers; that of an array is its number in `payloads`."""
+        """Yield the fields of a message as numbers; an array has its number in `payloads`."""
         for name, code in zip(kind.fields, kind.type_codes, strict=True):
             value = getattr(letter.message, name)
             yield self.payloads.store(value) if code == 2 else value
@@ -95,7 +95,7 @@ class Mail:
     # -- receiving --------------------------------------------------------------------------------------
 
     def advance(self, limit: int) -> int:
-        """Run the network up to `limit` ns; return the first instant with a delivery, else `NEVER`."""
+        """Run the network up to `limit` ns; return the first instant with a delivery, or `NEVER`."""
         return self.links.advance(limit)
 
     def next_delivery(self) -> int:
@@ -112,7 +112,7 @@ class Mail:
         Parameters
         ----------
         instant_only
-            Whether to leave out the kinds with a delay above 0.
+            Whether to omit kinds with a delay above 0.
         """
         arrived = []
         for kind in self.direct:

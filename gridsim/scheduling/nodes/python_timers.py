@@ -22,13 +22,13 @@ class NodeTimer(NamedTuple):
     Parameters
     ----------
     time
-        When it fires, ns.
+        Time at which it fires, ns.
     number
         Its position in the order of setting.
     name
         The number of its name, in the order of declaration.
     fields
-        The arguments of its handler; of a timer that `NodeProgram.on_timer` handles, its value.
+        The arguments of its handler; for `NodeProgram.on_timer`, the value of the timer.
     """
 
     time: int
@@ -39,7 +39,7 @@ class NodeTimer(NamedTuple):
 
     @property
     def key(self) -> tuple[int, int, tuple[float, ...]]:
-        """The values that distinguish it from other timers of its node."""
+        """The values that identify the timer among those of its node."""
         return self.time, self.name, self.fields
 
 
@@ -79,7 +79,7 @@ class Timers:
         return list(self._set[node].values())
 
     def first(self) -> int:
-        """Return when the next timer fires, ns; `NEVER` if there is none."""
+        """Return the time at which the next timer fires, ns; `NEVER` if there is none."""
         while self._queue and not self.is_set(self._queue[0]):
             heappop(self._queue)
         return self._queue[0].time if self._queue else NEVER
@@ -87,7 +87,7 @@ class Timers:
     def due(self, now: int) -> list[NodeTimer]:
         """Return the timers that fire by `now` ns, by node, number of the name and order of setting.
 
-        They remain set until `fire`, so that one that fires first may still cancel another one.
+        They remain set until `fire`, so that a timer may still cancel later ones.
         """
         due = []
         while self.first() <= now:
@@ -116,16 +116,16 @@ class Timers:
 
 
 def to_word(kind: Any, value: float) -> int:
-    """Return a field of the type ``int`` or ``float`` as 64 bits of a state."""
+    """Return a field of type ``int`` or ``float`` as a 64-bit word of a state."""
     return int(np.float64(value).view(np.int64)) if kind is float else int(value)
 
 
 def from_word(kind: Any, word: int) -> float:
-    """Return the field of the type ``int`` or ``float`` that has the 64 bits `word`."""
+    """Return the field of type ``int`` or ``float`` from its 64-bit word."""
     return float(np.int64(word).view(np.float64)) if kind is float else int(word)
 
 
-#: A local message: its instant (ns), its number in the order of sending, its node, its kind, and itself.
+#: A local message: its time (ns), its number in the order of sending, its node, its kind, and the message.
 LocalMessage: TypeAlias = tuple[int, int, int, MessageKind, Any]
 
 
@@ -143,7 +143,7 @@ class LocalMail:
         self.number += 1
 
     def first(self) -> int:
-        """Return when the next message arrives, ns; `NEVER` if there is none."""
+        """Return the time at which the next message arrives, ns; `NEVER` if there is none."""
         return self._queue[0][0] if self._queue else NEVER
 
     def take(self, now: int) -> list[LocalMessage]:
@@ -158,11 +158,11 @@ class LocalMail:
         self._queue = sorted(entry for entry in self._queue if entry[2] != node)
 
     def of(self, node: int) -> list[LocalMessage]:
-        """Return the messages under way to `node`, in the order of sending."""
+        """Return the messages in transit to `node`, in the order of sending."""
         return sorted((entry for entry in self._queue if entry[2] == node), key=lambda entry: entry[1])
 
     def entries(self, payloads: Payloads) -> tuple[dict[str, Any], list[Any]]:
-        """Return the entries of a state, and all arrays in messages, those of `payloads` first.
+        """Return the entries of a state, and all arrays in messages, beginning with those in `payloads`.
 
         ``local`` has the columns time, number, node and number of the kind; ``local_fields`` has the fields
         of all messages, 64 bits each; the field of an array is its number.

@@ -19,7 +19,7 @@ __all__ = ["PythonView"]
 class PythonView:
     """The interface of a node program: its machine, queue, clock, neighbours, messages and timers.
 
-    `gridcore.nodes.view.View` has the same properties and methods, and describes them.  This one converts
+    `gridcore.nodes.view.View` has the same properties and methods, with descriptions.  This class converts
     the arguments of a node to the declared types, and passes them to the core.
 
     Attributes
@@ -27,9 +27,9 @@ class PythonView:
     slots
         The slots that this machine has reserved for rigid jobs; None if the environment has no ``slots``.
     jobs
-        What this node knows of rigid jobs, and the claims and starts by which it runs them; None for bags.
+        The information of this node about rigid jobs, and its actions on them; None for bags.
     environment
-        What the environment of the model gives to this node; None if there is none.
+        The object of the model's environment for this node; None if there is none.
     """
 
     __slots__ = ("_core", "_neighbours", "_node", "environment", "jobs", "slots")
@@ -54,7 +54,7 @@ class PythonView:
             parts.append(f"timers: {', '.join(timers)}")
         return f"<View of node {node}, t = {self.now} s: {'; '.join(parts)}>"
 
-    # -- what a node sees -------------------------------------------------------------------------------
+    # -- information of a node --------------------------------------------------------------------------
 
     @property
     def node(self) -> int:
@@ -68,7 +68,7 @@ class PythonView:
 
     @property
     def machines(self) -> int:
-        """The number of machines; those of servers (`Role`), which have the last numbers, count."""
+        """The number of machines, including those of servers (`Role`), which have the last numbers."""
         return self._core.queues.machines
 
     def role(self, name: str) -> range:
@@ -135,7 +135,7 @@ class PythonView:
         return float(self._core.queues.minimum_stretch([self.machine], self._core.now)[0])
 
     def sample(self, grid: SummaryGrid, release: int | None = None) -> NDArray[np.uint32]:
-        """Return how many more tasks this machine could take: uint32[nS, nW, nA] on `grid`."""
+        """Return the numbers of further tasks that this machine could take: uint32[nS, nW, nA] on `grid`."""
         return self._core.availability_of(self.machine, grid, self._core.now if release is None else release)
 
     @property
@@ -151,7 +151,7 @@ class PythonView:
         """Return an application that this node knows."""
         return self._core.application(self._known_application(index))
 
-    # -- what a node does -------------------------------------------------------------------------------
+    # -- actions of a node ------------------------------------------------------------------------------
 
     def publish(
         self,
@@ -160,7 +160,7 @@ class PythonView:
         application: int = -1,
         **numbers: float,
     ) -> None:
-        """Publish numbers on the board, in place of the last ones of this node."""
+        """Publish numbers on the board, which replace the previous ones of this node."""
         self._core.check_may_act(self._node)
         self._core.publish(self._node, application, value, numbers, falling)
 
@@ -210,7 +210,7 @@ class PythonView:
         self._core.set_timer(self._node, name, seconds, value, fields)
 
     def at(self, instant: int, name: str, value: float | None = None, **fields: float) -> None:
-        """Set a timer as `timer` does, for an exact instant in ns (`now_ns`)."""
+        """Set a timer for an exact instant in ns (`now_ns`)."""
         self._core.check_may_act(self._node)
         instant = self._convert(int, instant, f"the instant of the timer {name!r}")
         self._core.set_timer_at(self._node, name, instant, value, fields)

@@ -1,14 +1,14 @@
 """Rewrites of the source of functions in node programs, for features that Numba lacks or gets wrong.
 
-``super().name`` in a method becomes ``self.name@k``, an attribute with the name `base_name`: the member that
-the classes of the program have from number k of the method resolution order on.
+``super().name`` in a method becomes ``self.name@k``, an attribute with the name `base_name`: the member found
+from class number k of the method resolution order on.
 
-In a ``try`` statement Numba loses the names of keyword arguments, as its blocks end after each instruction
-there.  A call with keywords, such as ``view.send(3, "task", tasks=n)``, becomes a call by position of a
-function that makes it: ``send_0(view, n)`` with ``return a0.send(3, "task", tasks=a1)``.  Errors in a list or
-dict such as ``[self.weigh(k) for k in places]`` would end the method there; it becomes a call, too.
+In a ``try`` statement Numba loses the names of keyword arguments, since its blocks end after each instruction
+there.  A call with keywords, such as ``view.send(3, "task", tasks=n)``, is replaced by a positional call of a
+new function: ``send_0(view, n)`` with ``return a0.send(3, "task", tasks=a1)``.  A list or dict such as
+``[self.weigh(k) for k in places]``, in which an error would end the method, is also replaced by a call.
 
-Nothing interrupts machine code, so each ``while`` loop calls `check_loop` after every `STRIDE` iterations.
+Machine code cannot be interrupted, so each ``while`` loop calls `check_loop` after every `STRIDE` iterations.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ __all__ = [
 
 
 def base_name(name: str, start: int) -> str:
-    """Return the name of the member `name` that the classes of a program have from number `start` on."""
+    """Return the name of the member `name` that is looked up from class number `start` on."""
     return f"{name}@{start}"
 
 
 def split_base_name(name: str) -> tuple[str, int]:
-    """Return the arguments of `base_name`; with 0 for a plain name."""
+    """Return the arguments of `base_name`, or (name, 0) for a plain name."""
     name, _, start = name.partition("@")
     return name, int(start or 0)
 
@@ -93,7 +93,7 @@ def calls_by_position(function: Any, tree: ast.Module) -> list[ast.FunctionDef]:
     Returns
     -------
     list of ast.FunctionDef
-        The functions that the new calls call.
+        The functions that the new calls invoke.
     """
     calls = _CallsInTry(local_names(function.__code__))
     calls.visit(tree)
@@ -118,7 +118,7 @@ class _CallsInTry(ast.NodeTransformer):
         arguments: list[ast.expr] = []
 
         def parameter(value: ast.expr) -> ast.expr:
-            """Return the expression by which the new function gets `value`."""
+            """Return the expression with which the new function reads `value`."""
             if self._is_constant(value):
                 return value
             if isinstance(value, ast.Starred):
@@ -145,7 +145,7 @@ class _CallsInTry(ast.NodeTransformer):
             return self.generic_visit(node)
         names = [part for part in ast.walk(node) if isinstance(part, ast.Name) and part.id in self.names]
         own_names = {part.id for part in names if isinstance(part.ctx, ast.Store)}
-        # the first iterable is computed outside of the brackets
+        # the first iterable is evaluated outside the brackets
         own_names -= {part.id for part in ast.walk(node.generators[0].iter) if isinstance(part, ast.Name)}
         parameters = sorted({part.id for part in names} - own_names)
         return self._call_of(
@@ -157,7 +157,7 @@ class _CallsInTry(ast.NodeTransformer):
     def _call_of(
         self, node: ast.expr, name: str, result: ast.expr, parameters: list[str], arguments: list[Any]
     ) -> ast.AST:
-        """Return the call of a new function that replaces `node`, and has its line in errors."""
+        """Return the call of a new function that replaces `node`, with the line of `node` for errors."""
         function: Any = ast.parse("def call(): pass").body[0]
         function.name, function.body = f"{name}_{len(self.functions)}@try", [ast.Return(result)]
         function.args.args = [ast.arg(parameter) for parameter in parameters]
@@ -185,7 +185,7 @@ def local_names(code: types.CodeType) -> set[str]:
 
 # -- while loops ---------------------------------------------------------------------------------------------
 
-#: A ``while`` loop of a compiled method with more iterations is taken for an endless one.
+#: Maximum number of iterations of a ``while`` loop of a compiled method; a longer loop counts as endless.
 MAX_ITERATIONS = 10**9
 #: Number of iterations between two calls of `check_loop`; a power of 2, for speed.
 STRIDE = 2**20
@@ -202,7 +202,7 @@ _CHECK = "check_loop@while"
 
 
 def check_loop(count: int) -> None:
-    """Raise an error after too many iterations of a loop, or if a signal such as Ctrl-C has come.
+    """Raise an error after too many iterations of a loop, or on a signal such as Ctrl-C.
 
     Only compiled methods call it; `gridsim.scheduling.nodes.numba_checks` has its code.
     """
@@ -250,11 +250,11 @@ def with_source(
     Parameters
     ----------
     policy
-        The class whose method it is, or which uses it.
+        The class of the method, or the class that uses the function.
     callees
         Further functions that `tree` calls.
     jit
-        Function that makes one of them a function that Numba compiles when it is called.
+        Function that returns a version of one of them that Numba compiles when it is called.
     """
     definition: Any = tree.body[0]
     definition.decorator_list = []

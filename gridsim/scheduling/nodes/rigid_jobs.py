@@ -1,12 +1,12 @@
-"""Rigid jobs in node programs: what nodes know of jobs, claims of machines, and the adapter that runs jobs.
+"""Rigid jobs in node programs: records of jobs, claims of machines, and the adapter that runs jobs.
 
-A job runs on machines that have agreed to it: each has made a claim (`NodeJobs.claim`), or has reserved slots
-(`View.slots`).  Once all have agreed, the node in charge of the job starts it (`NodeJobs.start`, for reserved
-slots with ``until``); its machines run it and are then free again, without a further message.
+A job runs on machines that have agreed to it: each has accepted a claim (`NodeJobs.claim`), or has reserved
+slots (`View.slots`).  Once all have agreed, the node in charge of the job starts it (`NodeJobs.start`, for
+reserved slots with ``until``); its machines run it and are then free again, without a further message.
 
-The node in charge of a job is the one to which it was submitted; while that is down, the node of the next
-machine.  What it knows of the job (`JobRecord`) is kept by the user who submitted it: no failure erases that,
-and the next node in charge has it.  So do the timers of jobs, which fire at the node that is then in charge.
+The node in charge of a job is the one to which it was submitted, or the node of the next machine while that
+is down.  Its record of the job (`JobRecord`) is kept by the user who submitted the job: it survives failures
+and is passed to the next node in charge.  Timers of jobs also survive, and fire at the node then in charge.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from gridsim.support.state import check_names
 
 
 class JobPhase(IntEnum):
-    """The phase of a rigid job, as the node in charge of it sees it.
+    """The phase of a rigid job for the node in charge of it.
 
     An adapter sets ``PLACED``, ``BROKEN`` (the job has lost a machine, which the node in charge does not know
-    yet), ``DONE``, ``FAILED`` (rejected) and ``CANCELLED``; programs set the others, of which only
-    ``COMMITTING`` means something to it: machines have agreed, or are asked to.
+    yet), ``DONE``, ``FAILED`` (rejected) and ``CANCELLED``; programs set the others.  Of these, the adapter
+    interprets only ``COMMITTING``: machines have agreed, or have been asked to.
     """
 
     NEW = NEW
@@ -72,24 +72,24 @@ class JobRecord:
     number, submitter
         The job, and the machine to which it was submitted.
     tasks
-        Machines that it wants.
+        Number of machines that it needs.
     length
-        ns for which it is expected to run; on machine 0, if machines differ in speed (`NodeJobs.length_on`).
+        Expected run time, ns; on machine 0, if machines differ in speed (`NodeJobs.length_on`).
 
     Attributes
     ----------
     phase
         The `JobPhase`, ``NEW`` at first.
     attempt
-        The number of its newest attempt to claim machines.
+        Number of its newest attempt to claim machines.
     nodes, start
-        Machines that are claimed or that run it, and from when on (ns).
+        Machines that are claimed for it or run it, and its start (ns).
     has_lost_node
         Whether one of the machines has failed, which the node in charge learns later.
     resubmitted
-        Tasks that had to start again.
+        Number of tasks that had to start again.
     timers
-        Name -> when the timer fires, or has fired (ns).
+        Name -> time at which the timer fires or has fired (ns).
     """
 
     def __init__(self, number: int, submitter: int, tasks: int, length: int) -> None:
@@ -99,7 +99,7 @@ class JobRecord:
         self.timers: dict[str, int] = {}
 
 
-#: The reason why nodes see more of records than real nodes would.
+#: The reason why nodes know more about records than real nodes would.
 _RECORDS_BECAUSE = (
     "the record of a job is kept by its user and no machine: it survives failures, all nodes that know the "
     "job see and change it at once, and while its machine is down the next one that is up is in charge"
@@ -112,10 +112,10 @@ class JobTimer(NamedTuple):
     Parameters
     ----------
     phases
-        The phases of a job in which it counts; else it does not fire.  By default all before the end.
+        The phases of a job in which the timer fires; by default all phases before the end.
     pause
-        The parameter of the scheduler that says after how long (s) it fires again if no machine is up; not
-        used if the scheduler has ``acts_for_failed_nodes``.
+        Name of the scheduler's parameter with the time (s) after which it fires again if no machine is up;
+        not used if the scheduler has ``acts_for_failed_nodes``.
     """
 
     phases: tuple[int, ...] = (NEW, SEARCHING, COMMITTING, WAITING, PLACED, BROKEN)
@@ -145,7 +145,7 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     Attributes
     ----------
     record
-        The class of what is known of a job, a subclass of `JobRecord`.
+        The class of the records of jobs, a subclass of `JobRecord`.
     job_timers
         Name -> `JobTimer`.  The first one also fires ``detection`` s after the release of a job while no
         machine is up.
@@ -157,7 +157,7 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     columns
         Attributes of the records that become columns of ``result.applications``.
     rejections
-        Reasons for `NodeJobs.reject`; the result counts each in ``facts``.
+        Reasons for `NodeJobs.reject`; ``facts`` of the result has the number of rejections for each.
     """
 
     rigid: ClassVar[bool] = True
@@ -165,7 +165,7 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
     speeds_known: ClassVar[bool] = True  # all speeds are equal, or those of sites
     unequal_speeds: ClassVar[bool] = False
     local_order = "fifo"
-    to_the_end: ClassVar[bool] = True  # or until all jobs are over
+    to_the_end: ClassVar[bool] = True  # a run also ends when all jobs are over
     record: ClassVar[type[JobRecord]] = JobRecord
     job_timers: ClassVar[Mapping[str, JobTimer]] = {}
     acts_for_failed_nodes: ClassVar[bool] = False
@@ -207,7 +207,7 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
 
     @classmethod
     def environment_reasons(cls) -> list[tuple[str, str]]:
-        """Return why a part of the model is outside the nodes: records of jobs are not sent."""
+        """Return the reasons for an environment: records of jobs are not sent."""
         return [*super().environment_reasons(), ("", _RECORDS_BECAUSE)]
 
     def rejections_of(self, run: Run) -> tuple[str, ...]:
@@ -220,17 +220,17 @@ class RigidNodeScheduler(ProgramScheduler, frozen=True, kw_only=True):
         return [self.record(number, *row) for number, row in enumerate(zip(*columns, strict=True))]
 
     def start(self, run: Run) -> Policy:
-        """Make the policy that runs the nodes and the jobs."""
+        """Return the policy that runs the nodes and the jobs."""
         return self.start_nodes(run)
 
     def start_nodes(self, run: Run) -> Policy:
-        """Make the policy that runs the node programs, whatever other forms a subclass has."""
+        """Return the policy that runs the node programs, even if a subclass has other forms."""
         self._check_classes()
         return RigidAdapter(self, run)
 
 
 class NodeJobs:
-    """What one node knows of rigid jobs and does with them (`View.jobs`).
+    """The information of one node about rigid jobs, and its actions on them (`View.jobs`).
 
     Parameters
     ----------
@@ -245,9 +245,9 @@ class NodeJobs:
         self._machine = int(adapter.layout.machine_of[node])
 
     def __getitem__(self, application: int) -> Any:
-        """Return the record of a job of which this node is in charge, or which is known to it from a message.
+        """Return the record of a job of which this node is in charge, or which it knows from a message.
 
-        All these nodes have the same record, and see without a message what others change in it.
+        All these nodes share the record, and see changes by other nodes without a message.
 
         Raises
         ------
@@ -260,7 +260,7 @@ class NodeJobs:
                 f"{self._place} application must be in 0..{len(adapter.records) - 1}, got {application}"
             )
         if adapter.in_charge(adapter.records[application]) == self._node:
-            adapter.core.view_of(self._node, application)  # the node knows the job, even if it was down
+            adapter.core.view_of(self._node, application)  # the node knows the job even if it was down
         else:
             adapter.core.view_of(self._node).application(application)
         return adapter.keeper.record(application)
@@ -280,7 +280,7 @@ class NodeJobs:
         return True
 
     def release(self, application: int, attempt: int) -> None:
-        """Give up a claim, if there is one, and stop the job here if it has lost another machine."""
+        """End a claim, if there is one, and stop the job here if it has lost another machine."""
         self._adapter.keeper.release(application, self._machine, attempt)
 
     # -- jobs -----------------------------------------------------------------------------------------------
@@ -293,7 +293,7 @@ class NodeJobs:
     def start(self, job: Any, instant: int | None = None, until: int = NEVER) -> None:
         """Run a job on ``job.nodes`` from `instant` (ns) on, by default from now on.
 
-        If one of them has failed since it agreed, the job is lost, which is detected later.
+        If one of these machines has failed since it agreed, the job is lost, which is detected later.
 
         Parameters
         ----------
@@ -320,7 +320,7 @@ class NodeJobs:
         self._adapter.keeper.withdraw(job.number)
 
     def reject(self, job: Any, reason: str = "") -> None:
-        """Reject a job for good, for one of the `RigidNodeScheduler.rejections` or another reason."""
+        """Reject a job permanently, with one of the reasons in `RigidNodeScheduler.rejections`."""
         if reason not in self._adapter.rejected:
             raise SchedulerError(
                 f"{self._adapter.parameters.name}: the reason of a rejection must be one of "
@@ -329,26 +329,26 @@ class NodeJobs:
         self._adapter.keeper.reject(job.number, reason)
 
     def cancel(self, job: Any) -> None:
-        """Give up a job, as its user wants; its machines, if it has any, do not know this yet."""
+        """Cancel a job on behalf of its user; its machines, if any, do not know this yet."""
         self._adapter.keeper.cancel_job(job.number)
 
     def displace(self, application: int, attempt: int) -> None:
-        """Handle that this machine no longer has room for an attempt to start a job.
+        """Record that this machine no longer has room for an attempt to start a job.
 
-        The node in charge learns it from a message, or later if failures may have lost that.
+        The node in charge learns this from a message, or later if the message may be lost in failures.
         """
         self._adapter.keeper.displace(application, self._machine, attempt)
 
     def count(self, name: Literal["extended", "displaced"]) -> None:
-        """Count a reservation that was extended, or a job that was displaced and is started again."""
+        """Count an extended reservation, or a displaced job that is started again."""
         self._adapter.keeper.count(name)
 
     def timer(self, job: Any, seconds: float, name: str) -> None:
-        """Set a timer of a job to fire in `seconds`, in place of an earlier one of this name."""
+        """Set a timer of a job to fire in `seconds`; it replaces an earlier one with this name."""
         self.at(job, self._adapter.now + nanoseconds(seconds), name)
 
     def at(self, job: Any, instant: int, name: str) -> None:
-        """Set a timer of a job to fire at `instant` (ns), in place of an earlier one of this name.
+        """Set a timer of a job to fire at `instant` (ns); it replaces an earlier one with this name.
 
         Raises
         ------
@@ -363,7 +363,7 @@ class NodeJobs:
         job.timers[name] = instant
         self._adapter.keeper.set_timer(job.number, instant, name)
 
-    # -- what nodes may assume ------------------------------------------------------------------------------
+    # -- properties of the run -----------------------------------------------------------------------------
 
     def length_on(self, length: int, machine: int) -> int:
         """Return for how long a job of this `JobRecord.length` is expected to run on a machine, ns."""
@@ -374,17 +374,17 @@ class NodeJobs:
 
     @property
     def can_fail(self) -> bool:
-        """Whether machines may fail in this run."""
+        """True if machines may fail in this run."""
         return self._adapter.run.faults
 
     @property
     def latency(self) -> int:
-        """The longest time that a message without size takes, ns."""
+        """Maximum time of a message of size 0, ns."""
         network = self._adapter.run.network.network
         return nanoseconds(network.latency) + nanoseconds(network.jitter)
 
     def transfer_time(self, nbytes: int) -> int:
-        """Return how long the interfaces of sender and receiver need for a message, ns."""
+        """Return the time that the interfaces of sender and receiver need for a message, ns."""
         bandwidth = self._adapter.run.network.network.bandwidth
         return nanoseconds(min(2.0 * nbytes / bandwidth, MAX_TRANSFER_TIME))
 
@@ -394,33 +394,33 @@ class NodeJobs:
 
 
 class RigidAdapter(Adapter):
-    """Runs the nodes of a `RigidNodeScheduler`, and the rigid jobs on their machines.
+    """The adapter of a `RigidNodeScheduler`, which runs the nodes and the rigid jobs on their machines.
 
-    It is an adapter of its own since jobs do not wait in task queues: they run on several machines at once,
-    and end there without a message.
+    It differs from other adapters since jobs do not wait in task queues: they run on several machines at
+    once, and end there without a message.
 
-    In an emulation by several processes the coordinator keeps the records and runs of all jobs, and their
-    timers.  In the others `keeper` stands for it: a handler gets a record as it is there when the handler
-    asks for it first, and what it changes, and the `shared` methods that it calls, are carried out there
-    once it returns.  Claims are kept by the process of each machine, and by the coordinator, whose `caller`
-    stands for the nodes.
+    In an emulation by several processes the coordinator keeps the records, runs and timers of all jobs.  In
+    the other processes `keeper` represents it: a handler gets the coordinator's record at its first access,
+    and its changes of the record and its calls of `shared` methods are sent to the coordinator when the
+    handler returns.  Claims are kept by the process of each machine, and by the coordinator, whose `caller`
+    represents the nodes.
 
     Attributes
     ----------
     keeper
-        What keeps the jobs, with the methods in `shared`: this adapter, or in a process that runs nodes of an
-        emulation what passes calls on to the coordinator.
+        The object that keeps the jobs, with the methods in `shared`: this adapter, or in a process of an
+        emulation an object that forwards calls to the coordinator.
     caller
-        What calls the handlers of nodes about jobs, with the methods `call` and `note_failures`: this
-        adapter, or in the coordinator what passes calls on to the processes.
+        The object that calls the handlers of nodes about jobs, with the methods `call` and `note_failures`:
+        this adapter, or in the coordinator an object that forwards calls to the processes.
     shared
         Methods of the keeper that nodes call.
     records
         The records of all jobs.
     claims, attempts
-        int64[machines], the job that has claimed each machine (-1 for none), and in which attempt.
+        int64[machines], the job that has claimed each machine (-1 for none), and the attempt.
     lost_at
-        Job that has lost a machine -> when that is detected, ns.
+        Job that has lost a machine -> time at which the loss is detected, ns.
     rejected
         Reason -> number of jobs rejected for it.
     """
@@ -482,7 +482,7 @@ class RigidAdapter(Adapter):
         return int(nodes[up[0]]) if len(up) else -1
 
     def call(self, handler: str, node: int, number: int, *arguments: int) -> None:
-        """Call a handler of a node about a job, which the node then knows; a job that ends frees the node."""
+        """Call a handler of a node about a job, which the node then knows; its end frees the node."""
         if handler == "on_job_end":
             self.end_claim(node, number)
         view = self.core.view_of(node, number)
@@ -499,7 +499,7 @@ class RigidAdapter(Adapter):
             self.claims[node] = -1
 
     def call_in_charge(self, handler: str, job: Any, *arguments: int) -> bool:
-        """Call a handler of the node in charge of a job; return False if that must wait for a machine."""
+        """Call a handler of the node in charge of a job; return False if the call must wait for a machine."""
         node = self.in_charge(job)
         if node < 0:
             if not self.parameters.acts_for_failed_nodes:
@@ -513,18 +513,18 @@ class RigidAdapter(Adapter):
         return self.records[number]
 
     def set_timer(self, number: int, instant: int, name: str) -> None:
-        """Make a timer of a job fire at `instant`, ns."""
+        """Set a timer of a job to fire at `instant`, ns."""
         job = self.records[number]
         job.timers[name] = instant
         self.wake(instant, name, job)
 
     def wake(self, instant: int, name: str, job: Any) -> None:
-        """Make the engine's timer `name` fire for a job at `instant`, ns."""
+        """Set the engine's timer `name` to fire for a job at `instant`, ns."""
         self.run.engine.at(instant, name, job.number)
         self.core.wake(instant)
 
     def claim(self, number: int, machine: int, attempt: int) -> None:
-        """Let an attempt to start a job claim a machine."""
+        """Claim a machine for an attempt to start a job."""
         self.claims[machine], self.attempts[machine] = number, attempt
 
     def start_job(self, number: int, instant: int, until: int) -> None:
@@ -537,14 +537,14 @@ class RigidAdapter(Adapter):
             self._watch_reservation(job)
 
     def _watch_reservation(self, job: Any) -> None:
-        """Return to a job at the end of its reservation if it outlives that."""
+        """Set the timer for the end of the reservation of a job that outlives it."""
         if not self.runs.outlives(job.number):
             return
         until = int(self.runs.until[job.number])
         if until >= self.now:
             self.wake(until, "outlived", job)
             return
-        # the last reply came after the end, when its machines had no reason to reserve more for the job
+        # the last reply arrived after the end, before which its machines had no reason to extend it
         job.phase = int(BROKEN)
         self.run.engine.at(self.now, "unheard", claimed(job.number, job.attempt))
         self.core.wake(self.now)
@@ -554,11 +554,11 @@ class RigidAdapter(Adapter):
         del self.runs.placed[number]
 
     def count(self, name: str) -> None:
-        """Count a reservation that was extended, or a job that was displaced."""
+        """Count an extended reservation, or a displaced job."""
         setattr(self.runs, name, getattr(self.runs, name) + 1)
 
     def cancel_job(self, number: int) -> None:
-        """Give up a job, as its user wants."""
+        """Cancel a job on behalf of its user."""
         job = self.records[number]
         if job.phase == PLACED:
             nodes, start = self.runs.placed[job.number]
@@ -566,19 +566,19 @@ class RigidAdapter(Adapter):
             self.runs.cancel(job.number, nodes, start, until, job.attempt, self.now)
         self.runs.placed.pop(job.number, None)
         job.phase = int(CANCELLED)
-        job.attempt += 1  # pending replies belong to the old attempt
+        job.attempt += 1  # outstanding replies belong to the aborted attempt
         self.cancelled += 1
         self.end_if_over()
 
     def displace(self, number: int, machine: int, attempt: int) -> None:
-        """Handle that a machine has no room for an attempt to start a job, which may be cancelled since."""
+        """Record that a machine has no room for an attempt to start a job, unless that has ended since."""
         self.stop(number, machine, attempt)
         if self._lose(self.records[number], machine, attempt) and self.run.faults:
             later = self.now + nanoseconds(self.parameters.patience)
             self.run.engine.at(later, "unheard", claimed(number, attempt))
 
     def reject(self, number: int, reason: str) -> None:
-        """Reject a job for good."""
+        """Reject a job permanently."""
         self.records[number].phase = int(FAILED)
         self.rejected[reason] += 1
         self.end_if_over()
@@ -602,7 +602,7 @@ class RigidAdapter(Adapter):
             self.run.engine.stop()
 
     def task_lost(self, application: int, tasks: int, node: int = -1) -> None:
-        """Let the first timer of a job that no node has received fire `detection` s later."""
+        """Set the first timer of a job that no node has received, to fire `detection` s later."""
         if self.records[application].phase != NEW:
             return
         if self.parameters.acts_for_failed_nodes:
@@ -640,7 +640,7 @@ class RigidAdapter(Adapter):
         self.end_if_over()
 
     def _extend(self, jobs: list[int]) -> None:
-        """Let machines extend the reservations of jobs that outlive them."""
+        """Call the machines that extend the reservations of jobs that outlive them."""
         now, slot = self.run.engine.now, nanoseconds(self.parameters.slot)
         self.core.enter(now)
         for number in sorted({*jobs}):
@@ -653,7 +653,7 @@ class RigidAdapter(Adapter):
             self._watch_reservation(job)
 
     def _cancel(self, jobs: list[int]) -> None:
-        """Cancel jobs, as their users want, unless they are over."""
+        """Cancel jobs on behalf of their users, unless they are over."""
         self.core.enter(self.run.engine.now)
         for number in jobs if self.keeper is self else ():
             job = self.records[number]
@@ -661,7 +661,7 @@ class RigidAdapter(Adapter):
                 self.call_in_charge("on_job_cancelled", job)
 
     def _fire(self, name: str, jobs: list[int]) -> None:
-        """Fire a timer of jobs, later if no machine is up."""
+        """Fire a timer of jobs, or postpone it if no machine is up."""
         now = self.run.engine.now
         self.core.enter(now)
         phases, pause = self.parameters.job_timers[name]
@@ -673,7 +673,7 @@ class RigidAdapter(Adapter):
                 self.set_timer(number, now + nanoseconds(getattr(self.parameters, pause)), name)
 
     def _detect(self, jobs: list[int]) -> None:
-        """Let nodes in charge learn of jobs that have lost a machine, later if no machine is up."""
+        """Notify nodes in charge of jobs that have lost a machine, or postpone that if no machine is up."""
         now = self.run.engine.now
         self.core.enter(now)
         for number in jobs:
@@ -685,7 +685,7 @@ class RigidAdapter(Adapter):
                 self._detect_later(job)
 
     def _detect_displacement(self, claims: list[int]) -> None:
-        """Let nodes in charge notice that jobs were displaced, if failures have lost the messages."""
+        """Notify nodes in charge of displaced jobs, in case the messages were lost in failures."""
         self.core.enter(self.run.engine.now)
         for number, attempt in zip(*(row.tolist() for row in claimant(np.array(claims))), strict=True):
             job = self.records[number]
@@ -696,11 +696,11 @@ class RigidAdapter(Adapter):
         self.wake(self.lost_at[job.number], "broken", job)
 
     def on_faults(self, failed: Integers, recovered: Integers) -> None:
-        """Lose the jobs of machines that fail; the nodes in charge detect that `detection` s later."""
+        """Record the loss of jobs of machines that fail, which nodes in charge detect `detection` s later."""
         now = self.run.engine.now
         self.caller.note_failures(failed)
         for machine, number, attempt in self.claims_of(failed):
-            if self.keeper is not self:  # the keeper loses the jobs
+            if self.keeper is not self:  # the keeper records the loss of the jobs
                 continue
             self.runs.stop(number, machine, attempt, now)
             if self._lose(self.records[number], machine, attempt):
@@ -710,10 +710,10 @@ class RigidAdapter(Adapter):
         self.restart(failed, recovered)
 
     def note_failures(self, failed: Integers) -> None:
-        """Note which machines fail, before their jobs are lost: nothing to do where calls take no time."""
+        """Record the machines that fail, before their jobs are lost; nothing to do if calls take no time."""
 
     def claims_of(self, machines: Integers) -> Iterator[tuple[int, int, int]]:
-        """Iterate over (machine, job, attempt) of the claims of some machines."""
+        """Iterate over the claims of some machines: (machine, job, attempt)."""
         yield from self.outside.reservations_of(machines)
         for machine in machines[self.claims[machines] >= 0].tolist():
             yield machine, int(self.claims[machine]), int(self.attempts[machine])

@@ -16,7 +16,7 @@ from gridsim.support.arrays import Integers
 
 __all__ = ["Role", "layout_of_roles", "nodes_of_roles", "role_classes"]
 
-#: The largest number of nodes of a role.
+#: Maximum number of nodes of a role.
 MAX_NODES = 2**31 - 1
 
 
@@ -77,7 +77,7 @@ class Role:
             raise ScenarioError("a role with server=True does not support place: it has machines of its own")
 
     def new_program(self, scheduler: Any) -> NodeProgram:
-        """Make the program of a node of this role."""
+        """Return a new program of a node of this role."""
         return self.program(scheduler)
 
     def nodes(self, path: str, scheduler: Any, machines: int) -> int:
@@ -109,7 +109,13 @@ class Role:
 
 
 def _call(path: str, function: Callable[[Any, int], Any], scheduler: Any, machines: int) -> Any:
-    """Return what a function of a role returns; if it raises an error, raise ScenarioError with its path."""
+    """Return the result of a function of a role.
+
+    Raises
+    ------
+    ScenarioError
+        If the function raises an error.
+    """
     try:
         return function(scheduler, machines)
     except Exception as error:

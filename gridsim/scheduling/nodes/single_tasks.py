@@ -76,7 +76,7 @@ class SingleTasks:
         Parameters
         ----------
         outcome
-            Its arrivals say which machines have received a task.
+            The outcome of the single tasks; its arrivals are the machines that have received each task.
         machines
             Number of machines.
         """
@@ -99,14 +99,14 @@ class SingleTasks:
         outcome.arrivals = {**outcome.arrivals, "application": application}
 
     def _nodes_used(self, arrivals: dict[str, NDArray[Any]], machines: int) -> Integers:
-        """Return on how many machines each application had tasks that were not withdrawn."""
+        """Return the number of machines on which each application had tasks that were not withdrawn."""
         pair = self.numbers[arrivals["application"]] * machines + arrivals["machine"]
         pairs, places = np.unique(pair, return_inverse=True)
         is_used = np.bincount(places, arrivals["tasks"], len(pairs)) > 0
         return np.bincount(pairs[is_used] // machines, minlength=len(self.submitted))
 
     def _merge_rows(self, rows: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Return a schedule whose rows are tasks of an application that a machine ran without a gap."""
+        """Return a schedule with one row for all tasks of an application that a machine ran without a gap."""
         order = np.lexsort((rows["start"], rows["machine"]))
         machine, number, tasks, start, end, completed = (rows[name][order] for name in SCHEDULE)
         application, is_whole = self.numbers[number], completed == tasks

@@ -22,7 +22,7 @@ class CorePolicy(Policy):
         return self.core.advance(limit)
 
     def collect(self, engine: Engine, time: int) -> None:
-        """Stop the engine if the core has finished; else end the current wave at `time` ns."""
+        """Stop the engine if the core has finished; otherwise end the current wave at `time` ns."""
         if self.core.finished:
             engine.stop()
         else:

@@ -33,7 +33,7 @@ class Timer(NamedTuple):
     fields
         Name -> ``int`` or ``float`` of the parameters of the handler after ``view``; none for ``on_timer``.
     defaults
-        Fields that may be left out when the timer is set -> their values.
+        Optional fields of the timer -> their default values.
     role
         The index of the role whose nodes have it; -1 for all.
     """
@@ -47,10 +47,10 @@ class Timer(NamedTuple):
 
 @lru_cache(256)
 def own_timers(policy: Any, others: frozenset[str], fieldless: tuple[str, ...]) -> dict[str, Timer]:
-    """Return name -> timer of those that have their own handler in a class of nodes.
+    """Return name -> timer, for the timers with their own handler in a class of nodes.
 
-    A method ``on_<name>`` is one if a method of the class contains the name as a string, or if it is one of
-    `fieldless`.
+    A method ``on_<name>`` is such a handler if a method of the class contains the name as a string, or if the
+    name is in `fieldless`.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def own_timers(policy: Any, others: frozenset[str], fieldless: tuple[str, ...]) 
             continue
         fields = _timer_fields(policy, handler, must_fit=not uses(policy, handler))
         if fields is None:
-            continue  # a method that the class itself calls
+            continue  # the method is called by the class itself
         if fields[0] and (name := next((name for name in set_names if name in fieldless), None)):
             raise ScenarioError(
                 f"{location(policy, handler)} must take (self, view), since {name!r} is in ticks, "
@@ -92,7 +92,7 @@ def own_timers(policy: Any, others: frozenset[str], fieldless: tuple[str, ...]) 
 def _timer_fields(
     policy: type[NodeProgram], handler: str, *, must_fit: bool
 ) -> tuple[dict[str, type], dict[str, float]] | None:
-    """Return the fields of the timer that a method handles, and their defaults; None if it cannot handle one.
+    """Return the fields of the timer that a method handles, and their defaults; None if it handles none.
 
     Parameters
     ----------
@@ -135,11 +135,11 @@ def _timer_fields(
 
 
 def _annotated_type(annotation: Any, function: Any) -> Any:
-    """Return an annotation as a type; None if it is text that means nothing in the module of `function`."""
+    """Return an annotation as a type; None if it is a text that the module of `function` cannot evaluate."""
     if isinstance(annotation, str):
         try:
             return eval(annotation, function.__globals__)  # the program's own source
-        except Exception:  # such as a name that only type checkers know
+        except Exception:  # for example a name that only type checkers know
             return None
     return annotation
 

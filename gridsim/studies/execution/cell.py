@@ -1,7 +1,7 @@
 """Runs of a study: `Cell` describes one run of one scheduler on one scenario, `RunRecord` is its record.
 
-A `Cell` is plain data that can be sent to another process or machine.  Its key covers all that its outcome
-depends on, so that a store never mistakes one run for another.
+A `Cell` is plain data that can be sent to another process or machine.  Its key covers all data on which the
+outcome depends, so that a store never confuses two runs.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Cell:
     time_limit
         As in `simulate`.
     keep
-        The file to save the result in, which the process that executes the run must be able to write; None to
-        save no result.
+        The file in which the result is saved, which must be writable for the process that executes the run;
+        None to save no result.
     files
         SHA-256 that each trace file must have when it is read; None to accept any content.
     """
@@ -54,7 +54,7 @@ class Cell:
     files: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "time_limit", checked_limit(self.time_limit))  # stores read it as a float
+        object.__setattr__(self, "time_limit", checked_limit(self.time_limit))  # as stores read it
 
 
 @dataclass(frozen=True)
@@ -68,20 +68,20 @@ class RunRecord:
     digest
         Digest of the result.
     error
-        Why the run failed, so that there are no values and no digest; empty if it did not fail.
+        The reason of a failure, with which there are no values and no digest; empty if the run did not fail.
     lost
-        Whether the worker is to blame, so that the error says nothing about the run itself.
+        Whether the worker caused the error, which then is not an error of the run itself.
     wall_seconds
-        s that the run took.
+        Wall-clock time of the run, s.
     peak_memory
-        The most bytes that the process has held so far.
+        Maximum memory of the process so far, bytes.
     code
-        See `code_version`.
+        The version of the code, from `code_version`.
     files
         SHA-256 of each trace file as it was read.
     changed_file
-        The first trace file that is not as `Cell.files` says; empty if there is none.  If there is one, the
-        rest of the record is not valid, and `lost` is set too.
+        The first trace file that differs from `Cell.files`; empty if there is none.  If there is one, the
+        rest of the record is not valid, and `lost` is set as well.
     notes
         Warnings of the run, (category, message).
     trace
@@ -114,13 +114,13 @@ def measure(cell: Cell) -> RunRecord:
             if not changed_file:
                 values, digest = metric_values(result, cell.metrics), result.digest
             if not changed_file and cell.keep is not None:
-                lost = True  # if saving fails, that is not the run's fault
+                lost = True  # an error of saving is not an error of the run
                 result.save(cell.keep)
                 lost = False
-        except (Exception, SystemExit) as failure:  # a user's scheduler may raise anything
+        except (Exception, SystemExit) as failure:  # a user's scheduler may raise any exception
             values, digest, error = {}, "", _error_text(failure)
             trace = "".join(traceback.format_exception(failure))
-            # with more memory, on another disk, or with unchanged files, the run would have succeeded
+            # the run might succeed with more memory, on another disk, or with unchanged files
             lost |= isinstance(failure, (MemoryError, FileChanged))
             changed_file = _changed_file(cell)
     return RunRecord(
@@ -138,33 +138,40 @@ def measure(cell: Cell) -> RunRecord:
     )
 
 
-def _changed_file(cell: Cell, read: Mapping[str, str] | None = None) -> str:
+def _changed_file(cell: Cell, files_read: Mapping[str, str] | None = None) -> str:
     """Return the first file whose SHA-256 is not the one in ``cell.files``; "" if there is none.
 
     Parameters
     ----------
     read
-        SHA-256 of each file that was read; None to look at the files that would be read now.
+        SHA-256 of each file that was read; None for the files that would be read now.
     """
     if cell.files is None:
         return ""
-    return first_differing_file(_now(cell, set(cell.files)) if read is None else read, cell.files) or ""
+    return (
+        first_differing_file(
+            _current_digests(cell, set(cell.files)) if files_read is None else files_read, cell.files
+        )
+        or ""
+    )
 
 
-def _now(cell: Cell, files: set[str]) -> dict[str, str]:
+def _current_digests(cell: Cell, files: set[str]) -> dict[str, str]:
     """Return the SHA-256 of `files` and of the other files that `cell` would read now.
 
-    For files from which the platform was made, it is that of their content at that time."""
+    For files from which the platform was created, the SHA-256 is that of their content at that time."""
     scenario = cell.scenario
-    made: Mapping[str, str] = {}
-    with suppress(GridSimError, OSError):  # the run has failed with this error already
+    platform_files: Mapping[str, str] = {}
+    with suppress(GridSimError, OSError):  # the run has already failed with this error
         files |= set(scenario.files)
-        made = scenario.platform.files
-    return {file: digest for file in files if (digest := current_digest(file)) is not None} | dict(made)
+        platform_files = scenario.platform.files
+    return {file: digest for file in files if (digest := current_digest(file)) is not None} | dict(
+        platform_files
+    )
 
 
 def measure_all(cells: list[Cell]) -> list[RunRecord]:
-    """Execute runs one after another; this function is sent to workers."""
+    """Execute runs one after another; workers call this function."""
     return [measure(cell) for cell in cells]
 
 

@@ -1,4 +1,4 @@
-"""collect(): returns the records of runs, from a store if it has them, else by executing the runs."""
+"""The function `collect`, which returns the records of runs from a store, or executes the runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gridsim.studies.execution.store import Store
 from gridsim.support.progress import Progress, bar
 from gridsim.support.provenance import TraceDigests
 
-#: The most runs of a study: all are objects in memory before the first one begins.
+#: Maximum number of runs of a study, since all are objects in memory before the first one begins.
 MOST_RUNS = 10_000_000
 _LOG = logging.getLogger(__name__)
 
@@ -33,86 +33,92 @@ def collect(
 ) -> list[RunRecord]:
     """Return the record of each of `cells`, from `store` or by executing the run.
 
-    Equal runs are executed once: those with equal keys if there is a store, else those with the same objects.
+    Equal runs are executed once: with a store those with equal keys, otherwise those with the same objects.
 
-    The other parameters are as in `gridsim.replicate`.
+    The other parameters are those of `gridsim.replicate`.
 
     Parameters
     ----------
     retry
-        Whether runs that are in `store` as failed are executed again.
+        Whether failed runs in `store` are executed again.
     fail_fast
         Whether to raise GridSimError for the first run that fails.
     first_read
-        The trace files that earlier calls for the same study have read.
+        The trace files that were read in earlier calls for the same study.
 
     Raises
     ------
     GridSimError
-        If a trace file is not the same as for earlier runs.
+        If a trace file has changed since earlier runs.
     """
-    read = TraceDigests() if first_read is None else first_read
+    digests = TraceDigests() if first_read is None else first_read
     records: list[RunRecord | None] = [None] * len(cells)
     positions: dict[Any, list[int]] = {}
     keys: Sequence[Any] = [(id(c.scenario), id(c.scheduler), id(c.metrics), c.time_limit) for c in cells]
-    if store is not None:  # a run whose files cannot be read has no key: it fails and is not stored
+    if store is not None:  # a run whose files cannot be read has no key; it fails and is not stored
         keys = [number if key is None else key for number, key in enumerate(store.keys_of(cells))]
         scenarios = {
             id(c.scenario): c.scenario for c, key in zip(cells, keys, strict=True) if type(key) is str
         }
         for scenario in scenarios.values():
-            _check(read.changed_file(store.files(scenario), scenario.places()), store)
+            _check(digests.changed_file(store.files(scenario), scenario.places()), store)
     for number, key in enumerate(keys):
         positions.setdefault(key, []).append(number)
     if store is not None:
-        asked = [key for key in positions if isinstance(key, str)]
-        for key, known in store.find(asked, [name for cell in cells for name in cell.metrics]).items():
-            if known.error:
-                known = dataclasses.replace(known, error=f"{known.error} (in the store: retry runs it again)")
-            if not (known.error and retry):
+        keys_to_find = [key for key in positions if isinstance(key, str)]
+        for key, stored_record in store.find(
+            keys_to_find, [name for cell in cells for name in cell.metrics]
+        ).items():
+            if stored_record.error:
+                stored_record = dataclasses.replace(
+                    stored_record, error=f"{stored_record.error} (in the store: retry runs it again)"
+                )
+            if not (stored_record.error and retry):
                 if fail_fast:
-                    _refuse(cells[positions[key][0]], known)
+                    _refuse(cells[positions[key][0]], stored_record)
                 for number in positions.pop(key):
-                    records[number] = known
-    todo = [(key, numbers) for key, numbers in positions.items()]
-    known_already = done = len(cells) - sum(len(numbers) for _, numbers in todo)
+                    records[number] = stored_record
+    pending = [(key, numbers) for key, numbers in positions.items()]
+    stored_count = done = len(cells) - sum(len(numbers) for _, numbers in pending)
     _LOG.info("%d runs, of which %d are in the store", len(cells), done)
-    display = bar(progress, len(cells) - done, "runs")  # counts only runs that are to be executed
+    display = bar(progress, len(cells) - done, "runs")  # without known runs
 
     def report(finished: list[tuple[int, RunRecord]]) -> None:
         nonlocal done
         if store is not None:
-            sound = [(todo[i][0], first[i], record) for i, record in finished if not record.lost]
-            if rows := [row for row in sound if isinstance(row[0], str)]:
+            valid = [(pending[i][0], first_cells[i], record) for i, record in finished if not record.lost]
+            if rows := [row for row in valid if isinstance(row[0], str)]:
                 store.add(rows)
         for index, record in finished:
             _check(record.changed_file, store)
             if record.files:
-                _check(read.changed_file(record.files, first[index].scenario.places()), store)
+                _check(digests.changed_file(record.files, first_cells[index].scenario.places()), store)
             for category, message in record.notes:
                 warn(message, category, stacklevel=2)
-            for number in todo[index][1]:
+            for number in pending[index][1]:
                 records[number] = record
                 done += 1
             if fail_fast:
-                _refuse(first[index], record)
+                _refuse(first_cells[index], record)
         if display is not None:
-            display.move(done - known_already)
+            display.move(done - stored_count)
 
     def run() -> None:
         try:
             with WarningScope():
-                run_cells(first, report, executor=executor, batch=batch)
+                run_cells(first_cells, report, executor=executor, batch=batch)
         except KeyboardInterrupt as error:
-            kept = "; with a store they would have been kept" if done else ""
+            kept = "; use a store to keep them" if done else ""
             if store is not None:
-                kept = f", which are in {store.path}: the same again goes on from there"
+                kept = f", which are in {store.path}: the same command continues from there"
             raise type(error)(f"{done} of {len(cells)} runs are done{kept}") from None
 
-    first = [cells[numbers[0]] for _, numbers in todo]
+    first_cells = [cells[numbers[0]] for _, numbers in pending]
     if store is not None:
-        named = zip(first, todo, strict=True)
-        first = [store.prepare(cell, key) if isinstance(key, str) else cell for cell, (key, _) in named]
+        prepared = zip(first_cells, pending, strict=True)
+        first_cells = [
+            store.prepare(cell, key) if isinstance(key, str) else cell for cell, (key, _) in prepared
+        ]
     if display is None:
         run()
     else:
@@ -121,7 +127,7 @@ def collect(
     if store is not None:
         store.tidy()
     complete = [record for record in records if record is not None]
-    assert len(complete) == len(cells), "runs were forgotten: the next ones would take their places"
+    assert len(complete) == len(cells), "each run must have a record"
     return complete
 
 

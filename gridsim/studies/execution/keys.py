@@ -1,4 +1,4 @@
-"""Keys of runs: a hash of all that the outcome of a run depends on."""
+"""Keys of runs: hashes of all data on which the outcome of a run depends."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from gridsim.support.text import plain
 
 
 @dataclass(frozen=True)
-class _Known:
-    """A scenario (referenced so that its id is not reused), as a store keeps it, and SHA-256 of its files."""
+class _ArchivedInput:
+    """A scenario with its stored form and the SHA-256 of its files; the reference keeps its id unique."""
 
     scenario: Scenario
     archive: ArchivedScenario
@@ -38,24 +38,27 @@ class _Known:
 
 
 class Keys:
-    """Computes keys of runs; scenarios, files and modules that many runs share are read only once."""
+    """A factory of keys of runs, which reads scenarios, files and modules of several runs only once."""
 
     def __init__(self) -> None:
         self._files: dict[str, str] = {}
-        self._scenarios: dict[int, _Known] = {}
-        #: id -> a scheduler (referenced so that its id is not reused) and its part of the key
+        self._scenarios: dict[int, _ArchivedInput] = {}
+        #: id -> a scheduler, referenced so that the id stays unique, and its part of the key
         self._schedulers: dict[int, tuple[Scheduler, dict[str, Any]]] = {}
 
     def scenario(self, scenario: Scenario) -> ArchivedScenario:
-        """Return the scenario as a store keeps it and its TOML is in a key: without parameters of schedulers,
-        and with the SHA-256 of each file, and what its name says about its format, in place of its path."""
-        return self._known(scenario).archive
+        """Return the form of a scenario for stores and keys.
+
+        It has no parameters of schedulers.  Each path is replaced by the SHA-256 of the file and the format
+        that its name states.
+        """
+        return self._archived_input(scenario).archive
 
     def files(self, scenario: Scenario) -> Mapping[str, str]:
-        """Return the SHA-256 of each file that the scenario reads, as they enter its key."""
-        return self._known(scenario).files
+        """Return the SHA-256 of each file that the scenario reads, as used in its key."""
+        return self._archived_input(scenario).files
 
-    def _known(self, scenario: Scenario) -> _Known:
+    def _archived_input(self, scenario: Scenario) -> _ArchivedInput:
         if id(scenario) not in self._scenarios:
             sources = scenario.sources()
             files = {file: self._file(file) for of_path in sources.values() for file in of_path}
@@ -63,24 +66,27 @@ class Keys:
             def content(path: str) -> str:
                 from gridsim.traces import format_of_name
 
-                # the file's name decides how the file is read
+                # the name of a file determines its format
                 packed = ("gz:" if file.endswith(".gz") else "" for file in sources[path])
                 parts = [f"{gz}sha256:{files[file]}" for gz, file in zip(packed, sources[path], strict=True)]
                 return "+".join(filter(None, (format_of_name(path), *parts)))
 
             archive = scenario.to_archive(schedulers=False, place=content)
-            self._scenarios[id(scenario)] = _Known(scenario, archive, files)
+            self._scenarios[id(scenario)] = _ArchivedInput(scenario, archive, files)
         return self._scenarios[id(scenario)]
 
     def key(self, cell: Cell) -> str:
-        """Return the SHA-256 (hexadecimal) of all that the outcome of `cell` depends on.
+        """Return the SHA-256 (hexadecimal) of all data on which the outcome of `cell` depends.
 
-        That is: the scenario with its seeds and the content of its files, the scheduler's class and
-        parameters, the time limit, functions of the user (with the source of their modules, but not of what
-        those import), the code of gridsim and the version of numpy.
+        These are the scenario with its seeds and the content of its files, the scheduler's class and
+        parameters, the time limit, functions of the user (with the source of their modules, but without
+        modules imported there), the code of gridsim and the version of numpy.
 
-        Raises ScenarioError for a scheduler or function whose source is not in a file, and for parameters
-        that cannot be written as plain values.
+        Raises
+        ------
+        ScenarioError
+            If the source of a scheduler or function is not in a file, or a parameter cannot be written as
+            plain values.
         """
         functions = {
             name: self._function(name, metric)
@@ -97,7 +103,7 @@ class Keys:
         return hashlib.sha256(json.dumps(plain(inputs), sort_keys=True).encode()).hexdigest()
 
     def _scheduler(self, scheduler: Scheduler) -> dict[str, Any]:
-        """Return the part of a key that is about a scheduler."""
+        """Return the part of a key that identifies a scheduler."""
         if id(scheduler) not in self._schedulers:
             description = Description(scheduler)
             for name, value in description.opaque_values.items():
@@ -110,11 +116,11 @@ class Keys:
         return self._schedulers[id(scheduler)][1]
 
     def _function(self, name: str, metric: MetricFunction) -> str:
-        """Return the name of a user's function, by which it must be importable, and its module's SHA-256."""
+        """Return the name of a user's function, which must be importable, and its module's SHA-256."""
         module, qualname = (getattr(metric, key, "") for key in ("__module__", "__qualname__"))
         try:
             target = import_object(f"{module}:{qualname}")
-        except Exception:  # whatever importing raises
+        except Exception:  # an import may raise any exception
             target = None
         if target is not metric:
             raise ScenarioError(

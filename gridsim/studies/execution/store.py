@@ -1,11 +1,10 @@
-"""Store: a folder that keeps the records of runs, under keys that cover all that a record depends on.
+"""Store: a folder with the records of runs, under keys that cover all data on which a record depends.
 
 ``cells/*.parquet`` has one row per run, ``scenarios/*.parquet`` has the scenarios of the runs,
-``arrays/*.npz`` are the long lists of these, and ``results/*.npz`` are whole results where these are kept.
-Files are written whole or not at all and are never
-changed, so a process may be killed at any moment, and several processes may use one store.  The name of a
-Parquet file is the SHA-256 of its content, which is checked whenever it is read.  A store needs the extra
-``data``.
+``arrays/*.npz`` has the long lists of these, and ``results/*.npz`` has whole results if they are kept.  Files
+are written completely or not at all and are never changed, so a process may be killed at any time, and
+several processes may use one store.  The name of a Parquet file is the SHA-256 of its content, which is
+checked whenever it is read.  A store needs the extra ``data``.
 """
 
 from __future__ import annotations
@@ -47,10 +46,10 @@ StorePath = str | os.PathLike[str]
 #: Version of the layout.
 FORMAT = 1
 _HEADER = "store.json"
-#: The most bytes of `_HEADER` that are read.
+#: Maximum number of bytes of `_HEADER` that are read.
 _LONGEST = 1 << 16
 #: Folder -> pattern of the names of its files.
-_SHARD = r"[0-9a-f]{32}(?:[0-9a-f]{32})?\.parquet"  # earlier states of gridsim drew 32 random digits
+_SHARD = r"[0-9a-f]{32}(?:[0-9a-f]{32})?\.parquet"  # earlier versions of gridsim used 32 random digits
 _SHA256 = "[0-9a-f]{64}"
 _FOLDERS = {
     "cells": _SHARD,
@@ -58,12 +57,12 @@ _FOLDERS = {
     "arrays": rf"{_SHA256}\.npz",
     "results": rf"{_SHA256}\.npz",
 }
-#: The number of shards from which on `Store.tidy` merges them into one.
+#: Number of shards from which on `Store.tidy` merges them into one.
 _MERGE_COUNT = 64
-#: s after which an unfinished file is taken for a leftover of a process that was killed.
+#: Age after which an unfinished file counts as a leftover of a killed process, s.
 _LEFTOVER_AGE = 3600.0
 
-#: Columns of a row, besides the metrics: name -> type of pyarrow.
+#: Columns of a row besides the metrics: name -> type of pyarrow.
 _COLUMNS = {
     "key": "string",
     "error": "string",
@@ -80,7 +79,7 @@ _COLUMNS = {
 }
 #: Types of numbers: pyarrow -> numpy.
 _NUMPY = {"int64": np.int64, "double": np.float64}
-#: Folder -> types of the columns of its tables; metrics of the user are numbers, too.
+#: Folder -> types of the columns of its tables; metrics of the user are numbers as well.
 _TYPES = {
     "cells": _COLUMNS | dict.fromkeys(METRICS, "double"),
     "scenarios": {"scenario": "string", "toml": "string"},
@@ -92,13 +91,18 @@ _OPTIONAL = ("peak_memory", *METRICS)
 class Store:
     """The store in the folder `path`, which is created if it does not exist.
 
-    Raises ScenarioError for a folder that is no store, OSError for one that cannot be created or written.
-
     Parameters
     ----------
     keep_results
-        Whether whole results are saved too, for `result`; the processes that execute the runs must have
+        Whether whole results are also saved, for `result`; the processes that execute the runs must have
         access to the folder.
+
+    Raises
+    ------
+    ScenarioError
+        If the folder is not a store.
+    OSError
+        If the folder cannot be created or written.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, keep_results: bool = False) -> None:
@@ -124,7 +128,7 @@ class Store:
         if version != FORMAT:
             raise GridSimError(f"{header}: format of a store must be {FORMAT}, got {version!r}")
         for folder, name in _FOLDERS.items():
-            if folder != "arrays":  # this folder is made only if it is needed
+            if folder != "arrays":  # this folder is created only if needed
                 (self.path / folder).mkdir(exist_ok=True)
             unfinished = temporary_names(name)
             for file in (self.path / folder).glob(".*.tmp"):
@@ -138,13 +142,13 @@ class Store:
     # -- runs -----------------------------------------------------------------------------------------
 
     def keys_of(self, cells: Sequence[Cell]) -> list[str | None]:
-        """Return the key of each run, see `gridsim.studies.execution.keys.Keys.key`.
+        """Return the key of each run, from `gridsim.studies.execution.keys.Keys.key`.
 
-        It is None for a run whose files cannot be read."""
+        The key is None for a run whose files cannot be read."""
         for cell in cells:
             for name, metric in cell.metrics.items():
                 if name in _COLUMNS or (metric is not None and name in METRICS):
-                    raise ScenarioError(f"metrics: a function may not be called {name!r} in a store")
+                    raise ScenarioError(f"metrics: a function must not have the name {name!r} in a store")
         self._keys = Keys()  # files and modules may have changed since they were read
         return [self._key(cell) for cell in cells]
 
@@ -155,28 +159,34 @@ class Store:
             return None
 
     def prepare(self, cell: Cell, key: str) -> Cell:
-        """Return `cell` with the files that `key` stands for, and a file for its result if that is kept."""
+        """Return `cell` with the SHA-256 of its files, and the file of its result if results are kept."""
         keep = str(self.result_file(key).absolute()) if self.keep_results else None
         return dataclasses.replace(cell, keep=keep, files=self.files(cell.scenario))
 
     def files(self, scenario: Scenario) -> Mapping[str, str]:
-        """Return the SHA-256 of each file of a scenario, as it was when `keys_of` computed the keys."""
+        """Return the SHA-256 that each file of a scenario had when `keys_of` computed the keys."""
         return self._keys.files(scenario)
 
     def result_file(self, key: str) -> Path:
-        """Return the path of the whole result of a run, if any.  Raises GridSimError for an invalid key."""
+        """Return the path of the whole result of a run, which may not exist.
+
+        Raises
+        ------
+        GridSimError
+            If the key is invalid.
+        """
         if not re.fullmatch(_SHA256, key):
             raise GridSimError(f"store: a key must be the SHA-256 of a run, got {key!r}")
         return _no_link(self.path / "results" / f"{key}.npz")
 
     def find(self, keys: Iterable[str], metrics: Iterable[str] = ()) -> dict[str, RunRecord]:
-        """Return key -> record for those of `keys` that are in the store with all of `metrics`, or failed."""
-        wanted, asked = set(keys), set(metrics)
-        table, _ = self._read(wanted)
+        """Return key -> record for the `keys` that are in the store as failed or with all of `metrics`."""
+        key_set, metric_names = set(keys), set(metrics)
+        table, _ = self._read(key_set)
         records = {}
         for row in table.to_pylist():
             values = {name: row[name] for name in row if name not in _COLUMNS and row[name] is not None}
-            complete = asked <= set(values) and (
+            complete = metric_names <= set(values) and (
                 not self.keep_results or self.result_file(row["key"]).exists()
             )
             if row["error"] or complete:
@@ -191,13 +201,15 @@ class Store:
         return records
 
     def add(self, rows: Sequence[tuple[str, Cell, RunRecord]]) -> None:
-        """Add records of runs under their keys: a new shard, and another one if there are new scenarios."""
-        different = {id(cell.scheduler): cell.scheduler for _, cell, _ in rows}
-        schedulers = {number: _scheduler_columns(scheduler) for number, scheduler in different.items()}
+        """Add records of runs under their keys in a new shard, and new scenarios in another one."""
+        schedulers_by_id = {id(cell.scheduler): cell.scheduler for _, cell, _ in rows}
+        schedulers = {number: _scheduler_columns(scheduler) for number, scheduler in schedulers_by_id.items()}
         scenarios = [self._keys.scenario(cell.scenario) for _, cell, _ in rows]
         names = [hashlib.sha256(archive.toml.encode()).hexdigest() for archive in scenarios]
         new = {
-            name: one for name, one in zip(names, scenarios, strict=True) if name not in self._saved_scenarios
+            name: record
+            for name, record in zip(names, scenarios, strict=True)
+            if name not in self._saved_scenarios
         }
         if new:
             for archive in new.values():
@@ -207,7 +219,9 @@ class Store:
             self._saved_scenarios |= set(new)
         columns: dict[str, list[Any]] = {
             "key": [key for key, _, _ in rows],
-            **{name: [getattr(one, name) for _, _, one in rows] for name in ("error", "digest", "code")},
+            **{
+                name: [getattr(record, name) for _, _, record in rows] for name in ("error", "digest", "code")
+            },
             **{
                 name: [schedulers[id(cell.scheduler)][name] for _, cell, _ in rows]
                 for name in ("scheduler", "class", "parameters")
@@ -215,14 +229,19 @@ class Store:
             "scenario": names,
             "seed": [cell.scenario.seed for _, cell, _ in rows],
             "time_limit": [math.inf if cell.time_limit is None else cell.time_limit for _, cell, _ in rows],
-            **{name: [getattr(one, name) for _, _, one in rows] for name in ("wall_seconds", "peak_memory")},
+            **{
+                name: [getattr(record, name) for _, _, record in rows]
+                for name in ("wall_seconds", "peak_memory")
+            },
         }
-        own = sorted({name for _, _, one in rows for name in one.values} - set(METRICS))
-        columns |= {name: [one.values.get(name) for _, _, one in rows] for name in (*METRICS, *own)}
+        user_metrics = sorted({name for _, _, record in rows for name in record.values} - set(METRICS))
+        columns |= {
+            name: [record.values.get(name) for _, _, record in rows] for name in (*METRICS, *user_metrics)
+        }
         self._write("cells", self._columns("cells", columns))
 
     def _keep_arrays(self, arrays: Arrays) -> None:
-        """Write those of the arrays of a scenario that are not there yet, a file each."""
+        """Write each array of a scenario to a file, unless it exists."""
         for name, array in arrays.items():
             file = _no_link(self.path / "arrays" / f"{name}.npz")
             if not file.exists():
@@ -231,15 +250,15 @@ class Store:
                     archive.arrays({name: array})
 
     def _columns(self, folder: str, columns: Mapping[str, Sequence[Any]]) -> Any:
-        """Return a table for `folder` of columns of plain values; None is a missing number."""
+        """Return a table for `folder` from columns of plain values; None is a missing number."""
         known = _TYPES[folder]
-        made = [self._column(values, known.get(name, "double")) for name, values in columns.items()]
-        return self._arrow.Table.from_arrays(made, names=[*columns])
+        arrays = [self._column(values, known.get(name, "double")) for name, values in columns.items()]
+        return self._arrow.Table.from_arrays(arrays, names=[*columns])
 
     def _column(self, values: Sequence[Any], kind: str) -> Any:
         """Return values as an array of pyarrow.
 
-        Its buffers are made here because ``pyarrow.array`` imports pandas, which takes longer than many runs.
+        Its buffers are created here because ``pyarrow.array`` imports pandas, which takes long.
         """
         arrow = self._arrow
         if kind == "string":
@@ -247,9 +266,9 @@ class Store:
             ends = np.array([*accumulate(map(len, texts), initial=0)], np.int32)
             buffers = [None, arrow.py_buffer(ends), arrow.py_buffer(b"".join(texts))]
             return arrow.Array.from_buffers(arrow.string(), len(texts), buffers)
-        there = np.packbits(np.array([value is not None for value in values], np.bool_), bitorder="little")
+        validity = np.packbits(np.array([value is not None for value in values], np.bool_), bitorder="little")
         numbers = np.array([0 if value is None else value for value in values], _NUMPY[kind])
-        buffers = [arrow.py_buffer(there), arrow.py_buffer(numbers)]
+        buffers = [arrow.py_buffer(validity), arrow.py_buffer(numbers)]
         return arrow.Array.from_buffers(arrow.type_for_alias(kind), len(values), buffers)
 
     # -- shards ---------------------------------------------------------------------------------------
@@ -275,7 +294,7 @@ class Store:
             Return only rows whose `column` is among these; None for all rows.
         """
         shards, tables = self._shards(folder), []
-        known = _TYPES[folder]
+        types = _TYPES[folder]
         for shard in shards:
             try:
                 with open_regular(shard) as stream:
@@ -283,32 +302,34 @@ class Store:
                         len(shard.stem) == 64
                         and hashlib.file_digest(stream, "sha256").hexdigest() != shard.stem
                     ):
-                        raise ValueError("its content is not what was written, whose SHA-256 is its name")
-                    table = self._table(stream, known)
+                        raise ValueError("its content must have the SHA-256 in its name")
+                    table = self._table(stream, types)
             except MemoryError:
                 raise
-            except FileNotFoundError:  # another process has just merged it with others
+            except FileNotFoundError:  # another process has just merged this shard with others
                 return self._load(folder, column, values)
-            except Exception as error:  # a damaged file can make Parquet raise anything
+            except Exception as error:  # a damaged file may cause any exception of Parquet
                 if isinstance(error, OSError) and error.errno is not None:
                     raise  # an error of the disk: the file may be intact
                 raise GridSimError(
-                    f"{shard}: not a sound shard of a store ({error}); without it its runs are executed again"
+                    f"{shard}: not a valid shard of a store ({error}); remove it to execute its runs again"
                 ) from error
             if values is not None:
                 compute = import_extra("pyarrow.compute", "data", "a store")
-                among = self._column(sorted(values), "string")
-                table = table.filter(compute.is_in(table[column], among))
+                value_set = self._column(sorted(values), "string")
+                table = table.filter(compute.is_in(table[column], value_set))
             tables.append(table)
-        empty = self._arrow.Table.from_batches([], self._arrow.schema([*known.items()]))
+        empty = self._arrow.Table.from_batches([], self._arrow.schema([*types.items()]))
         return self._arrow.concat_tables([empty, *tables], promote_options="default"), shards
 
     def _table(self, stream: IO[bytes], known: Mapping[str, str]) -> Any:
         """Read the table of a shard, whose columns have the types `known`; all others must be numbers.
 
-        Raises ValueError for columns of other types, for rows without a value that every row must have, and
-        for a table that would take more than a quarter of the memory: a few bytes may say of many rows that
-        they have the same long text.
+        Raises
+        ------
+        ValueError
+            If a column has another type, a row lacks a required value, or the table would take more than a
+            quarter of the memory; a few bytes may state that many rows have the same long text.
         """
         compute = import_extra("pyarrow.compute", "data", "a store")
         file, limit = self._parquet.ParquetFile(stream), memory() // 4
@@ -319,15 +340,15 @@ class Store:
             raise ValueError("two columns have the same name")
         metadata = file.metadata
         shared = [name for name in file.schema_arrow.names if known.get(name) == "string"]
-        # the metadata of columns in a group is not used: if it is damaged, pyarrow 26 ends the process
+        # the metadata of columns in a group is not used, since pyarrow 26 aborts the process if it is damaged
         groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
-        # a file states its number of rows several times; a damaged one may contradict itself, or say < 0
+        # a file states its number of rows several times; in a damaged file they may differ or be < 0
         stated = sum(abs(group.total_byte_size) for group in groups)
         rows = max(abs(metadata.num_rows), sum(abs(group.num_rows) for group in groups))
         _check_size(max(stated, 8 * rows * metadata.num_columns), limit)
         stream.seek(0)
         table = self._parquet.ParquetFile(stream, read_dictionary=shared).read()
-        table.validate(full=True)  # finds texts that are invalid
+        table.validate(full=True)  # detects invalid texts
         for k, name in enumerate(table.column_names):
             column = table.column(k)
             if self._arrow.types.is_dictionary(column.type):
@@ -345,7 +366,7 @@ class Store:
     def _read(self, keys: set[str] | None = None) -> tuple[Any, list[Path]]:
         """Return the rows of `keys`, or all rows, each key once, and the paths of the shards that were read.
 
-        Of several rows with one key, one that did not fail is preferred, then one with more metrics.
+        Of several rows with one key, the first choice is one that did not fail, then one with more metrics.
         """
         rows, shards = self._load("cells", "key", keys)
         if not shards:
@@ -366,10 +387,10 @@ class Store:
         """Return a mask of the first of equal values in a sorted column; None if all values are different."""
         compute = import_extra("pyarrow.compute", "data", "a store")
         column = values.combine_chunks()
-        differ = compute.not_equal(column[1:], column[:-1])
-        if compute.all(differ).as_py() is not False:
+        is_different = compute.not_equal(column[1:], column[:-1])
+        if compute.all(is_different).as_py() is not False:
             return None
-        return self._arrow.concat_arrays([self._arrow.repeat(True, 1), differ])
+        return self._arrow.concat_arrays([self._arrow.repeat(True, 1), is_different])
 
     def tidy(self) -> None:
         """Merge the shards of runs, and those of scenarios, into one if there are `_MERGE_COUNT` or more."""
@@ -388,13 +409,13 @@ class Store:
             if shard != written:  # the same rows may have been merged before
                 shard.unlink(missing_ok=True)
 
-    # -- everything -----------------------------------------------------------------------------------
+    # -- the whole store ------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return int(self._read()[0].num_rows)
 
     def to_arrow(self) -> Any:
-        """Return a pyarrow Table with one row per run, ordered by key; see docs/guides/experiments.md."""
+        """Return a pyarrow Table with one row per run, ordered by key (docs/guides/experiments.md)."""
         return self._read()[0]
 
     def to_pandas(self) -> Any:
@@ -403,9 +424,12 @@ class Store:
         return self.to_arrow().to_pandas()
 
     def scenario(self, name: str) -> Scenario:
-        """Return the scenario called `name` in the column ``scenario``; SHA-256 stand for paths of its files.
+        """Return scenario `name` of the column ``scenario``, with SHA-256 in place of the paths of its files.
 
-        Raises GridSimError if there is no scenario with this name, or if an array of it is damaged.
+        Raises
+        ------
+        GridSimError
+            If there is no scenario with this name, or one of its arrays is damaged.
         """
         rows, _ = self._load("scenarios", "scenario", {name})
         if not rows.num_rows:
@@ -416,11 +440,13 @@ class Store:
         """Return the whole result of a run; raise GridSimError if it was not kept or has another digest."""
         file = self.result_file(key)
         if not file.exists():
-            raise GridSimError(f"store: there is no result of {key}; keep_results=True keeps them")
+            raise GridSimError(f"store: there is no result of {key}; use keep_results=True to keep results")
         result = Result.load(file)
         for digest in self._read({key})[0]["digest"].to_pylist():
             if digest and digest != result.digest:
-                raise GridSimError(f"{file}: digest {result.digest}, the store has {digest} for this run")
+                raise GridSimError(
+                    f"{file}: the digest must be {digest}, as in the store, got {result.digest}"
+                )
         return result
 
     def __repr__(self) -> str:
@@ -428,9 +454,12 @@ class Store:
 
 
 class _Arrays(Mapping[str, NDArray[Any]]):
-    """The arrays in a folder of a store by name; an array is read from its file when it is asked for.
+    """The arrays in a folder of a store by name; an array is read from its file at the access.
 
-    Raises GridSimError for a damaged file.
+    Raises
+    ------
+    GridSimError
+        If a file is damaged.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -447,10 +476,10 @@ class _Arrays(Mapping[str, NDArray[Any]]):
             raise KeyError(name) from None
         except MemoryError:
             raise
-        except Exception as error:  # a damaged file can make zip raise anything
+        except Exception as error:  # a damaged file may cause any exception of zip
             if isinstance(error, OSError) and error.errno is not None:
                 raise  # an error of the disk: the file may be intact
-            raise GridSimError(f"{file}: not a sound array of a store ({error})") from error
+            raise GridSimError(f"{file}: not a valid array of a store ({error})") from error
 
     def __iter__(self) -> Iterator[str]:
         return (file.stem for file in self._folder.glob("*.npz"))
@@ -461,9 +490,9 @@ class _Arrays(Mapping[str, NDArray[Any]]):
 
 def _scheduler_columns(scheduler: Scheduler) -> dict[str, str]:
     """Return the columns that identify a scheduler."""
-    told = describe(scheduler)
-    parameters = json.dumps(plain(told["parameters"]), sort_keys=True)
-    return {"scheduler": told["name"], "class": told["class"], "parameters": parameters}
+    description = describe(scheduler)
+    parameters = json.dumps(plain(description["parameters"]), sort_keys=True)
+    return {"scheduler": description["name"], "class": description["class"], "parameters": parameters}
 
 
 def _no_link(path: Path) -> Path:
@@ -477,21 +506,21 @@ def _no_link(path: Path) -> Path:
 
 def _check_size(nbytes: int, limit: int) -> None:
     if nbytes > limit:
-        raise ValueError(f"it unpacks to {size_of(nbytes)}, at most {size_of(limit)} are read")
+        raise ValueError(f"its unpacked size is {size_of(nbytes)}, above the limit of {size_of(limit)}")
 
 
 def _can_be_in_new_store(path: Path) -> bool:
-    """Whether `path` may be in a store that is just being created, or whose creation was interrupted."""
+    """Return whether `path` may be in a store that is being created, or whose creation was interrupted."""
     if (name := _FOLDERS.get(path.name)) is not None:
         return path.is_dir() and all(_has_name(file, name) for file in path.iterdir())
     return _has_name(path, re.escape(_HEADER))
 
 
 def _has_name(path: Path, pattern: str) -> bool:
-    """Whether the name of `path` matches `pattern`, or is that of an unfinished file of such a name."""
+    """Return whether the name of `path`, or of an unfinished file of that name, matches `pattern`."""
     return bool(re.fullmatch(pattern, path.name) or temporary_names(pattern).fullmatch(path.name))
 
 
 def store_of(store: Store | StorePath | None) -> Store | None:
-    """Return `store` itself if it is a `Store` or None, else the store at that path."""
+    """Return `store` itself if it is a `Store` or None, otherwise the store at that path."""
     return store if store is None or isinstance(store, Store) else Store(store)

@@ -129,7 +129,7 @@ def test_a_debited_summary_stays_a_bound(machines, before, new, stretch, random)
             leaves.queues.enqueue([u], [len(before)], [part], NOW)
             leaves.queues.reschedule([u], NOW)
     _, size, task_size, moved, *_ = new
-    debited = leaves.axis.debited(
+    debited = leaves.axis.debit(
         given_before.astype(np.uint32), len(machines), (moved,),
         tasks=(sum(parts),), task_size=(task_size,), size=(size,), stretch=(stretch,), age=[0.0],
     )  # fmt: skip

@@ -342,9 +342,9 @@ def test_descendants_are_below_a_node(node: int, other: int, below: bool) -> Non
     [
         (
             {"maintenance": "ideal", "beat": 5.0},
-            "fair-tree.beat must be 30.0 where the tree is kept from outside",
+            "fair-tree.beat must be 30.0 if maintenance is 'ideal'",
         ),
-        ({"repair": 5.0}, "fair-tree.repair must be 0.0 where the tree is kept by messages, got 5.0"),
+        ({"repair": 5.0}, "fair-tree.repair must be 0.0 if maintenance is 'messages', got 5.0"),
         ({"detection": 5.0}, "fair-tree.detection must be None"),
         ({"run_on": True}, "fair-tree.run_on must be False"),
         ({"missed": 1}, "fair-tree.missed must be a whole number in 2..1000, got 1"),
@@ -359,5 +359,5 @@ def test_maintenance_by_messages_rejects_parameters_of_central_maintenance(
 
 def test_maintenance_by_messages_rejects_compiled_nodes() -> None:
     scenario = gs.Scenario(gs.Platform.of([1.0] * 3), gs.Workload.of([0.0], [3], 1.0, [0]))
-    with pytest.raises(CompileError, match="runs interpreted only"):
+    with pytest.raises(CompileError, match="does not support fair-tree with maintenance='messages'"):
         gs.simulate(scenario, gs.FairTree(maintenance="messages"), nodes="compiled")

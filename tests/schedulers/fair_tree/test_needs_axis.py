@@ -124,7 +124,7 @@ def test_every_slice_of_a_debited_summary_stays_a_bound(machines, before, new, m
     def less(cells, count):
         return debit(cells, GRID, leaves=count, **dispatched)
 
-    debited = leaves.axis.debited(before_it, 0, less)
+    debited = leaves.axis.debit(before_it, 0, less)
     assert (debited <= leaves.cells()).all()
     everything = debit(before_it[0], GRID, leaves=len(machines), **dispatched)
     assert (debited[0] == everything).all()  # what needs nothing sees what a tree without needs does

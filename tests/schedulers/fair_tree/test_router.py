@@ -132,7 +132,7 @@ class Bench:
         return [list(pair) for pair in zip(*(column.tolist() for column in each), strict=True)]
 
     def known(self, which: int = 0, now: float = 0.0) -> Any:
-        return self.router.debited(self.see(now), which)
+        return self.router.debited_summary(self.see(now), which)
 
     def owed(self, which: int) -> int:
         return sum(tasks for _, tasks, *_ in self.router.debts[which])
@@ -227,7 +227,7 @@ class Still:
     def known(self, node: int) -> Any:
         """Return the debited summary that the parent of `node` has."""
         parent, which = self.nodes[(node - 1) // 2], (node - 1) % 2
-        return 0 if parent.cells[which] is None else parent.debited(self.see((node - 1) // 2), which)
+        return 0 if parent.cells[which] is None else parent.debited_summary(self.see((node - 1) // 2), which)
 
     def truth(self, node: int) -> Any:
         below = [node]

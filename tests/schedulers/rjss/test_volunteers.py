@@ -1,4 +1,4 @@
-"""RJSS and resource exclusion where owners come and go: runs computed by hand, and rejected input."""
+"""RJSS and resource exclusion with owner absences: runs computed by hand, and rejected input."""
 
 from __future__ import annotations
 
@@ -200,9 +200,9 @@ def test_absent_owners_do_not_change_the_result(scheduler: gs.Scheduler) -> None
 @pytest.mark.parametrize(
     ("scheduler", "message"),
     [
-        (gs.Rjss(overlay=3), "overlay must be None where owners come and go"),
-        (gs.Rjss(turnaround="printed"), "turnaround must be 'complete' where owners come and go"),
-        (gs.ResourceExclusion(k=0.0), "k must be above 0 where owners come and go"),
+        (gs.Rjss(overlay=3), "rjss.overlay must be None in runs with owner absences, got 3"),
+        (gs.Rjss(turnaround="printed"), "turnaround must be 'complete' in runs with owner absences"),
+        (gs.ResourceExclusion(k=0.0), "k must be > 0 in runs with owner absences, got 0.0"),
         (gs.NoMigration(), "no-migration does not support faults.reachable"),
         (gs.FairTree(), "fair-tree does not support faults.reachable"),
     ],

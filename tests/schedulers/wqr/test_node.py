@@ -222,7 +222,7 @@ def breaks(machines: Machines) -> int:
         (
             gs.WqrFt(checkpoint_interval=1e-9, checkpoint_cost=1e9),
             gs.ScenarioError,
-            "WQR-FT.checkpoint_cost must let tasks end within",
+            "WQR-FT.checkpoint_cost must let tasks end before",
         ),
     ],
 )
@@ -244,5 +244,7 @@ def test_endless_run_is_rejected() -> None:
         faults=gs.Faults.of([0], [0.1], [math.inf]),
     )
     printed = gs.WqrFt(task_order="small", machine_choice="cpu", as_printed=True)
-    with pytest.raises(gs.ScenarioError, match=r"WQR-FT.as_printed: \d tasks wait for machine 0"):
+    with pytest.raises(
+        gs.ScenarioError, match=r"as_printed must let all tasks end; \d tasks wait for machine 0"
+    ):
         gs.simulate(waits, printed, nodes="interpreted")

@@ -76,7 +76,9 @@ def test_algorithm_as_printed_starves_if_machine_0_is_best_and_down() -> None:
         faults=gs.Faults.of([0], [0.1], [math.inf]),
     )
     assert gs.simulate(scenario, named("SmallET-CpuInfo")).makespan > 0
-    with pytest.raises(gs.ScenarioError, match=r"WQR-FT.as_printed: \d tasks wait for machine 0"):
+    with pytest.raises(
+        gs.ScenarioError, match=r"as_printed must let all tasks end; \d tasks wait for machine 0"
+    ):
         gs.simulate(scenario, named("SmallET-CpuInfo", as_printed=True))
 
 
@@ -147,14 +149,14 @@ def test_functions_of_users_are_supported() -> None:
             r"max_replicas must be a whole number in 1..1024, got 0",
         ),
         ({"checkpoint_interval": 0.0}, "checkpoint_interval must be a number >= 1e-09 s, got 0.0"),
-        ({"checkpoint_interval": "daly"}, 'checkpoint_interval must be s or "young", got .daly'),
+        ({"checkpoint_interval": "daly"}, 'checkpoint_interval must be a time in s or "young", got .daly'),
         ({"checkpoint_cost": -1.0}, "checkpoint_cost must be a number in 0..1e.09 s, got -1.0"),
         ({"restore_cost": 1e10}, "restore_cost must be a number in 0..1e"),
         ({"checkpoint_store": "cloud"}, r"checkpoint_store must be one of \('server', 'local'\)"),
         ({"predictor": "oracle"}, r"predictor must be one of \('exact', 'past', 'age'\)"),
         (
             {"predictor": "age", "prediction_error": 0.5},
-            'prediction_error must be 0 but for "exact", got 0.5',
+            'prediction_error must be 0 unless predictor is "exact", got 0.5',
         ),
         ({"prediction_error": 101.0}, "prediction_error must be a number in 0..100, got 101.0"),
         (

@@ -221,7 +221,7 @@ def test_many_events_after_the_last_task_are_allowed(monkeypatch: pytest.MonkeyP
 
 
 def test_a_run_to_the_end_that_never_ends_gives_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = "most of them messages 'news' .now at node ., Chatter.on_news, .*; all tasks are done; leave out"
+    said = "most of them messages 'news' .now at node ., Chatter.on_news, .*; all tasks are done; omit"
     with pytest.raises(gs.SchedulerError, match=said):
         _chat(monkeypatch, 100)
 

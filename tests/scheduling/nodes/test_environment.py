@@ -290,7 +290,7 @@ def test_environments_call_no_handlers_of_compiled_nodes() -> None:
 def test_failures_after_the_last_instant_of_the_core_are_an_error() -> None:
     """The core counts to 2**61 ns; failures may happen until 8e18 ns."""
     late = gs.Faults.of([0, 1, 2], [5.0] * 3, [4e9] * 3)
-    with pytest.raises(gs.ScenarioError, match="machines fail or recover after the last instant of the mess"):
+    with pytest.raises(gs.ScenarioError, match="failures and recoveries must be before 2.3.*, got one at 4e"):
         gs.simulate(scenario(late), Outdoors())
 
 

@@ -350,7 +350,7 @@ MISTAKES: dict[type[gs.NodeProgram], tuple[str, int | None]] = {
     UnsetVariable: ("'?rows'? .*(may be unset|not associated with a value|referenced before)", 0),
     TooLargeForAContainer: (r"must be (below 2\*\*63|a whole number of 64 bits), got", 0),
     TimerWithoutEnd: ("most of .* timers 'again', .*; set it with a time > 0", 1),
-    MessageWithoutEnd: ("most of .* messages 'note', .*; send it only in answer to something new", 1),
+    MessageWithoutEnd: ("most of .* messages 'note', .*; send it only in answer to new information", 1),
     Unhandled: ("does not define on_note or on_message", 1),
     UnknownAttribute: ("conut.*did you mean count", 1),
     UnknownViewAttribute: ("wating.*did you mean waiting", 1),

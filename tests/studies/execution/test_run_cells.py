@@ -443,7 +443,7 @@ def test_an_import_error_of_a_worker_fails_only_its_own_run(fatal: Any, tmp_path
         (tmp_path / "fatal_scheduler.py").unlink()  # before a worker has seen it
         found = gathered(cells, executor=pool, batch=2)
     assert [k for k, each in enumerate(found) if each.error] == [1]
-    said = "the worker could not run it: ModuleNotFoundError: No module named 'fatal_scheduler'"
+    said = "the worker failed to run it: ModuleNotFoundError: No module named 'fatal_scheduler'"
     assert found[1].error == said
 
 
@@ -471,13 +471,13 @@ def test_runs_dropped_by_an_executor_are_repeated_once() -> None:
     cells = [Cell(replication(small(), k), gs.Fcfs()) for k in range(5)]
     found = gathered(cells, executor=Dropping(always=3), batch=1)
     assert [k for k, each in enumerate(found) if each.error] == [3]
-    assert found[3].error == "the worker could not run it: CancelledError: "
+    assert found[3].error == "the worker failed to run it: CancelledError: "
 
 
 def test_a_broken_pool_is_reported(fatal: Any) -> None:
     with (
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
-        pytest.raises(gs.GridSimError, match="the executor failed .*; what was finished is kept"),
+        pytest.raises(gs.GridSimError, match="the executor failed .*; finished runs are kept"),
     ):
         gathered([Cell(small(), fatal())], executor=pool)
 
@@ -505,7 +505,7 @@ class Breaking(Counted):
 @pytest.mark.parametrize(("refuses", "kept"), [(True, [0]), (False, [0, 2, 3])])
 def test_runs_finished_before_an_executor_broke_are_reported(refuses: bool, kept: list[int]) -> None:
     told: list[Any] = []
-    with pytest.raises(gs.GridSimError, match="no more.; what was finished is kept"):
+    with pytest.raises(gs.GridSimError, match="no more.; finished runs are kept"):
         run_cells(some(4), told.extend, executor=Breaking(1, refuses), batch=1)
     assert [number for number, _ in told] == kept
 

@@ -303,7 +303,9 @@ def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
     collect(some(1), store=store)
     (shard,) = (tmp_path / "s" / "cells").iterdir()
     shard.write_bytes(shard.read_bytes()[:-40])
-    with pytest.raises(gs.GridSimError, match=f"{shard}: not a sound shard of a store .* are executed again"):
+    with pytest.raises(
+        gs.GridSimError, match=f"{shard}: not a valid shard of a store .* to execute its runs again"
+    ):
         len(store)
 
 
@@ -315,7 +317,7 @@ def test_a_shard_with_a_flipped_bit_is_rejected(tmp_path: Path) -> None:
     content = shard.read_bytes()
     for at in range(0, len(content), len(content) // 50):
         shard.write_bytes(content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :])
-        with pytest.raises(gs.GridSimError, match=f"{shard}: not a sound shard of a store"):
+        with pytest.raises(gs.GridSimError, match=f"{shard}: not a valid shard of a store"):
             len(store)
     shard.rename(shard.with_name(f"{'a' * 32}.parquet"))  # as earlier states of gridsim called them
     shard.with_name(f"{'a' * 32}.parquet").write_bytes(content)
@@ -349,7 +351,7 @@ def test_paths_that_are_no_store_are_rejected(tmp_path: Path) -> None:
     (store.path / "store.json").write_text('{"gridsim store": 99}')
     with pytest.raises(gs.GridSimError, match="format of a store must be 1, got 99"):
         Store(store.path)
-    with pytest.raises(gs.ScenarioError, match="a function may not be called 'digest' in a store"):
+    with pytest.raises(gs.ScenarioError, match="a function must not have the name 'digest' in a store"):
         store.keys_of([dataclasses.replace(some(1)[0], metrics={"digest": own})])
 
 
