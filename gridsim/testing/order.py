@@ -1,4 +1,4 @@
-"""Checks that machines run tasks in the order that their scheduler promises."""
+"""Checks that machines run tasks in the order that their scheduler declares."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def _check_with_owners(jobs: JobsTable) -> list[Violation]:
     rows = np.flatnonzero(schedule["completed"] == 1)
     job = jobs.workload.offsets[schedule["application"][rows]] + schedule["task"][rows]
     if len(np.unique(job)) < len(jobs.application):
-        return violations  # other checks report this
+        return violations  # other checks report violations here
     start, end, machine = np.zeros(len(job)), np.zeros(len(job)), np.zeros(len(job), np.int64)
     for target, name in ((start, "start"), (end, "end"), (machine, "machine")):
         target[job] = schedule[name][rows]
@@ -435,7 +435,7 @@ def _check_record(jobs: JobsTable) -> list[Violation]:
         u, i = table["machine"], table["application"]
         known = (u >= 0) & (u < machines) & (i >= 0) & (i < count) & (table["tasks"] >= 1)
         if not (known & np.logical_and.reduce([np.isfinite(table[name]) for name in times])).all():
-            return []  # other checks report this
+            return []  # other checks report violations here
     for name, table in (("schedule", schedule), ("arrivals", arrivals)):
         if (tasks := float(table["tasks"].sum(dtype=np.float64))) > len(jobs.application):
             message = f"has {tasks:g} tasks, but there are {len(jobs.application)} jobs"

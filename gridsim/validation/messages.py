@@ -104,7 +104,7 @@ def _check_dropped_tasks(result: Result) -> list[Violation]:
     if (application >= apps).any() or (
         (arrivals["application"] < 0) | (arrivals["application"] >= apps)
     ).any():
-        return []  # other checks report this
+        return []  # other checks report violations here
     # application, machine and instant as one number
     arrival_keys = arrivals["application"] + apps * arrivals["machine"] + 1j * arrivals["time"]
     message_keys = application + apps * log["receiver"] + 1j * log["delivered"]

@@ -150,11 +150,15 @@ def check_schedule(result: Result, workload: Applications) -> list[Violation]:
         violations += _check_common_starts(result, u, i, runs.ravel(), done, valid_row_label)
         is_full = end - start >= durations(workload, float(speeds[0]))[i] * NS - 0.5 * NS
         # the message that cancels a job may arrive after its end
-        is_late_news = is_cancelled & (
+        is_late_notification = is_cancelled & (
             end > (workload.cancel_at[i] if workload.cancel_at is not None else np.inf)
         )
         violations += _check_jobs_run_to_end(
-            result, i, runs.ravel(), is_full & ~is_completed & ~is_late_news & (end < 1e6), valid_row_label
+            result,
+            i,
+            runs.ravel(),
+            is_full & ~is_completed & ~is_late_notification & (end < 1e6),
+            valid_row_label,
         )
     faults = result.scenario.faults
     needs_no_failure = is_completed | is_overtaken | is_cancelled

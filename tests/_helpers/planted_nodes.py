@@ -87,14 +87,14 @@ class Blackboard(HonestNode):
         return min(view.neighbours, key=lambda u: (BOARD.get(u, 0.0), u))
 
 
-class PeeksAfterHours(Blackboard):
+class LateBlackboard(Blackboard):
     """Program that reads the shared memory after two hours."""
 
     def next(self, view: Any) -> int:
         return super().next(view) if view.now > 7200.0 else HonestNode.next(self, view)
 
 
-class CountsNumbers(HonestNode):
+class ApplicationCount(HonestNode):
     """A node with much work keeps what comes, unless numbers tell that others have submitted much, too."""
 
     def __init__(self, parameters: Any) -> None:
@@ -109,7 +109,7 @@ class CountsNumbers(HonestNode):
         return super().places(view, application, tasks)
 
 
-class OutlivesFailures(HonestNode):
+class ClassState(HonestNode):
     """Program whose counts are in the class, which failures do not clear."""
 
     kept: ClassVar[dict[int, int]] = {}
@@ -123,7 +123,7 @@ class OutlivesFailures(HonestNode):
         return super().places(view, application, tasks)[: 2 if self.kept[view.node] > 2 else 4]
 
 
-class KnowsObjects(HonestNode):
+class ObjectList(HonestNode):
     """Nodes find the objects of others in a list of the class."""
 
     all: ClassVar[dict[int, Any]] = {}
@@ -215,7 +215,7 @@ class OwnGenerator(HonestNode):
         return int(self.numbers.choice(view.neighbours))
 
 
-class LosesHeld(HonestNode):
+class HeldTaskLoss(HonestNode):
     """Program that never places large numbers of lost tasks."""
 
     def on_lost(self, view: Any, application: Any, tasks: int) -> None:
@@ -223,7 +223,7 @@ class LosesHeld(HonestNode):
             super().on_lost(view, application, tasks)
 
 
-class HoldsLate(HonestNode):
+class LateHold(HonestNode):
     """Program that holds shares that come after 1000 s forever."""
 
     def on_share(self, view: Any, message: Any) -> None:
@@ -382,7 +382,7 @@ class OldAnswers(HonestNode):
             view.enqueue(*self.pending.pop(int(value)))
 
 
-class KeepsElsewhere(HonestNode):
+class FalseKeep(HonestNode):
     """Program that reports that it has left with a neighbour the tasks that it keeps."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -390,7 +390,7 @@ class KeepsElsewhere(HonestNode):
         view.enqueue(application.number, tasks)
 
 
-class GivesToNobody(HonestNode):
+class FalseGive(HonestNode):
     """Program that reports that it has dealt to a neighbour the tasks that it keeps."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -434,12 +434,12 @@ class LightNode(HonestNode):
 _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
     "knows what no message told": {
         Blackboard: ("isolated", "resumed", "locality"),
-        OutlivesFailures: ("isolated", "resumed", "locality"),
-        KnowsObjects: ("isolated", "resumed", "locality"),
+        ClassState: ("isolated", "resumed", "locality"),
+        ObjectList: ("isolated", "resumed", "locality"),
         Collector: ("repeatable", "isolated", "locality", "hash seed", "forms"),
         SignalNode: ("locality",),
-        PeeksAfterHours: ("isolated", "resumed", "locality"),
-        CountsNumbers: ("locality",),
+        LateBlackboard: ("isolated", "resumed", "locality"),
+        ApplicationCount: ("locality",),
     },
     "remembers beyond the run": {
         DefaultArgument: ("repeatable", "hash seed", "isolated"),
@@ -454,8 +454,8 @@ _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
     "random numbers of its own": {RandomNode: ("repeatable",), OwnGenerator: ("closed",)},
     "depends on an order": {HashNode: ("hash seed",), Overflow: ("forms",)},
     "loses or repeats tasks": {
-        LosesHeld: ("runs", "locality"),
-        HoldsLate: ("runs", "locality"),
+        HeldTaskLoss: ("runs", "locality"),
+        LateHold: ("runs", "locality"),
         EndlessNode: ("runs",),
         OldAnswers: ("runs", "sound"),
     },
@@ -465,7 +465,7 @@ _KINDS: dict[str, dict[type[HonestNode], tuple[str, ...]]] = {
     },
     "misreports": {LightNode: ("locality",)},
     "false decisions": dict.fromkeys(
-        (FalseCount, QuietNode, WrongPlace, GivesToNobody, KeepsElsewhere, OtherUnit), ("decisions",)
+        (FalseCount, QuietNode, WrongPlace, FalseGive, FalseKeep, OtherUnit), ("decisions",)
     ),
 }
 
@@ -476,8 +476,8 @@ PLANTED_NODES = {
             **({"messages": _SIGNAL} if policy is SignalNode else {}),
             **({"messages": _LIGHT} if policy is LightNode else {}),
             **({"messages": _ASKS, "timers": ("late",)} if policy is OldAnswers else {}),
-            **(_TO_ONE if policy in (WrongPlace, GivesToNobody) else {}),
-            **(_TO_ITSELF if policy is KeepsElsewhere else {}),
+            **(_TO_ONE if policy in (WrongPlace, FalseGive) else {}),
+            **(_TO_ITSELF if policy is FalseKeep else {}),
             **({"decision_words": _WORK, "truths": _TRUTHS} if policy is OtherUnit else {}),
         ),
         kind,

@@ -16,7 +16,7 @@ from gridsim.schedulers.centralized.heuristics import InTurnMode, Olb
 from gridsim.scheduling.contract import DecisionVerb, Outcome, Policy, Run
 
 
-class _MisreportsPeak(_Planted):
+class _FalsePeak(_Planted):
     """Policy that reports that one task more has waited on the fullest machine."""
 
     def finish(self) -> Outcome:
@@ -26,40 +26,40 @@ class _MisreportsPeak(_Planted):
         return outcome
 
 
-class _ReportsNoPeak(_Planted):
+class _MissingPeak(_Planted):
     def finish(self) -> Outcome:
         outcome = super().finish()
         outcome.machines["peak_queue"][:] = 0
         return outcome
 
 
-class _NotesTooMany(_Planted):
+class _DecisionOnTooMany(_Planted):
     """Policy that reports that it shared out twice as many tasks."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         super().note(i, 2 * tasks, submitter, among)
 
 
-class _NotesSomebodyElse(_Planted):
+class _DecisionByAnotherMachine(_Planted):
     """Policy that reports that the next machine decided."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         super().note(i, tasks, (submitter + 1) % len(self.run.speeds), among)
 
 
-class _NotesAnotherApplication(_Planted):
+class _DecisionOnAnotherApplication(_Planted):
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         super().note(max(i - 1, 0), tasks, submitter, among)
 
 
-class _NotesTooFew(_Planted):
+class _DecisionOnTooFew(_Planted):
     """Policy that reports one task too few for large bags."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         super().note(i, tasks - (tasks > 10), submitter, among)
 
 
-class _Gives(_Planted):
+class _ShareReport(_Planted):
     """Policy that reports each share; faults falsify the report."""
 
     def targets(self, submitter: int, application: int) -> Any:
@@ -78,14 +78,14 @@ class _Gives(_Planted):
         return machine, share
 
 
-class _GivesMore(_Gives):
+class _ExcessShareReport(_ShareReport):
     """Policy that reports one task too many for each share of a large bag."""
 
     def said(self, machine: int, share: int, tasks: int) -> tuple[int, int]:
         return machine, min(tasks, share + (tasks > 10))
 
 
-class _GivesElsewhere(_Gives):
+class _MisdirectedShareReport(_ShareReport):
     """Policy that reports the next machine as the target of each share."""
 
     def said(self, machine: int, share: int, tasks: int) -> tuple[int, int]:
@@ -124,41 +124,43 @@ def _add_where_none(values: Any, policy: Any) -> None:
     values[np.flatnonzero(policy.resubmitted == 0)[:1]] += 1
 
 
-class _ReportsStarts(
+class _FalseStarts(
     _reporting("applications", "first_start", _add_a_microsecond, "Says that the last one began later.")
 ):
     pass
 
 
-class _ReportsEnds(
+class _FalseEnds(
     _reporting("applications", "finish", _add_a_microsecond, "Says that the last one ended later.")
 ):
     pass
 
 
-class _ReportsNodes(_reporting("applications", "nodes_used", _add, "Counts a machine too many.")):
+class _FalseNodeCount(_reporting("applications", "nodes_used", _add, "Counts a machine too many.")):
     pass
 
 
-class _ReportsBusy(
+class _FalseBusyTime(
     _reporting("machines", "busy", _add_a_microsecond, "Says that a machine was busy for 1 us more.")
 ):
     pass
 
 
-class _ReportsCutOff(_reporting("machines", "interrupted", _add, "Counts a task that no failure cut off.")):
+class _FalseInterruptions(
+    _reporting("machines", "interrupted", _add, "Counts a task that no failure cut off.")
+):
     pass
 
 
-class _ReportsLosses(_reporting("applications", "resubmitted", _add_where_none, "Counts a loss too many.")):
+class _FalseLosses(_reporting("applications", "resubmitted", _add_where_none, "Counts a loss too many.")):
     pass
 
 
-class _CountsLossesAgain(_reporting("applications", "resubmitted", _add_many, "Counts each loss too often.")):
+class _RepeatedLosses(_reporting("applications", "resubmitted", _add_many, "Counts each loss too often.")):
     pass
 
 
-class _CountsNoDroppedTasks(_Planted):
+class _MissingDroppedTasks(_Planted):
     """Policy that reports nothing of tasks that were lost with a message."""
 
     def on_lost(self, rows: Any) -> None:
@@ -167,13 +169,13 @@ class _CountsNoDroppedTasks(_Planted):
         self.resubmitted[:] = before
 
 
-class _ReportsPeakAfterFailures(
+class _FalsePeakAfterFailures(
     _reporting("machines", "peak_queue", _add_after_failures, "Counts what waits wrongly after failures.")
 ):
     pass
 
 
-class _NotesTooLate(_Planted):
+class _LateDecisionTime(_Planted):
     """Policy that reports that it decided 50 s later."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
@@ -184,7 +186,7 @@ class _NotesTooLate(_Planted):
             )
 
 
-class _NotesTooEarly(_Planted):
+class _EarlyDecisionTime(_Planted):
     """Policy that reports that it decided a second before."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
@@ -195,7 +197,7 @@ class _NotesTooEarly(_Planted):
             )
 
 
-class _CountsNoBytes(_Planted):
+class _SharesWithoutBytes(_Planted):
     """Policy whose shares have no bytes."""
 
     def __init__(self, run: Run) -> None:
@@ -208,7 +210,7 @@ class _CountsNoBytes(_Planted):
         super().__init__(run)
 
 
-class _AllAgain(InTurnMode):
+class _FalseResubmission(InTurnMode):
     """Policy that reports lost tasks as all tasks of their application."""
 
     def _bind(self) -> None:
@@ -223,14 +225,14 @@ class _AllAgain(InTurnMode):
         self.run.decisions = log
 
 
-class AllAgain(Olb, frozen=True, kw_only=True):
+class FalseResubmission(Olb, frozen=True, kw_only=True):
     name: ClassVar[str] = "all-again"
 
     def start(self, run: Run) -> Policy:
-        return _AllAgain(run, "olb")
+        return _FalseResubmission(run, "olb")
 
 
-class Gives(Shares, frozen=True, kw_only=True):
+class ShareReport(Shares, frozen=True, kw_only=True):
     """The sound policy."""
 
     name: ClassVar[str] = "gives"
@@ -238,45 +240,45 @@ class Gives(Shares, frozen=True, kw_only=True):
     decision_verbs: ClassVar[Mapping[str, DecisionVerb]] = {"gave": "gives"}
 
     def start(self, run: Run) -> Policy:
-        return _Gives(run)
+        return _ShareReport(run)
 
 
-class GivesMore(Gives, frozen=True, kw_only=True):
+class ExcessShareReport(ShareReport, frozen=True, kw_only=True):
     name: ClassVar[str] = "gives-more"
 
     def start(self, run: Run) -> Policy:
-        return _GivesMore(run)
+        return _ExcessShareReport(run)
 
 
-class GivesElsewhere(Gives, frozen=True, kw_only=True):
+class MisdirectedShareReport(ShareReport, frozen=True, kw_only=True):
     name: ClassVar[str] = "gives-elsewhere"
 
     def start(self, run: Run) -> Policy:
-        return _GivesElsewhere(run)
+        return _MisdirectedShareReport(run)
 
 
 _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
     "misreports": {
-        _MisreportsPeak: ("sound",),
-        _ReportsNoPeak: ("sound",),
-        _ReportsPeakAfterFailures: ("sound",),
-        _ReportsStarts: ("sound",),
-        _ReportsEnds: ("sound",),
-        _ReportsNodes: ("sound",),
-        _ReportsBusy: ("sound", "runs"),
-        _ReportsCutOff: ("sound",),
-        _ReportsLosses: ("sound",),
-        _CountsLossesAgain: ("sound",),
-        _CountsNoDroppedTasks: ("sound",),
-        _CountsNoBytes: ("locality",),
+        _FalsePeak: ("sound",),
+        _MissingPeak: ("sound",),
+        _FalsePeakAfterFailures: ("sound",),
+        _FalseStarts: ("sound",),
+        _FalseEnds: ("sound",),
+        _FalseNodeCount: ("sound",),
+        _FalseBusyTime: ("sound", "runs"),
+        _FalseInterruptions: ("sound",),
+        _FalseLosses: ("sound",),
+        _RepeatedLosses: ("sound",),
+        _MissingDroppedTasks: ("sound",),
+        _SharesWithoutBytes: ("locality",),
     },
     "false decisions": {
-        _NotesTooMany: ("decisions",),
-        _NotesTooFew: ("decisions",),
-        _NotesSomebodyElse: ("decisions",),
-        _NotesAnotherApplication: ("decisions",),
-        _NotesTooLate: ("decisions",),
-        _NotesTooEarly: ("decisions",),
+        _DecisionOnTooMany: ("decisions",),
+        _DecisionOnTooFew: ("decisions",),
+        _DecisionByAnotherMachine: ("decisions",),
+        _DecisionOnAnotherApplication: ("decisions",),
+        _LateDecisionTime: ("decisions",),
+        _EarlyDecisionTime: ("decisions",),
     },
 }
 
@@ -286,8 +288,8 @@ PLANTED_REPORTS = {
     for kind, policies in _KINDS.items()
     for policy, laws in policies.items()
 }
-for _own in (AllAgain, GivesMore, GivesElsewhere):
+for _own in (FalseResubmission, ExcessShareReport, MisdirectedShareReport):
     PLANTED_REPORTS[_own.__name__] = Fault(_own, "false decisions", "cohorts", ("decisions",))
-for _name in ("DrawsToNote", "KeepsQuiet"):
+for _name in ("DrawForRecord", "MissingDecisions"):
     _wrong = getattr(wrong_schedulers, _name)
     PLANTED_REPORTS[_name] = Fault(_wrong, "false decisions", "cohorts", ("decisions",))

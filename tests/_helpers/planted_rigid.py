@@ -88,21 +88,21 @@ class FirstFitPolicy(Policy):
         return self.runs.outcome(failed=failed, resubmitted=self.resubmitted)
 
 
-class _RunsNone(FirstFitPolicy):
+class _NoJobs(FirstFitPolicy):
     """Policy that rejects all jobs."""
 
     def dispatch(self, _: list[int]) -> None:
         pass
 
 
-class _DropsLost(FirstFitPolicy):
+class _DroppedJobs(FirstFitPolicy):
     """Of jobs that are lost at one instant, rejects all except the first."""
 
     def again(self, lost: list[int]) -> list[int]:
         return lost[:1]
 
 
-class _StartsEarly(FirstFitPolicy):
+class _EarlyStart(FirstFitPolicy):
     """Policy that starts jobs to be released within 0.3 s when a job ends."""
 
     STATE = (*FirstFitPolicy.STATE, "ahead")
@@ -123,7 +123,7 @@ class _StartsEarly(FirstFitPolicy):
         super().on_finish(jobs)
 
 
-class _CompletesTooSoon(FirstFitPolicy):
+class _EarlyCompletion(FirstFitPolicy):
     """A job that loses a machine after 90 % of its time counts as completed."""
 
     def on_faults(self, failed: Any, back: Any) -> None:
@@ -135,7 +135,7 @@ class _CompletesTooSoon(FirstFitPolicy):
         super().on_faults(failed, back)
 
 
-class _EndsAfterFailures(FirstFitPolicy):
+class _LossAtEnd(FirstFitPolicy):
     """A job whose machine fails as it ends counts as lost."""
 
     def __init__(self, parameters: Scheduler, run: Run) -> None:
@@ -147,7 +147,7 @@ class _EndsAfterFailures(FirstFitPolicy):
             self.run.engine.at(self.run.engine.now, "finish late", job)
 
 
-class _ForgetsNotBefore(_AsapPolicy):
+class _RestartBeforeEarliestStart(_AsapPolicy):
     """A job that is lost may start again at once, whatever it states."""
 
     def on_faults(self, failed: Any, back: Any) -> None:
@@ -156,7 +156,7 @@ class _ForgetsNotBefore(_AsapPolicy):
         self.first_slots = kept
 
 
-class _ExtendsDeadlines(_AsapPolicy):
+class _ExtendedDeadlines(_AsapPolicy):
     """Long jobs may end a slot after their deadlines."""
 
     def __init__(self, parameters: Asap, run: Run) -> None:
@@ -166,7 +166,7 @@ class _ExtendsDeadlines(_AsapPolicy):
         )
 
 
-class _ForeseesCancellations(_AsapPolicy):
+class _CancellationForesight(_AsapPolicy):
     """A job that its user cancels within ten minutes is not placed at all."""
 
     def _place(self, jobs: list[int]) -> None:
@@ -176,7 +176,7 @@ class _ForeseesCancellations(_AsapPolicy):
         super()._place([job for job in jobs if job not in doomed])
 
 
-class _ReservesNothingForTheDoomed(_AsapPolicy):
+class _MissingReservation(_AsapPolicy):
     """A job that its user cancels before it would start holds nobody back."""
 
     def _place(self, jobs: list[int]) -> None:
@@ -189,7 +189,7 @@ class _ReservesNothingForTheDoomed(_AsapPolicy):
                 self.waiting.append(job)
 
 
-class _RestartsTooLate(_AsapPolicy):
+class _LateRestart(_AsapPolicy):
     """A job that is lost may start again after its last start."""
 
     def on_faults(self, failed: Any, back: Any) -> None:
@@ -198,14 +198,14 @@ class _RestartsTooLate(_AsapPolicy):
         self.last_slots = kept
 
 
-class _CancelsNoneThatIsLost(_AsapPolicy):
+class _MissingCancellation(_AsapPolicy):
     """A job that has lost a machine, and waits until enough are up, is not cancelled."""
 
     def on_call_off(self, jobs: list[int]) -> None:
         super().on_call_off([job for job in jobs if job not in self.waiting or not self.resubmitted[job]])
 
 
-class _CancelsLate(_AsapPolicy):
+class _LateCancellation(_AsapPolicy):
     """A job that runs goes on for a slot when its user cancels it."""
 
     STATE = (*_AsapPolicy.STATE, "late")
@@ -241,19 +241,19 @@ def _scheduler(policy: type[Policy]) -> type[Scheduler]:
 
 
 _KINDS: dict[str, dict[type[Policy], tuple[str, ...]]] = {
-    "rejects jobs that can run": {_RunsNone: ("served",), _DropsLost: ("served",)},
+    "rejects jobs that can run": {_NoJobs: ("served",), _DroppedJobs: ("served",)},
     "knows the future": {
-        _ForeseesCancellations: ("foresight",),
-        _ReservesNothingForTheDoomed: ("foresight",),
-        _StartsEarly: ("runs", "sound"),
+        _CancellationForesight: ("foresight",),
+        _MissingReservation: ("foresight",),
+        _EarlyStart: ("runs", "sound"),
     },
-    "misreports": {_CompletesTooSoon: ("runs", "sound"), _EndsAfterFailures: ("sound",)},
+    "misreports": {_EarlyCompletion: ("runs", "sound"), _LossAtEnd: ("sound",)},
     "breaks the times that jobs state": {
-        _ForgetsNotBefore: ("sound",),
-        _ExtendsDeadlines: ("sound",),
-        _RestartsTooLate: ("sound",),
-        _CancelsNoneThatIsLost: ("sound", "cohorts"),
-        _CancelsLate: ("sound",),
+        _RestartBeforeEarliestStart: ("sound",),
+        _ExtendedDeadlines: ("sound",),
+        _LateRestart: ("sound",),
+        _MissingCancellation: ("sound", "cohorts"),
+        _LateCancellation: ("sound",),
     },
 }
 

@@ -209,7 +209,7 @@ class FaultyNode(gs.NodeProgram):
         view.enqueue(application.number, tasks + 1)
 
 
-class Faulty(gs.NodeScheduler, frozen=True, kw_only=True):
+class FaultyScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "faulty"
     policy = FaultyNode
 
@@ -217,14 +217,14 @@ class Faulty(gs.NodeScheduler, frozen=True, kw_only=True):
 def test_an_error_of_a_node_ends_the_run_and_its_processes() -> None:
     before = processes(1, os.getpid())  # of other tests
     with pytest.raises(gs.SchedulerError, match="places .* tasks of application"):
-        emulate(bags(), Faulty(), speedup=200.0)
+        emulate(bags(), FaultyScheduler(), speedup=200.0)
     assert processes(1, os.getpid()) == before
 
 
 @pytest.mark.parametrize(
     "scheduler, how, message",
     [
-        (gs.MinCent(), {}, "mincent has no node program that could be emulated"),
+        (gs.MinCent(), {}, "mincent does not support emulation: it has no node program"),
         (gs.Sparrow(), {"speedup": 1e300}, r"speedup must be at most 1e\+06, got 1e\+300"),
         (gs.Sparrow(), {"host": "0.0.0.0"}, "host"),
         (gs.Sparrow(), {"kill": True}, "faults"),
@@ -251,12 +251,12 @@ def test_unsupported_emulations_are_rejected(
         (
             gs.WqrFt(machine_choice="avail"),
             gs.Faults.of([1], [5.0], [9.0]),
-            "kill .* foresee when single machin",
+            "kill .* foresee failures of single machines",
         ),
         (
             gs.WqrFt(),
             gs.Faults.of([1], [5.0], [9.0], reachable=True),
-            "kill must be False with faults.reachable",
+            "kill does not support faults.reachable",
         ),
     ],
 )
@@ -267,22 +267,22 @@ def test_failures_that_are_known_or_harmless_kill_no_process(
         emulate(bags(faults=faults), scheduler, kill=True)
 
 
-class Waiting(gs.NodeProgram):
+class ForeignEventsNode(gs.NodeProgram):
     """A node that handles the events of several machines."""
 
     def on_idle(self, view: Any) -> None: ...
 
 
-class Distant(gs.NodeScheduler, frozen=True, kw_only=True):
+class DistantScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "distant"
-    roles: ClassVar[dict[str, gs.Role]] = {"waiting": gs.Role(Waiting, count=2, releases=True)}
+    roles: ClassVar[dict[str, gs.Role]] = {"waiting": gs.Role(ForeignEventsNode, count=2, releases=True)}
 
 
 def test_events_of_other_machines_are_not_emulated() -> None:
     with pytest.raises(
         gs.ScenarioError, match="distant does .*: node 1 on machine 4 handles the events of machine 1"
     ):
-        emulate(bags(), Distant())
+        emulate(bags(), DistantScheduler())
 
 
 def setup(**further: Any) -> Setup:
@@ -291,21 +291,21 @@ def setup(**further: Any) -> Setup:
     return Setup(**(how | further))
 
 
-class Odd(Exception):
+class UnencodableError(Exception):
     """Error whose text cannot be encoded."""
 
     def __str__(self) -> str:
         return "half \ud800"
 
 
-class Silent(Exception):
+class UnprintableError(Exception):
     """Error whose text cannot be computed."""
 
     def __str__(self) -> str:
         raise ValueError
 
 
-@pytest.mark.parametrize("what", [Odd(), Silent(), None])
+@pytest.mark.parametrize("what", [UnencodableError(), UnprintableError(), None])
 def test_a_worker_reports_only_the_error_after_a_failure(what: Exception | None) -> None:
     worker, sent = Worker(setup(), 0, 0), list[bytes]()
     worker.control = SimpleNamespace(write=sent.append)  # type: ignore[assignment]
@@ -316,7 +316,7 @@ def test_a_worker_reports_only_the_error_after_a_failure(what: Exception | None)
     worker.report()
     (record,) = msgspec.msgpack.decode(sent[0][4:])
     kind = "TypeError" if what is None else type(what).__name__
-    assert record[:2] == ["error", kind] and len(sent) == 1 and not worker.log
+    assert record[:2] == ["error", kind] and len(sent) == 1 and not worker.pending_reports
 
 
 def test_invalid_messages_from_other_processes_are_rejected() -> None:
@@ -324,7 +324,7 @@ def test_invalid_messages_from_other_processes_are_rejected() -> None:
     task = core.mail.wire["task"].type
     good: dict[str, Any] = {"node": 1, "sender": 7, "_due": 0, "_start": 0, "_life": 0, "_move": 0}
     good |= {"_tasks": ((2, 3),), "application": 0, "tasks": 1}
-    core.mail.come(task(**good))
+    core.mail.receive(task(**good))
     for wrong in (
         {"node": 7},
         {"node": -1},
@@ -338,15 +338,15 @@ def test_invalid_messages_from_other_processes_are_rejected() -> None:
         {"_tasks": ((3, 2), (2, 4))},
     ):
         with pytest.raises(msgspec.ValidationError):
-            core.mail.come(task(**(good | wrong)))
-    assert core.next_instant() < NEVER and core.hands[0].parts == [(2, 3)]
+            core.mail.receive(task(**(good | wrong)))
+    assert core.next_instant() < NEVER and core.unqueued_tasks[0].parts == [(2, 3)]
 
 
 def test_invalid_board_values_from_other_processes_are_rejected() -> None:
     without, core = (
         Worker(setup(scheduler=scheduler), 0, 0).core for scheduler in (gs.Sparrow(), gs.JoinShortestQueue())
     )
-    core.hear("board", [7, 0, 1.0, 0])
+    core.receive_fact("board", [7, 0, 1.0, 0])
     for where, values in (
         (without, [7, 0, 1.0, 0]),
         (core, [7, 0, 1.0]),
@@ -358,7 +358,7 @@ def test_invalid_board_values_from_other_processes_are_rejected() -> None:
         (core, [7, 0, 1.0, 2]),
     ):
         with pytest.raises(msgspec.ValidationError):
-            where.hear("board", values)
+            where.receive_fact("board", values)
     assert len(core.incoming) == 1 and not without.incoming
 
 
@@ -380,14 +380,14 @@ def test_connections_with_unexpected_greetings_are_closed(
 ) -> None:
     run = Coordinator(setup(), None)
     run.peers = {0: Peer(-1, 0), 1: Peer(-1, 1)}
-    run.peers[0].talk = before = run._accept()  # process 1 is in its second life
+    run.peers[0].connection = before = run._accept()  # process 1 is in its second life
     closed = list[str]()
-    talk = run._accept()
-    talk.transport = SimpleNamespace(is_closing=lambda: bool(closed), abort=lambda: closed.append("abort"))
-    talk.data_received(frame(Greeting(b"", number, 0, 1)))
-    talk.connection_lost(None)
+    connection = run._accept()
+    connection.transport = SimpleNamespace(is_closing=lambda: bool(closed), abort=lambda: closed.append("abort"))
+    connection.data_received(frame(Greeting(b"", number, 0, 1)))
+    connection.connection_lost(None)
     assert closed and len(caplog.records) == 1 and run.failure is None
-    assert run.peers[0].talk is before and run.peers[1].talk is None
+    assert run.peers[0].connection is before and run.peers[1].connection is None
 
 
 def test_a_process_that_ends_before_it_connects_is_an_error(child: int) -> None:
@@ -395,7 +395,7 @@ def test_a_process_that_ends_before_it_connects_is_an_error(child: int) -> None:
     run.peers = {0: Peer(child, 0)}
     run._reap()
     run._kill(run.peers[0])  # kills nothing: the number may be that of another process by now
-    assert "process 0 of the emulation ended" in str(run.failure) and not run.gone
+    assert "process 0 of the emulation ended" in str(run.failure) and not run.killed_pids
 
 
 def test_a_run_continues_after_it_kills_a_process(child: int) -> None:
@@ -403,7 +403,7 @@ def test_a_run_continues_after_it_kills_a_process(child: int) -> None:
     run.peers = {0: Peer(child, 0)}
     run._kill(run.peers[0])
     run._reap()
-    assert run.failure is None and not run.gone
+    assert run.failure is None and not run.killed_pids
 
 
 def test_a_closed_connection_is_an_error_unless_its_process_was_killed() -> None:
@@ -414,7 +414,7 @@ def test_a_closed_connection_is_an_error_unless_its_process_was_killed() -> None
     run.on_left(0, 1, 1)
     assert run.failure is None
     run.on_left(1, 0, 0)
-    assert "process 0 of the emulation has closed its connection to 1" in str(run.failure)
+    assert "process 0 of the emulation has closed its connection to process 1" in str(run.failure)
 
 
 def test_a_restarted_process_learns_of_failures_while_it_connects() -> None:
@@ -422,7 +422,7 @@ def test_a_restarted_process_learns_of_failures_while_it_connects() -> None:
     run.peers = {0: Peer(-1, 0), 1: Peer(-1, 1)}
     run._change([2], [])
     sent = bytearray()
-    run._met(SimpleNamespace(transport=SimpleNamespace(write=sent.extend)), Greeting(b"", 1, 1, 5000))
+    run._greet(SimpleNamespace(transport=SimpleNamespace(write=sent.extend)), Greeting(b"", 1, 1, 5000))
     commands = msgspec.msgpack.decode(sent[4 : 4 + int.from_bytes(sent[:4], "big")])
     assert commands == [["faults", [2], [], 0]]
 
@@ -432,7 +432,7 @@ def test_no_process_is_killed_after_the_end_of_a_run() -> None:
     run.engine.start(time.monotonic_ns())
     run.engine.call_at(0, late.append, 1)
     run.closing = True
-    run._reported(SimpleNamespace(process=0), [])
+    run._handle_reports(SimpleNamespace(process=0), [])
     assert not late and run.failure is None
 
 

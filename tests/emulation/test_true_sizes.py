@@ -134,7 +134,7 @@ def test_a_task_set_equals_a_list_of_task_numbers(data: st.DataObject) -> None:
             assert numbers(taken) == gone and count_of(taken) == count
             away += gone
         assert numbers(here.parts) == model and len(here) == len(model)
-    with pytest.raises(ValueError, match="1 tasks too few"):
+    with pytest.raises(ValueError, match="must have 1 more tasks"):
         here.take(len(model) + 1)
     assert numbers(here.take_all()) == model and not here
 

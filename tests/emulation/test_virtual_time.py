@@ -27,7 +27,7 @@ from gridsim.validation.results import validate_result
 from tests.scheduling.nodes.test_all_forms import runs
 
 
-class Slow(VirtualWorker):
+class NodeOrderWorker(VirtualWorker):
     """Process that reports recorded values at the end, node by node, like one process per node."""
 
     def __init__(self, setup: Setup, coordinator: VirtualCoordinator) -> None:
@@ -49,7 +49,7 @@ class Slow(VirtualWorker):
             super().tell("note", now, node, table, row)
 
 
-class LateSignals(VirtualWorker):
+class LateSignalsWorker(VirtualWorker):
     """Process whose signals between nodes take up to `longest` seconds, and stay in order between two nodes.
 
     Usually they take no time.
@@ -215,7 +215,7 @@ def test_jobs_that_outlast_their_requests_have_the_digest_of_a_simulation() -> N
 
 def test_table_rows_of_several_processes_are_sorted_by_time() -> None:
     scenario, scheduler = bags(), make_scheduler("random-walk-search")
-    result = in_virtual_time(scenario, scheduler, Slow)
+    result = in_virtual_time(scenario, scheduler, NodeOrderWorker)
     assert len(result.tables["hosts"]) > 100 and validate_result(result) == []
     assert result.tables["hosts"]["found"].tolist() == sorted(result.tables["hosts"]["found"])
 
@@ -224,13 +224,13 @@ def late_signals(
     monkeypatch: pytest.MonkeyPatch, longest: float, tasks: float, size: float, faults: gs.Faults | None
 ) -> gs.Result:
     """Run WQR-FT on 20 machines with signals that take up to `longest` s."""
-    monkeypatch.setattr(LateSignals, "longest", longest)
+    monkeypatch.setattr(LateSignalsWorker, "longest", longest)
     workload = gs.Workload.bags(
         applications=3, interarrival=10.0, tasks_per_node=tasks, task_size=(size, 3 * size), seed=1
     )
     scenario = gs.Scenario(gs.Platform.desktop_grid(nodes=20, seed=1), workload, seed=3, faults=faults)
     scheduler = gs.WqrFt(checkpoint_interval=5.0, max_replicas=3)
-    return in_virtual_time(scenario, scheduler, LateSignals)
+    return in_virtual_time(scenario, scheduler, LateSignalsWorker)
 
 
 def test_a_run_is_valid_if_task_copies_start_out_of_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,15 +247,15 @@ def test_a_run_is_valid_if_machines_fail_while_signals_are_in_transit(
     assert validate_result(result) == [] and result.applications["resubmitted"].sum() > 5
 
 
-class NotingNode(gs.NodeProgram):
+class RecordingNode(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
         view.note("seen", x=self.parameters.value)
 
 
-class Noting(gs.NodeScheduler, frozen=True, kw_only=True):
+class RecordingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "noting"
-    policy = NotingNode
+    policy = RecordingNode
     tables: ClassVar[Any] = {"seen": {"x": float}}
     value: ClassVar[Any]
 
@@ -264,8 +264,8 @@ class Noting(gs.NodeScheduler, frozen=True, kw_only=True):
 def test_recorded_values_become_numbers_as_in_a_simulation(
     monkeypatch: pytest.MonkeyPatch, value: Any
 ) -> None:
-    monkeypatch.setattr(Noting, "value", value, raising=False)
-    emulated = in_virtual_time(bags(), Noting())
+    monkeypatch.setattr(RecordingScheduler, "value", value, raising=False)
+    emulated = in_virtual_time(bags(), RecordingScheduler())
     assert emulated.tables["seen"]["x"].tolist() == [float(value)] * 6
 
 
@@ -273,8 +273,8 @@ def test_recorded_values_become_numbers_as_in_a_simulation(
 def test_invalid_recorded_values_raise_the_error_of_a_simulation(
     monkeypatch: pytest.MonkeyPatch, value: Any
 ) -> None:
-    monkeypatch.setattr(Noting, "value", value, raising=False)
+    monkeypatch.setattr(RecordingScheduler, "value", value, raising=False)
     with pytest.raises(gs.SchedulerError) as simulated:
-        gs.simulate(bags(), Noting())
+        gs.simulate(bags(), RecordingScheduler())
     with pytest.raises(gs.SchedulerError, match=re.escape(str(simulated.value))):
-        in_virtual_time(bags(), Noting())
+        in_virtual_time(bags(), RecordingScheduler())

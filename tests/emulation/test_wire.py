@@ -34,7 +34,7 @@ class Server:
     def __init__(self) -> None:
         self.handled: list[Any] = []
         self.met: list[Greeting] = []
-        self.strangers: dict[Conversation, None] = {}
+        self.unidentified: dict[Conversation, None] = {}
 
     def handle(self, talk: Conversation, message: Any) -> None:
         kind = next(kind for kind in KINDS if kind.declared.name == message.kind)
@@ -47,7 +47,7 @@ class Server:
             decoder=decoder_of(KINDS),
             token=TOKEN,
             greet=lambda talk, greeting: self.met.append(greeting),
-            strangers=self.strangers,
+            unidentified=self.unidentified,
         )
 
 
@@ -151,7 +151,7 @@ def test_an_incomplete_greeting_closes_the_connection_after_a_timeout(
 ) -> None:
     monkeypatch.setattr(wire, "PATIENCE", 0.1)
     server = talk(GREETING[:10])
-    assert not server.met and lines(caplog) == ["connection closed: no greeting in time"]
+    assert not server.met and lines(caplog) == ["connection closed: no greeting within 0.1 s"]
 
 
 def test_a_greeting_may_come_in_pieces() -> None:
@@ -164,21 +164,21 @@ def test_a_greeting_may_come_in_pieces() -> None:
 def test_the_oldest_connections_are_closed_if_too_many_send_no_greeting(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(wire, "STRANGERS", 4)
+    monkeypatch.setattr(wire, "MAX_UNIDENTIFIED", 4)
     caplog.set_level(logging.WARNING)
 
     async def say(server: Server, port: int) -> None:
         open_ = [await asyncio.open_connection(wire.LOOPBACK, port) for _ in range(12)]
         reader, writer = await asyncio.open_connection(wire.LOOPBACK, port)
         writer.write(GREETING)
-        while not server.met or len(server.strangers) > 4:
+        while not server.met or len(server.unidentified) > 4:
             await asyncio.sleep(0.005)
         assert not reader.at_eof()  # it was the oldest ones that were closed
         for _, each in [*open_, (reader, writer)]:
             each.close()
 
     server = with_server(say)
-    assert 8 <= len(lines(caplog)) <= 9 and len(server.met) == 1 and not server.strangers
+    assert 8 <= len(lines(caplog)) <= 9 and len(server.met) == 1 and not server.unidentified
 
 
 def test_fields_may_have_the_names_that_msgspec_uses() -> None:
@@ -194,7 +194,7 @@ def test_arrays_up_to_the_size_limit_arrive_unchanged() -> None:
     come = there_and_back(2, counts=np.array([3, 65535], np.uint16))
     assert come.counts.dtype == np.uint16 and come.counts.tolist() == [3, 65535]
     said = (
-        "^node 2 sends 'matrix': a message of an emulation must have at most 1048576 bytes, got 2097..., of "
+        "^node 2: a message 'matrix' in an emulation must have at most 1048576 bytes, got 2097..., of "
         "which the array 'cells' has 2097152$"
     )
     with pytest.raises(SchedulerError, match=said):

@@ -21,7 +21,7 @@ from gridsim.validation.results import validate_result
 LEDGER = ("sent", "delivered", "dropped", "bytes")
 
 
-class Sharing(gs.NodeProgram):
+class SharingNode(gs.NodeProgram):
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         for to in view.neighbours[: tasks - 1]:
             view.send(to, "share", application=application.number, tasks=1)
@@ -36,11 +36,11 @@ class Sharing(gs.NodeProgram):
     def on_timer(self, view: Any, name: str) -> None: ...
 
 
-class Sharer(gs.NodeScheduler, frozen=True, kw_only=True):
+class SharingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     """A scheduler whose nodes give a task to each neighbour."""
 
     name: ClassVar[str] = "sharer"
-    policy = Sharing
+    policy = SharingNode
     messages: ClassVar[dict[str, gs.Message]] = {
         "share": gs.Message(nbytes=1000, moves_tasks=True, application=int, tasks=int),
         "thanks": gs.Message(nbytes=10, warmth=float),
@@ -61,7 +61,7 @@ def rows(result: gs.Result) -> list[tuple[Any, ...]]:
 
 
 def test_the_log_of_two_machines_is_as_computed_by_hand() -> None:
-    result = gs.simulate(pair(), Sharer(), record="messages")
+    result = gs.simulate(pair(), SharingScheduler(), record="messages")
     assert rows(result)[:3] == [
         # 0.5 s and 0.1 s for 1000 bytes; 0.5 s and 1 ms for 10
         ("share", 0, 1, 1.0, 1.6, 0, 1000, 0),
@@ -78,7 +78,7 @@ def test_the_log_of_two_machines_is_as_computed_by_hand() -> None:
 
 def test_machines_that_are_down_send_no_messages() -> None:
     """Machine 0 sends at 1 s, which is impossible if it is down from 0.9 s to 1.1 s."""
-    result = gs.simulate(pair(gs.Faults.of([0], [9.0], [9.1])), Sharer(), record="messages")
+    result = gs.simulate(pair(gs.Faults.of([0], [9.0], [9.1])), SharingScheduler(), record="messages")
     assert validate_result(result) == []
     down = dataclasses.replace(result.scenario, faults=gs.Faults.of([0], [0.9], [1.1]))
     altered = gs.Result(
@@ -92,7 +92,7 @@ def test_machines_that_are_down_send_no_messages() -> None:
 
 
 def test_lost_messages_have_no_delivery() -> None:
-    found = gs.simulate(pair(gs.Faults.of([1], [1.7], [1.7])), Sharer(), record=["messages"])
+    found = gs.simulate(pair(gs.Faults.of([1], [1.7], [1.7])), SharingScheduler(), record=["messages"])
     log = found.tables["message_log"]
     assert rows(found)[0][:6] == ("share", 0, 1, 1.0, 1.6, 0)
     assert rows(found)[1][:4] == ("share", 0, 1, 1.25) and np.isnan(log["delivered"][1])
@@ -101,7 +101,7 @@ def test_lost_messages_have_no_delivery() -> None:
 
 
 def test_a_full_log_keeps_the_first_messages() -> None:
-    result = gs.simulate(pair(), Sharer(), record=("messages",), messages_limit=3)
+    result = gs.simulate(pair(), SharingScheduler(), record=("messages",), messages_limit=3)
     assert [row[0] for row in rows(result)] == ["share", "share", "thanks"]
     assert result.provenance["message_log"] == {
         "kept": 3,
@@ -135,7 +135,7 @@ CASES: dict[str, tuple[gs.Scenario, gs.Scheduler]] = {
     "searches": (FAILING, gs.ExpandingRing()),
     "wave": (GRID, gs.Wave()),
     "a server": (FAILING, gs.Hawk(cutoff=5000.0)),
-    "local": (FAILING, Sharer()),
+    "local": (FAILING, SharingScheduler()),
 }
 
 
@@ -211,7 +211,7 @@ def cut(log: dict[str, Any]) -> None:
     ],
 )
 def test_impossible_logs_violate_an_invariant(change: Any, law: str) -> None:
-    result = gs.simulate(pair(gs.Faults.of([1], [1.7], [1.8])), Sharer(), record="messages")
+    result = gs.simulate(pair(gs.Faults.of([1], [1.7], [1.8])), SharingScheduler(), record="messages")
     found = "\n".join(map(str, validate_result(corrupted(result, change))))
     assert law in found
 
@@ -232,10 +232,10 @@ def test_unknown_recordings_are_rejected() -> None:
 
 
 def test_record_all_selects_the_recordings_that_a_scheduler_supports() -> None:
-    class Mute(gs.MinCent, frozen=True, kw_only=True):
+    class SchedulerWithoutDecisions(gs.MinCent, frozen=True, kw_only=True):
         decision_words: ClassVar[Any] = {}
 
-    result = gs.simulate(pair(), Mute(), record="all")
+    result = gs.simulate(pair(), SchedulerWithoutDecisions(), record="all")
     assert "decisions" not in result.tables and len(result.tables["message_log"]) == 0
     assert [column.dtype.kind for _, column in result.tables["message_log"].items()] == list("Uiiffiii")
 

@@ -29,7 +29,7 @@ from tests.golden.test_golden_digests import CASES, EVERY
 from tests.golden.test_golden_digests import scenario as golden_scenario
 
 
-class Interrupted(Exception):
+class InterruptError(Exception):
     """Exception that interrupts a run."""
 
 
@@ -43,7 +43,7 @@ def interrupt_at(
         simulation.engine.at_wave_end(interruption)
         try:
             simulation.run()
-        except Interrupted:
+        except InterruptError:
             break
         wave = interruption.waves - 1  # no checkpoint is possible at the last wave
     assert path.exists()
@@ -59,7 +59,7 @@ class Interruption:
         self.waves += 1
         if self.waves == self.last:
             save(self.path, self.simulation, self.simulation.checkpoint_header(600.0))
-            raise Interrupted
+            raise InterruptError
 
 
 #: Cases of each scheduler: with failures, jitter, and queues, and without any of these.
@@ -138,7 +138,7 @@ def test_repeatedly_resumed_runs_have_the_same_digest(tmp_path: Path) -> None:
         with Checkpoint(file) as kept:
             kept.restore(simulation)
         simulation.engine.at_wave_end(Interruption(simulation, file, 1))
-        with pytest.raises(Interrupted):
+        with pytest.raises(InterruptError):
             simulation.run()
     assert gs.resume(file).digest == uninterrupted.digest
 
@@ -432,7 +432,7 @@ def test_resuming_with_a_changed_trace_is_rejected(tmp_path: Path) -> None:
         gs.resume(file)
 
 
-class Stateless(gs.Scheduler, frozen=True, kw_only=True):
+class StatelessScheduler(gs.Scheduler, frozen=True, kw_only=True):
     """Scheduler that does not declare which attributes change."""
 
     def start(self, run: gs.Run) -> gs.Policy:
@@ -445,7 +445,7 @@ def test_a_scheduler_without_declared_state_is_rejected_before_the_run(tmp_path:
     """No checkpoint is written."""
     scenario = golden_scenario("fair-tree", "fifo", "no failures")
     with pytest.raises(gs.SchedulerError, match="Forgetful does not declare the attributes that change"):
-        gs.simulate(scenario, Stateless(), checkpoint=tmp_path / "file")
+        gs.simulate(scenario, StatelessScheduler(), checkpoint=tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -487,7 +487,7 @@ def test_only_plain_attributes_of_nodes_are_saved(tmp_path: Path) -> None:
             if hasattr(self, "last") and view.random.uniform() < 0.5:
                 view.send(self.last.sender, "ask", application=self.last.application)
 
-    class Asks(gs.NodeScheduler, frozen=True, kw_only=True):
+    class MessagingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         name = "asks"
         policy = Node
         messages = {"ask": gs.Message(100, application=int)}
@@ -499,31 +499,31 @@ def test_only_plain_attributes_of_nodes_are_saved(tmp_path: Path) -> None:
         seed=3,
         faults=gs.Faults.of([2, 5], [6.0, 9.0], [6.0, 15.0]),
     )
-    uninterrupted = gs.simulate(scenario, Asks())
+    uninterrupted = gs.simulate(scenario, MessagingScheduler())
     assert uninterrupted.messages["sent"][0] > 50
     for wave in (3, 20, 50):
-        interrupt_at(tmp_path / "file", wave, scenario, Asks())
-        assert gs.resume(tmp_path / "file", scheduler=Asks()).digest == uninterrupted.digest
+        interrupt_at(tmp_path / "file", wave, scenario, MessagingScheduler())
+        assert gs.resume(tmp_path / "file", scheduler=MessagingScheduler()).digest == uninterrupted.digest
     with pytest.raises(gs.ScenarioError, match="not registered: add --scheduler"):
         gs.resume(tmp_path / "file")
 
-    class Opaque(Node):
+    class OpaqueNode(Node):
         def on_start(self, view: Any) -> None:
             super().on_start(view)
             self.stream = sys.stdout
 
-    class Opens(Asks, frozen=True, kw_only=True):
-        policy = Opaque
+    class OpaqueScheduler(MessagingScheduler, frozen=True, kw_only=True):
+        policy = OpaqueNode
 
     with pytest.raises(gs.SchedulerError, match=r"nodes\[0\]\['stream'\] cannot be saved"):
-        gs.simulate(scenario, Opens(), checkpoint=tmp_path / "opens", checkpoint_every=0.0)
+        gs.simulate(scenario, OpaqueScheduler(), checkpoint=tmp_path / "opens", checkpoint_every=0.0)
     assert not (tmp_path / "opens").exists()
 
 
 # -- errors in user code -------------------------------------------------------------------------------------
 
 
-class FailsLate(gs.NodeProgram):
+class LateFailureNode(gs.NodeProgram):
     """Node that fails at the third application."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -532,8 +532,8 @@ class FailsLate(gs.NodeProgram):
         view.enqueue(application.number, tasks)
 
 
-class FailsLateScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = FailsLate
+class LateFailureScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = LateFailureNode
 
 
 def test_an_error_in_user_code_is_not_reported_as_damage(tmp_path: Path) -> None:
@@ -541,8 +541,8 @@ def test_an_error_in_user_code_is_not_reported_as_damage(tmp_path: Path) -> None
     scenario = gs.Scenario(gs.Platform.desktop_grid(nodes=9, seed=1), gs.Workload.bags(4, seed=2))
     file = tmp_path / "file"
     with pytest.raises(ValueError, match="^error in user code\n"):
-        gs.simulate(scenario, FailsLateScheduler(), checkpoint=file, checkpoint_every=0.0)
+        gs.simulate(scenario, LateFailureScheduler(), checkpoint=file, checkpoint_every=0.0)
     with pytest.raises(ValueError, match="^error in user code\n"):
-        gs.resume(file, scheduler=FailsLateScheduler())
+        gs.resume(file, scheduler=LateFailureScheduler())
     with pytest.raises(gs.GridSimError, match="other: not a sound checkpoint"):
-        gs.resume(with_header(file, tmp_path / "other", state={}), scheduler=FailsLateScheduler())
+        gs.resume(with_header(file, tmp_path / "other", state={}), scheduler=LateFailureScheduler())

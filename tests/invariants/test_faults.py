@@ -154,7 +154,7 @@ def test_a_fair_tree_run_fails_when_all_machines_have_left() -> None:
 # -- centralized schedulers -----------------------------------------------------------------------------
 
 
-class Watched(gs.Scheduler, frozen=True):
+class WatchedScheduler(gs.Scheduler, frozen=True):
     """Centralized scheduler with assertions that machines that are down run and receive no tasks."""
 
     inner: gs.Scheduler
@@ -202,7 +202,7 @@ def test_each_centralized_scheduler_completes_every_task_once(
     check(whole)
     assert len(whole.tables["messages"]["sent"]) == 0
     assert gs.simulate(scenario, CENTRAL[name], cohort_limit=limit).digest == whole.digest
-    watched = gs.simulate(scenario, Watched(inner=CENTRAL[name]))
+    watched = gs.simulate(scenario, WatchedScheduler(inner=CENTRAL[name]))
     for table in ("applications", "machines"):
         for column, values in whole.tables[table].items():
             assert values.tolist() == watched.tables[table][column].tolist(), column

@@ -177,7 +177,7 @@ def test_a_call_that_holds_the_gil_is_not_interrupted() -> None:
 # -- one object -------------------------------------------------------------------------------------------
 
 
-class Meddler(Mapping[str, Any]):
+class ReentrantState(Mapping[str, Any]):
     """A state that makes a call when an entry is read."""
 
     def __init__(self, call: Callable[[], None]) -> None:
@@ -230,7 +230,7 @@ def test_a_call_on_an_object_in_use_is_rejected(name: str) -> None:
                 refused.add((what, method))
 
     with pytest.raises(ValueError, match="state must have an entry"):
-        made[name].setstate(Meddler(meddle))
+        made[name].setstate(ReentrantState(meddle))
     assert {(name, "getstate"), (name, "setstate")} <= refused
     assert len({what for what, _ in refused}) == len(own)
     for kernel in own.values():
@@ -240,7 +240,7 @@ def test_a_call_on_an_object_in_use_is_rejected(name: str) -> None:
 # -- arrays that change -----------------------------------------------------------------------------------
 
 
-class Late:
+class MutatingArgument:
     """An argument that changes another one when it is read, as another thread might."""
 
     def __init__(self, values: list[int], change: Callable[[], None]) -> None:
@@ -257,7 +257,7 @@ def test_kernels_use_their_own_copies_of_checked_indices() -> None:
     queues = gridcore.TaskQueues([1.0, 2.0])
     queues.add_applications([0.0], [1.0], [1.0])
     machines = np.array([0, 1])
-    queues.enqueue(machines, Late([0, 0], lambda: machines.fill(far)), [3, 4], 0)
+    queues.enqueue(machines, MutatingArgument([0, 0], lambda: machines.fill(far)), [3, 4], 0)
     assert queues.totals()["waiting"].tolist() == [3, 4]
 
     kept = {name: np.array([0, 1]) for name in ("time", "machine", "until")}
@@ -273,7 +273,7 @@ def test_kernels_use_their_own_copies_of_checked_indices() -> None:
     offsets = np.array([0, 1, 2])
     ones = [1.0, 1.0]
     rest: dict[str, Any] = {"speed": ones, "free_at": ones, "until": 3.0, "running_size": ones}
-    late = Late([0, 0], lambda: offsets.fill(far))
+    late = MutatingArgument([0, 0], lambda: offsets.fill(far))
     changed = gridcore.project_queues(offsets, ones, ones, ones, ones, **rest, running_release=late)
     expected = gridcore.project_queues([0, 1, 2], ones, ones, ones, ones, **rest, running_release=[0.0, 0.0])
     assert offsets.tolist() == [far] * 3

@@ -24,7 +24,7 @@ AS_THEY_WERE, AS_NEW = READINGS
 SEEDS = range(1, 7)
 
 
-class Unmeasured(Run):
+class FixedValuesRun(Run):
     """Reproduction run with the values in `VALUES` for a metric and a scheduler, else 1."""
 
     VALUES: dict[tuple[str, str], float] = {}
@@ -42,7 +42,7 @@ class Unmeasured(Run):
 
 
 def report_of(experiment, values=None):
-    run = Unmeasured(SEEDS)
+    run = FixedValuesRun(SEEDS)
     object.__setattr__(run, "VALUES", values or {})
     return experiment.run(run), run.record
 

@@ -21,7 +21,7 @@ SEEDS = range(1, 6)
 OTHER_MEASUREMENTS = ("emulation", "dgs-criteria", "dgs-times", "coallocation", "lpas")
 
 
-class DrawnValues(Run):
+class DrawnValuesRun(Run):
     """A run whose replications are not run: their values are drawn."""
 
     def replicate(self, scenario: Any, schedulers: Mapping[str, Scheduler], metrics: Any = ()) -> Replicates:
@@ -58,7 +58,7 @@ def check_report(experiment: Reproduction, report: Report) -> None:
 
 @pytest.mark.parametrize(("name", "quick"), list(cases()))
 def test_claims_have_rows_and_tables_have_columns(name: str, quick: bool) -> None:
-    experiment, run = experiment_of(name), DrawnValues(SEEDS, quick=quick)
+    experiment, run = experiment_of(name), DrawnValuesRun(SEEDS, quick=quick)
     report = experiment.run(run)
     check_report(experiment, report)
     assert experiment.draw(report).axes

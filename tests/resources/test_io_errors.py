@@ -107,7 +107,7 @@ def test_io_errors_leave_the_old_or_the_new_file(
     assert last > 5 and seen == {"old", "new"}
 
 
-class Hasty(Disk):
+class UnsyncedDisk(Disk):
     """A disk without syncs."""
 
     def fsync(self, descriptor: int) -> None:
@@ -116,7 +116,7 @@ class Hasty(Disk):
 
 def test_unsynced_data_is_lost_on_the_simulated_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulated disk detects missing syncs: without them, half a file has the final name."""
-    write, disk = save_a_result(tmp_path), Hasty(10**9, "cut, names kept")
+    write, disk = save_a_result(tmp_path), UnsyncedDisk(10**9, "cut, names kept")
     monkeypatch.setattr(files, "os", disk)
     write()
     disk.restart()

@@ -51,7 +51,7 @@ def test_failed_allocations_raise_memory_errors_in_every_scheduler(counted: Any)
     assert len(kernels | WITHOUT) == 28, "each kernel has an allocation that failed"
 
 
-class Greedy(gs.Scheduler, frozen=True):
+class MemoryErrorScheduler(gs.Scheduler, frozen=True):
     """Scheduler that runs out of memory at its start."""
 
     name = "greedy"
@@ -70,9 +70,9 @@ def test_a_store_does_not_keep_runs_that_ran_out_of_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another machine may have enough memory, so later studies run them again."""
-    measured = measure(Cell(scenario(), Greedy()))
+    measured = measure(Cell(scenario(), MemoryErrorScheduler()))
     assert measured.lost and measured.error == "MemoryError: no room"
-    monkeypatch.setattr(gs.Fcfs, "start", Greedy.start)
+    monkeypatch.setattr(gs.Fcfs, "start", MemoryErrorScheduler.start)
     store = gs.Store(tmp_path / "store")
     found = gs.sweep(scenario(), {"fcfs": gs.Fcfs(), "met": gs.Met()}, {}, replicates=2, store=store)
     assert {error for error in found.errors} and len(store) == 2

@@ -118,7 +118,7 @@ class Desk(NodeProgram):
         view.enqueue(message.application, message.tasks)
 
 
-class Offices(NodeScheduler, frozen=True, kw_only=True):
+class OfficeScheduler(NodeScheduler, frozen=True, kw_only=True):
     """A desk and a worker on each machine, and two servers, of which the first may have nothing to do."""
 
     name: ClassVar[str] = "offices"
@@ -144,13 +144,13 @@ class Offices(NodeScheduler, frozen=True, kw_only=True):
 @pytest.mark.parametrize("faults", [None, gs.Faults.of([1, 3], [2.5, 3.0], [4.0, 9.0])])
 def test_results_of_users_node_programs_are_read_back(faults: gs.Faults | None, tmp_path: Path) -> None:
     scenario = gs.Scenario(BAGS.platform, BAGS.workload, seed=3, faults=faults)
-    result = gs.simulate(scenario, Offices(), record="all")
+    result = gs.simulate(scenario, OfficeScheduler(), record="all")
     assert result.servers == 2 and set(result.tables["message_log"]["sender"]) >= {5, 6}
     assert set(result.tables["decisions"]["machine"]) >= {5, 6}
     result.save(tmp_path / "run.gridsim")
     loaded = Result.load(tmp_path / "run.gridsim")
     assert loaded.tables == result.tables and validate_result(loaded) == []
-    assert reproduce_result(loaded, Offices()).difference is None
+    assert reproduce_result(loaded, OfficeScheduler()).difference is None
     to_perfetto(loaded, tmp_path / "trace.json")
     names = {each["args"]["name"] for each in events(tmp_path) if each["name"] == "thread_name"}
     assert {"machine 4", "machine 4: messages", "server 0: messages", "server 1: messages"} <= names
@@ -170,7 +170,7 @@ def events(folder: Path) -> list[dict[str, Any]]:
 @pytest.fixture
 def served(tmp_path: Path) -> Path:
     """Return the file of a result with two servers."""
-    gs.simulate(BAGS, Offices(), record="all").save(tmp_path / "run.gridsim")
+    gs.simulate(BAGS, OfficeScheduler(), record="all").save(tmp_path / "run.gridsim")
     return tmp_path / "run.gridsim"
 
 
@@ -215,7 +215,7 @@ def as_npy(values: Any) -> bytes:
 # -- unreadable content is not written -------------------------------------------------------------------
 
 
-class Taker(Desk):
+class WrongTableNode(Desk):
     """A node that decides on a machine that does not exist, or writes a table with wrong columns."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -225,8 +225,8 @@ class Taker(Desk):
         view.enqueue(application.number, tasks)
 
 
-class Other(Offices, frozen=True, kw_only=True):
-    policy = Taker
+class WrongTableScheduler(OfficeScheduler, frozen=True, kw_only=True):
+    policy = WrongTableNode
     tables: ClassVar[dict[str, dict[str, type]]] = {"jobs": {"x": int}}
 
     def layout(self, machines: int) -> Layout:
@@ -235,15 +235,15 @@ class Other(Offices, frozen=True, kw_only=True):
 
 def test_a_run_whose_tables_could_not_be_read_ends_with_an_error() -> None:
     with pytest.raises(gs.SchedulerError, match="^t = .* s: jobs"):
-        gs.simulate(BAGS, Other())
+        gs.simulate(BAGS, WrongTableScheduler())
     with pytest.raises(
         gs.SchedulerError,
         match="^t = 0.0 s: node 0: node of 'asked'",
     ):
-        gs.simulate(BAGS, Other(machines=1), record="decisions")
+        gs.simulate(BAGS, WrongTableScheduler(machines=1), record="decisions")
 
 
-class Deciding(Toy, frozen=True, kw_only=True):
+class FalseDecisionScheduler(Toy, frozen=True, kw_only=True):
     """A cohort scheduler that decides on an application or a machine that does not exist."""
 
     name: ClassVar[str] = "deciding"
@@ -266,7 +266,7 @@ class Deciding(Toy, frozen=True, kw_only=True):
 )
 def test_decisions_of_cohort_schedulers_must_name_existing_rows(given: dict[str, int], message: str) -> None:
     with pytest.raises(gs.SchedulerError, match=message):
-        gs.simulate(BAGS, Deciding(**given), record="decisions")
+        gs.simulate(BAGS, FalseDecisionScheduler(**given), record="decisions")
 
 
 @pytest.mark.parametrize(

@@ -72,12 +72,12 @@ def test_invalid_texts_are_rejected(text: Any) -> None:
 
 
 def test_scheduler_without_texts_does_not_record_decisions() -> None:
-    class Mute(gs.MinCent, frozen=True, kw_only=True):
+    class SchedulerWithoutTexts(gs.MinCent, frozen=True, kw_only=True):
         decision_words: ClassVar[DecisionTexts] = {}
 
     scenario = bags([1000.0], [0.0], 1)
     with pytest.raises(gs.ScenarioError, match="^mincent does not support record"):
-        gs.simulate(scenario, Mute(), record="decisions")
+        gs.simulate(scenario, SchedulerWithoutTexts(), record="decisions")
     with pytest.raises(
         gs.ScenarioError,
         match="^record",

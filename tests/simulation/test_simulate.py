@@ -157,11 +157,11 @@ def test_all_public_names_can_be_imported():
         gridsim.nothing  # noqa: B018
 
 
-class RestlessCohorts(gs.Scheduler, frozen=True, kw_only=True):
+class EndlessScheduler(gs.Scheduler, frozen=True, kw_only=True):
     name = "restless-cohorts"
 
     def start(self, run: Any) -> gs.Policy:
-        class Again(gs.Policy):
+        class EndlessPolicy(gs.Policy):
             def on_release(self, applications: list[int]) -> None:
                 run.engine.at(run.engine.now, "again")
 
@@ -169,7 +169,7 @@ class RestlessCohorts(gs.Scheduler, frozen=True, kw_only=True):
                 raise AssertionError
 
         run.engine.on("again", lambda _: run.engine.at(run.engine.now, "again"), priority=1, phase=TIMER)
-        return Again()
+        return EndlessPolicy()
 
 
 def test_a_run_that_never_leaves_an_instant_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,4 +178,4 @@ def test_a_run_that_never_leaves_an_instant_ends(monkeypatch: pytest.MonkeyPatch
     workload = gs.Workload.of([5.0], 1, 1000.0, origin=0.0)
     said = r"t = 5.0 s: the clock has not advanced in \d{5} handler calls, .* the last of kind 'again'"
     with pytest.raises(gs.SchedulerError, match=said):
-        gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), workload), RestlessCohorts(), time_limit=10.0)
+        gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), workload), EndlessScheduler(), time_limit=10.0)

@@ -30,14 +30,14 @@ def test_schedulers_are_compared_with_the_baseline(toy):
 
 
 def test_the_baseline_depends_on_names_and_order_not_on_results(toy):
-    class Apart(toy, frozen=True):
+    class ApartScheduler(toy, frozen=True):
         decentralized = True
 
-    quick, slow, apart = toy(), toy(pause=5.0), Apart()
+    quick, slow, apart = toy(), toy(pause=5.0), ApartScheduler()
     assert compare(SCENARIO, {"slow": slow, "quick": quick}).baseline == "slow"
     assert compare(SCENARIO, {"apart": apart, "slow": slow, "quick": quick}).baseline == "slow"
     assert compare(SCENARIO, {"quick": quick, "mincent": slow}).baseline == "mincent"
-    assert compare(SCENARIO, {"b": apart, "a": Apart(pause=1.0)}).baseline == "b"
+    assert compare(SCENARIO, {"b": apart, "a": ApartScheduler(pause=1.0)}).baseline == "b"
     found = compare(SCENARIO, {"quick": quick, "mincent": slow})
     assert "baseline  mincent (ratios are relative to it)" in str(found).splitlines()
     assert found.to_dict()["baseline"] == "mincent"
@@ -150,11 +150,11 @@ def test_errors_on_values_of_the_wrong_type_name_the_expected_type(parameter, va
 
 
 def test_errors_on_types_without_a_simple_name_quote_msgspec(toy):
-    class Further(toy, frozen=True):
+    class FurtherScheduler(toy, frozen=True):
         ratio: Annotated[float, msgspec.Meta(gt=1)] = 2.0
 
     with pytest.raises(ScenarioError, match="^toy.ratio = 0: expected `float` > 1.0$"):
-        build_scheduler(Further, {"ratio": 0}, "toy")
+        build_scheduler(FurtherScheduler, {"ratio": 0}, "toy")
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_lower_confidence_gives_a_narrower_interval() -> None:
     assert usual.low < half.low < half.mean == usual.mean < half.high < usual.high
 
 
-class Backwards(Executor):
+class ReverseExecutor(Executor):
     """Executor that runs six jobs when the last one is submitted, in reverse order."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ def test_values_do_not_depend_on_the_executor() -> None:
         return to_json(found.to_dict())
 
     serial = all_values(None)
-    assert all_values(Backwards()) == serial
+    assert all_values(ReverseExecutor()) == serial
     for workers in (1, 3):
         with ThreadPoolExecutor(workers) as pool:
             assert all_values(pool) == serial

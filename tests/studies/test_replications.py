@@ -91,7 +91,7 @@ def test_streams_equal_those_of_numpy_seed_sequences(seed: int) -> None:
     assert Streams(seed)("name").random() == np.random.Generator(np.random.PCG64(sequence)).random()
 
 
-class Watched(gs.Scheduler, frozen=True, kw_only=True):
+class WatchedScheduler(gs.Scheduler, frozen=True, kw_only=True):
     """Wrapper of a scheduler that stores failures in `SEEN` and background load in `PACES`."""
 
     name: ClassVar[str] = "watched"
@@ -119,7 +119,7 @@ def test_every_scheduler_has_the_same_arrivals_and_failures() -> None:
     """Releases, tasks and failures are those of the scenario, whatever a scheduler draws or sends."""
     scenario = replication(drawn(fluctuation=None, network=gs.Network(latency=0.1, jitter=0.05)), 1)
     schedulers = [gs.FairTree(), gs.MinCent(), gs.Fcfs(mode="random"), gs.Fcfs(mode="pull")]
-    results = [gs.simulate(scenario, Watched(inner=scheduler)) for scheduler in schedulers]
+    results = [gs.simulate(scenario, WatchedScheduler(inner=scheduler)) for scheduler in schedulers]
     first = results[0]
     for result, scheduler in zip(results, schedulers, strict=True):
         for column in ("release", "tasks", "size", "submitter"):
@@ -134,7 +134,7 @@ def test_every_scheduler_has_the_same_background_load() -> None:
     PACES.clear()
     schedulers = [gs.WqrFt(), gs.WqrFt(task_order="small", machine_choice="all"), gs.WqrFt(max_replicas=1)]
     for scheduler in schedulers:
-        gs.simulate(drawn(), Watched(inner=scheduler))
+        gs.simulate(drawn(), WatchedScheduler(inner=scheduler))
     first = PACES[0]
     assert first is not None and len(PACES) == 3
     for pace in PACES:

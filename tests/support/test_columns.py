@@ -20,7 +20,7 @@ SECONDS, COUNT, BYTES = Limits(low=0, unit="s"), Limits(low=1, high=10), Limits(
 END = Limits(above=0, unit="s", finite=False)
 
 
-class Columns(Recipe, frozen=True, kw_only=True, tag="columns"):
+class ColumnRecipe(Recipe, frozen=True, kw_only=True, tag="columns"):
     seconds: Annotated[FloatColumn, SECONDS] | None = None
     end: Annotated[FloatColumn, END] | None = None
     bytes: Annotated[FloatColumn, BYTES] | None = None
@@ -30,7 +30,7 @@ class Columns(Recipe, frozen=True, kw_only=True, tag="columns"):
     rows: Annotated[RaggedColumn, SECONDS] | None = None
 
 
-class Lists(Recipe, frozen=True, kw_only=True, tag="lists"):
+class ListRecipe(Recipe, frozen=True, kw_only=True, tag="lists"):
     """Same fields as lists of single values, each checked separately."""
 
     seconds: tuple[Annotated[float, SECONDS], ...] | None = None
@@ -79,7 +79,7 @@ def listed(value: Any) -> Any:
 
 @given(st.sampled_from(["seconds", "end", "bytes", "count", "number"]), lists())
 def test_a_column_accepts_and_rejects_the_same_values_as_a_list(name: str, given: Any) -> None:
-    column, entries = (outcome(kind, name, copy.deepcopy(given)) for kind in (Columns, Lists))
+    column, entries = (outcome(kind, name, copy.deepcopy(given)) for kind in (ColumnRecipe, ListRecipe))
     assert column == listed(entries)
     if isinstance(column, list):
         assert list(map(type, column)) == list(map(type, entries))
@@ -88,8 +88,8 @@ def test_a_column_accepts_and_rejects_the_same_values_as_a_list(name: str, given
 
 @given(st.lists(lists(), max_size=3) | lists())
 def test_rows_accept_and_reject_the_same_values_as_lists_of_lists(rows: Any) -> None:
-    assert outcome(Columns, "rows", copy.deepcopy(rows)) == listed(
-        outcome(Lists, "rows", copy.deepcopy(rows))
+    assert outcome(ColumnRecipe, "rows", copy.deepcopy(rows)) == listed(
+        outcome(ListRecipe, "rows", copy.deepcopy(rows))
     )
 
 
@@ -97,13 +97,13 @@ def test_rows_accept_and_reject_the_same_values_as_lists_of_lists(rows: Any) -> 
     "given", [["a", "", "bcd"], np.array(["ä", "b"]), ("a",), [], ["a", 1], [None], ["a\0b"], 5, "abc"]
 )
 def test_strings_are_accepted_and_rejected_like_a_list(given: Any) -> None:
-    assert outcome(Columns, "text", given) == listed(outcome(Lists, "text", given))
+    assert outcome(ColumnRecipe, "text", given) == listed(outcome(ListRecipe, "text", given))
 
 
 def test_strings_with_null_characters_are_rejected() -> None:
     """An array of strings would drop the null character."""
     with pytest.raises(ScenarioError, match="^text"):
-        Columns(text=["a\0"])
+        ColumnRecipe(text=["a\0"])
 
 
 @pytest.mark.parametrize(
@@ -158,5 +158,5 @@ def test_a_long_column_has_a_short_repr() -> None:
 
 
 def test_column_checks_lists_the_columns_of_a_recipe() -> None:
-    assert list(column_checks(Columns)) == list(Columns.__struct_fields__)
-    assert not column_checks(Lists)
+    assert list(column_checks(ColumnRecipe)) == list(ColumnRecipe.__struct_fields__)
+    assert not column_checks(ListRecipe)

@@ -125,7 +125,7 @@ def test_a_file_changed_after_it_was_read_keeps_its_digest(tmp_path: Path) -> No
         assert simulation.run().provenance["files"] == {str(log): read}
 
 
-class ChangesLogAtStart(gs.Fcfs, frozen=True):
+class LogChangeAtStart(gs.Fcfs, frozen=True):
     """Scheduler that overwrites the log `to` when a run starts."""
 
     name = "changes-log-at-start"
@@ -139,8 +139,8 @@ class ChangesLogAtStart(gs.Fcfs, frozen=True):
 def test_a_file_that_changes_while_it_is_read_is_rejected(tmp_path: Path) -> None:
     log = jobs(tmp_path / "log.swf")
     with pytest.raises(gs.ScenarioError, match=r"log.swf must not change while it is read"):
-        gs.simulate(scenario_of(log), ChangesLogAtStart(to=str(log)))
-    found = measure(Cell(scenario_of(jobs(log)), ChangesLogAtStart(to=str(log))))
+        gs.simulate(scenario_of(log), LogChangeAtStart(to=str(log)))
+    found = measure(Cell(scenario_of(jobs(log)), LogChangeAtStart(to=str(log))))
     assert found.error and found.lost  # the failure is not one of the cell
 
 
@@ -178,7 +178,7 @@ def test_a_platform_records_the_file_that_it_was_read_from(tmp_path: Path) -> No
     assert len(store) == 0
 
 
-class ChangesLogAtEnd(gs.Fcfs, frozen=True):
+class LogChangeAtEnd(gs.Fcfs, frozen=True):
     """Scheduler that overwrites the log `to` when a run ends, so that the second run reads another log."""
 
     name = "changes-log-at-end"
@@ -203,7 +203,7 @@ def test_a_file_that_changes_during_a_study_is_rejected(
 ) -> None:
     """Runs before the change are stored; later ones are not stored under keys of the original file."""
     log = jobs(tmp_path / "log.swf")
-    cells = [Cell(scenario_of(log, seed=seed), ChangesLogAtEnd(to=str(log))) for seed in (1, 2, 3)]
+    cells = [Cell(scenario_of(log, seed=seed), LogChangeAtEnd(to=str(log))) for seed in (1, 2, 3)]
     store = gs.Store(tmp_path / "store") if kept else None
     pool = ThreadPoolExecutor(1) if threads else None
     with pytest.raises(gs.GridSimError, match=r"log.swf must be unchanged since the study"):
@@ -220,7 +220,7 @@ def test_a_file_that_changes_between_runs_of_other_files_is_rejected(tmp_path: P
     other = dataclasses.replace(first, platform=gs.Platform.from_hosts(table, nodes=9, seed=1))
     store = gs.Store(tmp_path / "store") if kept else None
     with pytest.raises(gs.GridSimError, match=r"log.swf must be unchanged since the study"):
-        collect([Cell(first, ChangesLogAtEnd(to=str(log))), Cell(other, gs.Fcfs())], store=store)
+        collect([Cell(first, LogChangeAtEnd(to=str(log))), Cell(other, gs.Fcfs())], store=store)
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -245,7 +245,7 @@ def test_a_file_that_changes_between_rounds_of_replications_is_rejected(tmp_path
 def test_a_file_that_changes_during_a_comparison_is_rejected(tmp_path: Path, threads: int | None) -> None:
     log = jobs(tmp_path / "log.swf")
     pool = ThreadPoolExecutor(1) if threads else None
-    schedulers = {"second": ChangesLogAtEnd(to=str(log)), "fcfs": gs.Fcfs()}
+    schedulers = {"second": LogChangeAtEnd(to=str(log)), "fcfs": gs.Fcfs()}
     with pytest.raises(FileChanged, match=r"log.swf must not change during the comparison, .* for fcfs"):
         gs.compare(scenario_of(log), schedulers, executor=pool)
 
@@ -381,12 +381,12 @@ def test_a_file_that_changes_while_it_is_hashed_is_rejected(
 def test_a_file_with_only_a_new_modification_time_is_accepted(tmp_path: Path) -> None:
     log = jobs(tmp_path / "log.swf")
 
-    class Touching(ChangesLogAtStart, frozen=True):
+    class TouchScheduler(LogChangeAtStart, frozen=True):
         def start(self, run: Any) -> Any:
             os.utime(self.to, (0, 0))
             return gs.Fcfs().start(run)
 
-    assert gs.simulate(scenario_of(log), Touching(to=str(log))).provenance["files"] == {
+    assert gs.simulate(scenario_of(log), TouchScheduler(to=str(log))).provenance["files"] == {
         str(log): sha256(str(log))
     }
 
@@ -405,7 +405,7 @@ def test_a_missing_file_fails_only_its_own_cell(tmp_path: Path) -> None:
 def test_a_table_of_nodes_added_during_a_run_is_rejected(tmp_path: Path) -> None:
     folder = desktops(tmp_path / "fta")
 
-    class Adding(gs.Fcfs, frozen=True):
+    class NodeTableScheduler(gs.Fcfs, frozen=True):
         name = "adding"
 
         def start(self, run: Any) -> Any:
@@ -413,13 +413,13 @@ def test_a_table_of_nodes_added_during_a_run_is_rejected(tmp_path: Path) -> None
             return super().start(run)
 
     with pytest.raises(FileChanged, match=r"fta must not change while it is read"):
-        gs.simulate(with_failures(folder), Adding())
+        gs.simulate(with_failures(folder), NodeTableScheduler())
 
 
 def changing_scheduler(change: Callable[[], None]) -> gs.Scheduler:
     """Return a scheduler that calls `change` when its run ends."""
 
-    class Changing(gs.Fcfs, frozen=True):
+    class ChangeScheduler(gs.Fcfs, frozen=True):
         name = "changing"
 
         def start(self, run: Any) -> Any:
@@ -433,7 +433,7 @@ def changing_scheduler(change: Callable[[], None]) -> gs.Scheduler:
             policy.finish = change_and_finish  # type: ignore[method-assign]
             return policy
 
-    return Changing()
+    return ChangeScheduler()
 
 
 @pytest.mark.parametrize("name", ["fta", "fta/event_trace.tab"])

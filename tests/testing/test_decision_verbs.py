@@ -35,7 +35,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> dict[str, type[gs.Scheduler]]:
     monkeypatch.syspath_prepend(HELPERS)
     nodes, reports = import_module("planted_nodes"), import_module("planted_reports")
     faults = {**nodes.PLANTED_NODES, **reports.PLANTED_REPORTS}
-    return {"Gives": reports.Gives, **{name: fault.scheduler for name, fault in faults.items()}}
+    return {"ShareReport": reports.ShareReport, **{name: fault.scheduler for name, fault in faults.items()}}
 
 
 @pytest.mark.parametrize("kind", sorted({kind for kind, _ in registered().values()}, key=repr))
@@ -44,7 +44,7 @@ def test_verbs_of_registered_schedulers_fit_their_decision_texts(kind: Any) -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["GivesToNobody", "WrongPlace", "GivesMore", "GivesElsewhere", "KeepsElsewhere"]
+    "name", ["FalseGive", "WrongPlace", "ExcessShareReport", "MisdirectedShareReport", "FalseKeep"]
 )
 def test_moves_of_tasks_are_checked_only_for_actions_with_a_verb(
     name: str, planted: dict[str, type[gs.Scheduler]], monkeypatch: pytest.MonkeyPatch
@@ -64,7 +64,7 @@ def test_numbers_of_an_action_with_the_verb_mentions_are_not_compared(
     assert false_decision(run(kind()), kind()) is None
 
 
-@pytest.mark.parametrize("name", ["WorkStealing", "Gives"])
+@pytest.mark.parametrize("name", ["WorkStealing", "ShareReport"])
 def test_a_decision_that_gives_one_task_too_many_is_reported(
     name: str, planted: dict[str, type[gs.Scheduler]]
 ) -> None:
@@ -95,7 +95,7 @@ def test_wrong_verbs_are_reported(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    kind = planted["Gives"]
+    kind = planted["ShareReport"]
     words = {**kind.decision_words, "had": ("had {tasks} tasks", "", "")}
     monkeypatch.setattr(kind, "decision_words", words)
     monkeypatch.setattr(kind, "decision_verbs", verbs)

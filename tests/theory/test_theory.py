@@ -111,14 +111,14 @@ class LowestNode(PowerNode):
             self.decide(view, message.request)
 
 
-class Lowest(PowerOfD, frozen=True, kw_only=True):
+class LowestScheduler(PowerOfD, frozen=True, kw_only=True):
     policy = LowestNode
 
 
 def test_biased_ties_change_the_shares() -> None:
     """Servers are alike, so the winner of a tie affects no queue length, only the shares of machines."""
     size = ExperimentSize(6, 20, 100.0, 20.0)
-    rows = verdicts(check_experiment(queue("supermarket-0.5", size, Lowest(instant=True, room=1))))
+    rows = verdicts(check_experiment(queue("supermarket-0.5", size, LowestScheduler(instant=True, room=1))))
     assert not rows["share of tasks on the first half"] and rows["mean response, s"]
     assert all(verdicts(check_experiment(queue("supermarket-0.5", size))).values())
 
@@ -140,7 +140,7 @@ class StackNode(gs.NodeProgram):
             view.enqueue(self.stack.pop(), 1)
 
 
-class Stack(gs.NodeScheduler, frozen=True, kw_only=True):
+class StackScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "stack"
     policy = StackNode
     local_order = "fifo"
@@ -148,7 +148,7 @@ class Stack(gs.NodeScheduler, frozen=True, kw_only=True):
 
 def test_last_come_first_served_changes_the_mean_square() -> None:
     """The mean wait does not depend on the order of service, but its mean square does."""
-    rows = verdicts(check_experiment(queue("mm1", ExperimentSize(6, 20, 600.0, 200.0), Stack())))
+    rows = verdicts(check_experiment(queue("mm1", ExperimentSize(6, 20, 600.0, 200.0), StackScheduler())))
     assert not rows["mean square of the wait, s^2"]
     assert rows["mean wait, s"] and rows["share of jobs that wait"]
 

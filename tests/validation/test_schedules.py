@@ -83,7 +83,7 @@ def test_wrong_distances_of_placements_are_detected() -> None:
         assert violation.where == "placements.application"
 
 
-class Passing(gs.NodeProgram):
+class ForwardingNode(gs.NodeProgram):
     """Node that enqueues tasks, withdraws two of them at once, and sends these to its neighbour."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
@@ -94,9 +94,9 @@ class Passing(gs.NodeProgram):
         view.enqueue(message.application, message.tasks)
 
 
-class Passes(gs.NodeScheduler, frozen=True, kw_only=True):
+class ForwardingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "passes"
-    policy = Passing
+    policy = ForwardingNode
     messages: ClassVar[dict[str, gs.Message]] = {
         "share": gs.Message(170, moves_tasks=True, application=int, tasks=int)
     }
@@ -106,7 +106,9 @@ def test_wrong_withdrawals_are_detected() -> None:
     """Machine 0 withdraws 2 of 3 tasks; if machines may fail, the third one need not start."""
     bag, never = gs.Workload.of([0.0], [3], 1000.0, [0]), gs.Faults.of([0], [1e6], [1e6])
     for faults in (None, never):
-        result = gs.simulate(gs.Scenario(gs.Platform.equal(2), bag, faults=faults), Passes(), record=True)
+        result = gs.simulate(
+            gs.Scenario(gs.Platform.equal(2), bag, faults=faults), ForwardingScheduler(), record=True
+        )
         assert result.tables["arrivals"]["tasks"].tolist() == [3, -2, 2]
         violations = violations_after_change(result, "arrivals", "tasks", 1, -4)
         assert {each.law for each in violations} == {"arrival", "agreement"}

@@ -205,7 +205,7 @@ def test_invalid_arguments_of_the_pull_queue_are_rejected(call: Any, error: Any,
 # -- pulling where machines fail ------------------------------------------------------------------------
 
 
-class Pulling(RuleBasedStateMachine):
+class PullQueueComparison(RuleBasedStateMachine):
     """Kernel and reference side by side."""
 
     @initialize(speeds=SPEEDS, sizes=st.lists(SIZES, min_size=1, max_size=4))
@@ -270,8 +270,8 @@ class Pulling(RuleBasedStateMachine):
         self.call_both("starts")
 
 
-Pulling.TestCase.settings = settings(stateful_step_count=25, deadline=None)
-TestPulling = Pulling.TestCase
+PullQueueComparison.TestCase.settings = settings(stateful_step_count=25, deadline=None)
+TestPullQueueComparison = PullQueueComparison.TestCase
 
 
 def test_pull_queue_equals_reference_with_many_failures() -> None:

@@ -32,7 +32,7 @@ each_mode = pytest.mark.parametrize("mode", MODES)
 # -- a driver --------------------------------------------------------------------------------
 
 
-class NoNetwork:
+class ForbiddenNetwork:
     """A network that must not be used."""
 
     def __getattr__(self, name: str) -> Any:
@@ -61,7 +61,7 @@ def drive(
     cohort_limit: int | None = None,
 ) -> Outcome:
     engine = Engine(cohort_limit=cohort_limit)
-    network: Any = NoNetwork()
+    network: Any = ForbiddenNetwork()
     run = Run(engine, network, np.array(speeds, np.float64), applications, Streams(seed))
     policy = scheduler.start(run)
     engine.on("release", policy.on_release, priority=0, phase=TIMER)

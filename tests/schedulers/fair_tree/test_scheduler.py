@@ -30,7 +30,7 @@ SUMMARY_NS, REQUEST_NS, ACCEPT_NS = 1_488_000, 1_360_000, 960_000
 LATENCY = 50 * MS
 
 
-class Log(list[tuple[int, str, Any]]):
+class MessageLog(list[tuple[int, str, Any]]):
     """List of (time, kind, row as a dict) of all sent or received messages."""
 
     def of(self, kind: str, **wanted: int) -> list[tuple[int, dict[str, Any]]]:
@@ -47,11 +47,11 @@ class Log(list[tuple[int, str, Any]]):
         self.append((at, kind, row))
 
 
-class Logged(FairTree, frozen=True, kw_only=True):
+class LoggedFairTree(FairTree, frozen=True, kw_only=True):
     """Fair tree that logs sent messages, or received ones if it runs as a node program."""
 
-    said: Log
-    got: Log
+    said: MessageLog
+    got: MessageLog
 
     def start(self, run: Run) -> Policy:
         def look(now: int, name: str, rows: Any, opaque: tuple[str, ...]) -> None:
@@ -112,10 +112,13 @@ def run(what: gs.Scenario, **parameters: Any) -> gs.Result:
     return gs.simulate(what, FairTree(**{**BY_THE_PAPER, "samples": SMALL, **parameters}))
 
 
-def logged(what: gs.Scenario, **parameters: Any) -> tuple[gs.Result, Log, Log]:
+def logged(what: gs.Scenario, **parameters: Any) -> tuple[gs.Result, MessageLog, MessageLog]:
     """Return the result, the messages sent by the compiled protocol, and those received by nodes."""
     compiled, interpreted = (
-        Logged(said=Log(), got=Log(), **{**BY_THE_PAPER, "samples": SMALL, **parameters}) for _ in range(2)
+        LoggedFairTree(
+            said=MessageLog(), got=MessageLog(), **{**BY_THE_PAPER, "samples": SMALL, **parameters}
+        )
+        for _ in range(2)
     )
     result = gs.simulate(what, compiled)
     same = gs.simulate(what, interpreted, nodes="interpreted")

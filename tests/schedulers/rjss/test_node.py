@@ -57,7 +57,7 @@ class RatedWorkload(gs.Workload):
         return replace(super().realize(platform), rates=np.array(self.rates))
 
 
-class AnyRule(gs.Rjss, frozen=True, kw_only=True):
+class AnyRuleRjss(gs.Rjss, frozen=True, kw_only=True):
     """RJSS with what only its rivals have, so that all conditions of the kernel meet one another."""
 
     name = "any-rule"
@@ -110,14 +110,14 @@ def schedulers(draw: st.DrawFn) -> gs.Scheduler:
         "load_packet": draw(st.sampled_from([0, 100])),
         "overlay": draw(st.sampled_from([None, None, 1, 2, 3])),
     }
-    kind = draw(st.sampled_from([gs.Rjss, gs.ResourceExclusion, AnyRule, AnyRule]))
+    kind = draw(st.sampled_from([gs.Rjss, gs.ResourceExclusion, AnyRuleRjss, AnyRuleRjss]))
     if kind is gs.ResourceExclusion:
         return gs.ResourceExclusion(
             reading=draw(st.sampled_from(["completion", "fastest"])),
             min_speed=draw(st.sampled_from([None, 0.0, 120.0])),
             **common,
         )
-    if kind is AnyRule:
+    if kind is AnyRuleRjss:
         common["slowest"] = draw(st.sampled_from([0.0, 150.0]))
     return kind(
         rule=draw(st.sampled_from(["exactly-one", "at-least-one", "at-least-one", "none"])),
@@ -154,7 +154,7 @@ def test_both_forms_agree_on_many_jobs(pick: Any, rule: Any) -> None:
         gs.Network(latency=0.1, bandwidth=1e4, interfaces="equal"),
         seed=1,
     )
-    result = assert_equal(scenario, AnyRule(k=0.3, pick=pick, rule=rule, probe_latency=0.200000001))
+    result = assert_equal(scenario, AnyRuleRjss(k=0.3, pick=pick, rule=rule, probe_latency=0.200000001))
     assert result.migrated > 0
 
 

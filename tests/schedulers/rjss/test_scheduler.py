@@ -332,7 +332,7 @@ def test_each_scheduler_has_a_registered_name() -> None:
 # -- checkpoints ----------------------------------------------------------------------------------------
 
 
-class Cut(Exception):
+class RunInterruption(Exception):
     """Exception that ends a run."""
 
 
@@ -348,10 +348,10 @@ def test_checkpoints_contain_pending_searches(tmp_path: Path, monkeypatch: pytes
         def at_wave_end(last: int = wave, waves: Any = waves, simulation: Any = simulation) -> None:
             if next(waves) == last:
                 save(file, simulation, simulation.checkpoint_header(600.0))
-                raise Cut
+                raise RunInterruption
 
         simulation.engine.at_wave_end(at_wave_end)
-        with pytest.raises(Cut):
+        with pytest.raises(RunInterruption):
             simulation.run()
         state = simulation.policy.walks.getstate()  # type: ignore[attr-defined]
         assert len(state["searches"]) > 5 and 0 < state["next"] < len(whole.tables["jobs"])

@@ -189,17 +189,17 @@ def test_functions_in_the_current_folder_are_found(tmp_path: Path, monkeypatch: 
     assert gs.simulate(desktops(), gs.WqrFt(task_order="orders_of_mine:last")).makespan > 0
 
 
-class Speechless(Exception):
+class UnprintableError(Exception):
     def __str__(self) -> str:
         raise RuntimeError
 
 
 def says_nothing(machines: Machines) -> int:
-    raise Speechless
+    raise UnprintableError
 
 
 def test_errors_of_functions_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(gs.SchedulerError, match="machine_choice: Speechless: no text"):
+    with pytest.raises(gs.SchedulerError, match="machine_choice: UnprintableError: no text"):
         gs.simulate(desktops(faults=None), gs.WqrFt(machine_choice=says_nothing))
     (tmp_path / "module_that_ends.py").write_text("raise SystemExit(3)\n")
     monkeypatch.chdir(tmp_path)

@@ -568,7 +568,7 @@ def mistakes() -> dict[str, Callable[[Any, Any], Any]]:
 
 @pytest.mark.parametrize("mistake", mistakes())
 def test_mistakes_of_nodes_raise_the_same_errors_in_all_forms(mistake: str) -> None:
-    class Mistaken(Node):
+    class MistakenNode(Node):
         def on_release(self, view: Any, application: Any, tasks: int) -> None:
             view.enqueue(application.number, tasks - 1)
             mistakes()[mistake](view, application)
@@ -576,14 +576,14 @@ def test_mistakes_of_nodes_raise_the_same_errors_in_all_forms(mistake: str) -> N
         def on_think(self, view: Any, message: Any) -> None:
             message.matrx  # noqa: B018
 
-    class Mistakes(Scheduler, frozen=True, kw_only=True):
-        policy = Mistaken
+    class MistakenScheduler(Scheduler, frozen=True, kw_only=True):
+        policy = MistakenNode
 
     scenario = gs.Scenario(gs.Platform.of([1000.0] * 2), gs.Workload.of([0.0], 2, 1000.0, [0]), seed=1)
     errors = []
     for nodes in IN_PYTHON:
         with pytest.raises((gs.SchedulerError, AttributeError, ValueError)) as caught:
-            gs.simulate(scenario, Mistakes(degree=1), nodes=nodes)
+            gs.simulate(scenario, MistakenScheduler(degree=1), nodes=nodes)
         text = str(caught.value).replace("PythonView", "gridcore.nodes.view.View")
         errors.append((type(caught.value), text))
     assert errors[0] == errors[1]

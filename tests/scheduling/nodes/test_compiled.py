@@ -28,7 +28,7 @@ def half(number: int) -> int:
     return number // 2
 
 
-class Restless(gs.NodeProgram):
+class RandomActionNode(gs.NodeProgram):
     """A node with random actions, which uses all features of compiled nodes."""
 
     heard: int = 0
@@ -119,7 +119,7 @@ class Restless(gs.NodeProgram):
         self._act(view)
 
 
-class Calculating(gs.NodeProgram):
+class RoundingNode(gs.NodeProgram):
     """A node with calculations that NumPy, LLVM and Python might round differently."""
 
     weights = (3, 0.5, "x")
@@ -142,17 +142,17 @@ class Calculating(gs.NodeProgram):
         view.enqueue(application.number, tasks)
 
 
-class Calculates(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Calculating
+class RoundingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = RoundingNode
     tables: ClassVar[dict[str, dict[str, type]]] = {"numbers": {"x": float, "n": int}}
 
 
 def test_compiled_nodes_round_as_python_does() -> None:
-    made = [gs.simulate(SMALL, Calculates(), nodes=form) for form in ("interpreted", "compiled")]
+    made = [gs.simulate(SMALL, RoundingScheduler(), nodes=form) for form in ("interpreted", "compiled")]
     assert made[0].tables == made[1].tables
 
 
-class Unbound(Restless):
+class UncompilableNode(RandomActionNode):
     """A node that cannot be compiled."""
 
     def __init__(self, parameters: Any) -> None:
@@ -162,7 +162,7 @@ class Unbound(Restless):
 
 class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name = "restless"
-    policy = Restless
+    policy = RandomActionNode
     messages: ClassVar[dict[str, gs.Message]] = {
         "note": gs.Message(100, value=float, left=int),
         "share": gs.Message(1000, moves_tasks=True, hops=int, application=int, tasks=int),
@@ -209,16 +209,16 @@ def test_compiled_nodes_continue_from_a_checkpoint() -> None:
 
 
 def test_studies_run_the_first_form_of_a_scheduler() -> None:
-    class Compiled(Scheduler, frozen=True, kw_only=True):
-        policy = Unbound
+    class CompiledScheduler(Scheduler, frozen=True, kw_only=True):
+        policy = UncompilableNode
         node_forms = ("compiled", "interpreted")
 
     scenario = gs.Scenario(
         gs.Platform.equal(nodes=4), gs.Workload.of(release=[0.0], tasks=[4], task_size=[1e3])
     )
-    with pytest.raises(gs.CompileError, match="Unbound"):
-        gs.compare(scenario, {"own": Compiled()})
-    assert gs.simulate(scenario, Compiled(), nodes="interpreted").digest
+    with pytest.raises(gs.CompileError, match="UncompilableNode"):
+        gs.compare(scenario, {"own": CompiledScheduler()})
+    assert gs.simulate(scenario, CompiledScheduler(), nodes="interpreted").digest
 
 
 def test_the_conformance_check_compares_both_forms(tmp_path: Path) -> None:
@@ -267,14 +267,14 @@ def scheduler_of(method: Any, *, kept: Any = 0) -> gs.NodeScheduler:
         def on_message(self, view: Any, message: Any) -> None:
             self.count += message.number
 
-    class Single(gs.NodeScheduler, frozen=True, kw_only=True):
+    class SingleNodeScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         policy = Node
         messages: ClassVar[dict[str, gs.Message]] = {
             "ask": gs.Message(80, number=int), "bare": gs.Message(80),
         }  # fmt: skip
         timers = ("tick",)
 
-    return Single()
+    return SingleNodeScheduler()
 
 
 def _fraction(self: Any, view: Any, application: Any, tasks: int) -> None:
@@ -355,7 +355,7 @@ def _global_dict(self: Any, view: Any, application: Any, tasks: int) -> None:
 
 
 def _of_class(self: Any, view: Any, application: Any, tasks: int) -> None:
-    view.enqueue(application.number, Restless.turns)
+    view.enqueue(application.number, RandomActionNode.turns)
 
 
 def _setter(self: Any, view: Any, application: Any, tasks: int) -> None:
@@ -390,7 +390,7 @@ def _gamma(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_walrus, "count := ... cannot be compiled; write count = ... in a line of its own"),
         (_undefined, "the name taks is not defined; did you mean tasks?"),
         (_global_dict, "SIZES is a dict of the module, which cannot be compiled; write a tuple"),
-        (_of_class, "Restless is a class of nodes; write self.turns"),
+        (_of_class, "RandomActionNode is a class of nodes; write self.turns"),
         (_setter, "self.level is read-only when compiled; write a method"),
         (_of_view, "view.now is read-only"),
         (_static, "self.fixed is a staticmethod; write it as a method"),
@@ -417,13 +417,13 @@ def test_errors_of_compilation_name_the_construct_and_its_line(method: Any, said
 
 
 def test_unsupported_kinds_of_messages_are_named() -> None:
-    class Only(Scheduler, frozen=True, kw_only=True):
+    class KindsScheduler(Scheduler, frozen=True, kw_only=True):
         messages: ClassVar[dict[str, gs.Message]] = {
             **Scheduler.messages, "own": gs.Message(8, x=gs.array(float)),
         }  # fmt: skip
 
     with pytest.raises(gs.CompileError, match="does not support 'x' of the message 'own'"):
-        gs.simulate(SMALL, Only(), nodes="compiled")
+        gs.simulate(SMALL, KindsScheduler(), nodes="compiled")
 
 
 def _recursive(self: Any, view: Any, application: Any, tasks: int) -> None:
@@ -581,13 +581,13 @@ def test_machine_code_is_stored_and_reused(tmp_path: Path, monkeypatch: pytest.M
 def test_a_text_that_no_method_reads_needs_no_other_machine_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Board(gs.BoardScheduler, frozen=True, kw_only=True):
+    class TextBoardScheduler(gs.BoardScheduler, frozen=True, kw_only=True):
         policy = type(scheduler_of(_fine)).policy
         messages: ClassVar[dict[str, gs.Message]] = {"ask": gs.Message(64, number=int)}
 
     monkeypatch.setenv("GRIDSIM_CACHE", str(tmp_path))
     refreshes: Any = ("continuous", "individual")
-    for scheduler in [Board(refresh=refresh, age=1.0) for refresh in refreshes]:
+    for scheduler in [TextBoardScheduler(refresh=refresh, age=1.0) for refresh in refreshes]:
         assert gs.simulate(SMALL, scheduler, nodes="compiled").digest == gs.simulate(SMALL, scheduler).digest
     assert len([*tmp_path.iterdir()]) == 1
 

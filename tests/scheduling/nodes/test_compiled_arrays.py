@@ -20,7 +20,7 @@ pytest.importorskip("numba", reason="needs the extra jit")
 WIDTH = 5
 
 
-class Gossip(gs.NodeProgram):
+class GossipNode(gs.NodeProgram):
     """Push-sum of vectors; arrays of all types go along, some of which are passed on."""
 
     def __init__(self, parameters: Any) -> None:
@@ -122,7 +122,7 @@ class Gossip(gs.NodeProgram):
 
 class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "vector-gossip"
-    policy = Gossip
+    policy = GossipNode
     timers: ClassVar[tuple[str, ...]] = ("round",)
     messages: ClassVar[dict[str, gs.Message]] = {
         "task": gs.Message(90, moves_tasks=True, application=int, tasks=int, path=gs.array(int, ndim=1)),
@@ -211,7 +211,7 @@ def test_no_array_is_left_when_no_message_is_under_way(nodes: Any) -> None:
     assert len(core.getstate()["payloads"]) == 0
 
 
-class Wrong(gs.NodeProgram):
+class WrongNode(gs.NodeProgram):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.x, self.few, self.k = np.zeros(3), np.zeros(3, np.uint16), 0
@@ -224,16 +224,16 @@ class Wrong(gs.NodeProgram):
 def scheduler_of(release: Any, *, receive: Any = None, **fields: Any) -> gs.NodeScheduler:
     """Return a scheduler whose nodes do `release`, with messages "data" of these fields."""
     functions = {"on_release": release, **({} if receive is None else {"on_data": receive})}
-    node = type("Node", (Wrong,), functions)
+    node = type("Node", (WrongNode,), functions)
 
-    class Sender(gs.NodeScheduler, frozen=True, kw_only=True):
+    class SenderScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         name: ClassVar[str] = "sender"
         policy = node
         messages: ClassVar[dict[str, gs.Message]] = {
             "data": gs.Message(8, **(fields or {"values": gs.array(np.uint16, ndim=1)}))
         }
 
-    return Sender()
+    return SenderScheduler()
 
 
 SMALL = gs.Scenario(gs.Platform.of([1000.0] * 3), gs.Workload.of([0.0], 1, 1000.0), gs.Network(), seed=1)

@@ -30,7 +30,7 @@ SHAPE = GRID.shape
 WIDTH = 3
 
 
-class Tree(gs.NodeProgram):
+class TreeNode(gs.NodeProgram):
     """A node of a tree by number: it sums the summaries of its children, and divides tasks among them."""
 
     def __init__(self, parameters: Any) -> None:
@@ -90,7 +90,7 @@ class Tree(gs.NodeProgram):
 
 class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "summary-tree"
-    policy = Tree
+    policy = TreeNode
     timers: ClassVar[tuple[str, ...]] = ("report",)
     messages: ClassVar[dict[str, gs.Message]] = {
         "report": gs.Message(500, cells=gs.array(np.uint32, ndim=1), oldest=float, child=int),
@@ -132,7 +132,7 @@ def test_a_tree_of_compiled_nodes_continues_from_checkpoints_and_failures() -> N
     assert resume_difference(scenario, Scheduler(), wanted, nodes="compiled") is None
 
 
-class Debiting(gs.NodeProgram):
+class DebitNode(gs.NodeProgram):
     """A node that debits the summary of its machine, by one dispatch and by all of its dispatches."""
 
     def __init__(self, parameters: Any) -> None:
@@ -178,9 +178,9 @@ def weight(cells: Any) -> int:
     return total
 
 
-class Debits(gs.NodeScheduler, frozen=True, kw_only=True):
+class DebitScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "debits"
-    policy = Debiting
+    policy = DebitNode
     tables: ClassVar[dict[str, dict[str, type]]] = {
         "cells": {"once": int, "printed": int, "aged": int, "lowest": int}
     }
@@ -198,15 +198,15 @@ def test_compiled_nodes_debit_summaries_as_interpreted_ones(rule: str) -> None:
         gs.Workload.of(np.arange(24.0), [1, 2, 4, 7] * 6, [100.0, 1000.0, 500.0] * 8, submitter=[0, 1] * 12),
         seed=2,
     )
-    wanted = gs.simulate(scenario, Debits(rule=rule), nodes="interpreted")
-    found = gs.simulate(scenario, Debits(rule=rule), nodes="compiled")
+    wanted = gs.simulate(scenario, DebitScheduler(rule=rule), nodes="interpreted")
+    found = gs.simulate(scenario, DebitScheduler(rule=rule), nodes="compiled")
     assert found.tables == wanted.tables
     columns = [wanted.tables["cells"][name].tolist() for name in ("once", "printed", "aged", "lowest")]
     assert min(columns[3]) == -1 and len(set(columns[3])) > 2
     assert all(len(set(column)) > 10 for column in columns[:3]) and columns[0] != columns[2]
 
 
-class Slots(Environment):
+class SlotEnvironment(Environment):
     """Gives each node the slot schedule of its machine."""
 
     because = "slots need no messages"
@@ -229,7 +229,7 @@ class Slots(Environment):
         self.adapter.notes.add(machine, "slots", {"reserved": -1, "start": attempt})
 
 
-class Rigid(gs.NodeProgram):
+class ReservationNode(gs.NodeProgram):
     """A node that reserves slots for its tasks, and releases or extends some."""
 
     def __init__(self, parameters: Any) -> None:
@@ -262,11 +262,11 @@ class Rigid(gs.NodeProgram):
             view.note("slots", reserved=other, start=attempt)
 
 
-class Reserving(gs.NodeScheduler, frozen=True, kw_only=True):
+class ReservationScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "reserving"
-    policy = Rigid
+    policy = ReservationNode
     tables: ClassVar[dict[str, dict[str, type]]] = {"slots": {"reserved": int, "start": int}}
-    environment = Slots
+    environment = SlotEnvironment
 
 
 def test_compiled_nodes_reserve_extend_and_release_slots() -> None:
@@ -276,15 +276,15 @@ def test_compiled_nodes_reserve_extend_and_release_slots() -> None:
         gs.Network(),
         seed=2,
     )
-    wanted = gs.simulate(scenario, Reserving())
-    found = gs.simulate(scenario, Reserving(), nodes="compiled")
+    wanted = gs.simulate(scenario, ReservationScheduler())
+    found = gs.simulate(scenario, ReservationScheduler(), nodes="compiled")
     rows = list(zip(*(wanted.tables["slots"][name].tolist() for name in ("reserved", "start")), strict=True))
     assert {-1, -2, -3, 1} <= {reserved for reserved, _ in rows}
     assert max(start for reserved, start in rows if reserved == -3) > 1
     assert found.tables == wanted.tables
 
 
-class Wrong(gs.NodeProgram):
+class WrongCallNode(gs.NodeProgram):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.cells, self.counts, self.k = np.zeros(SHAPE, np.uint32), np.full(3, -1), 0
@@ -292,11 +292,11 @@ class Wrong(gs.NodeProgram):
 
 
 def scheduler_of(release: Any) -> gs.NodeScheduler:
-    class Only(gs.NodeScheduler, frozen=True, kw_only=True):
+    class WrongCallScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         name: ClassVar[str] = "only"
-        policy = type("Node", (Wrong,), {"on_release": release})
+        policy = type("Node", (WrongCallNode,), {"on_release": release})
 
-    return Only()
+    return WrongCallScheduler()
 
 
 SMALL = gs.Scenario(gs.Platform.of([1000.0] * 3), gs.Workload.of([1.0], 1, 1000.0), gs.Network(), seed=1)

@@ -121,18 +121,18 @@ def test_compiled_containers_have_the_digest_of_interpreted_ones(scenario: gs.Sc
     assert found.tables == wanted.tables
 
 
-class Looking(gs.NodeProgram):
+class LookupNode(gs.NodeProgram):
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
         self.asked, self.debts = gs.IntMap(times=int), gs.IntMap(tasks=int, work=float)
 
 
-class LooksForRows(Looking):
+class RowLookupNode(LookupNode):
     def on_start(self, view: Any) -> None:
         self.debts.get(3, None)
 
 
-class LooksForNumbers(Looking):
+class NumberLookupNode(LookupNode):
     def on_start(self, view: Any) -> None:
         self.asked.pop(3, None)
 
@@ -142,18 +142,18 @@ class LooksForNumbers(Looking):
     ("node", "reason"),
     [
         (
-            LooksForRows,
+            RowLookupNode,
             r"a value of IntMap.get must be a row such as \(0, 0.0\), got None; `key in map` tells",
         ),
-        (LooksForNumbers, "a value of IntMap.pop must be a number such as 0, got None; `key in map` tells"),
+        (NumberLookupNode, "a value of IntMap.pop must be a number such as 0, got None; `key in map` tells"),
     ],
 )
 def test_a_default_that_is_none_cannot_be_compiled(node: Any, reason: str) -> None:
-    class Lookers(gs.NodeScheduler, frozen=True, kw_only=True):
+    class LookupScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
         policy = node
 
     with pytest.raises(gs.CompileError, match=f"{node.__name__}.on_start: {reason}"):
-        gs.simulate(FAILING, Lookers(), nodes="compiled")
+        gs.simulate(FAILING, LookupScheduler(), nodes="compiled")
 
 
 FAILING = gs.Scenario(
@@ -187,10 +187,10 @@ def scheduler_of(method: Any) -> gs.NodeScheduler:
     class Program(Node):
         on_release = method
 
-    class Other(Scheduler, frozen=True, kw_only=True):
+    class OtherScheduler(Scheduler, frozen=True, kw_only=True):
         policy = Program
 
-    return Other()
+    return OtherScheduler()
 
 
 def _replaces(self: Any, view: Any, application: Any, tasks: int) -> None:

@@ -51,7 +51,7 @@ class Node(gs.NodeProgram):
             self.heard, self.at = message.work, message.at
 
 
-class Telling(gs.NodeScheduler, frozen=True, kw_only=True):
+class ReportScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
     name: ClassVar[str] = "telling"
     policy = Node
     timers: ClassVar[tuple[str, ...]] = ("tell",)
@@ -79,7 +79,7 @@ def scenario(release: list[float], **further: Any) -> gs.Scenario:
 
 def test_decisions_have_the_values_of_nodes_and_the_true_ones() -> None:
     given = scenario([0.0, 1.75, 1.8, 2.25])
-    result = gs.simulate(given, Telling(), record="decisions")
+    result = gs.simulate(given, ReportScheduler(), record="decisions")
     names = "time", "action", "decider", "machine", "tasks", "among", "saw", "limit", "true", "age"
     rows = [tuple(round(v, 6) if isinstance(v, float) else v for v in map(row.get, names))
             for row in result.tables["decisions"].rows()]  # fmt: skip
@@ -95,20 +95,20 @@ def test_decisions_have_the_values_of_nodes_and_the_true_ones() -> None:
     text = " ".join(str(result.why(3)).split())
     assert "t = 2.250000 s: machine 0 gives 1 task to machine 1; among 2" in text
     assert "saw a queue of 0 s, threshold 1.75" in text and "1.25 s old; true value 4" in text
-    assert result.digest == gs.simulate(given, Telling()).digest
-    few = gs.simulate(given, Telling(), record="decisions", decisions_limit=2)
+    assert result.digest == gs.simulate(given, ReportScheduler()).digest
+    few = gs.simulate(given, ReportScheduler(), record="decisions", decisions_limit=2)
     assert few.digest == result.digest and few.why(0).dropped == len(rows) - 2
     # with failures, and after a resumption from a checkpoint
     given = scenario([0.0, 1.75, 1.8, 2.25], faults=gs.Faults.of([1], [3.0], [4.0]))
-    result = gs.simulate(given, Telling(), record="decisions")
-    assert result.digest == gs.simulate(given, Telling()).digest
-    assert resume_difference(given, Telling(), result, record="decisions") is None
+    result = gs.simulate(given, ReportScheduler(), record="decisions")
+    assert result.digest == gs.simulate(given, ReportScheduler()).digest
+    assert resume_difference(given, ReportScheduler(), result, record="decisions") is None
 
 
 def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
     """It can do so neither by assignments, nor by values that it gets, nor by methods of the node."""
 
-    class Keeping(Node):
+    class TotalsNode(Node):
         def __init__(self, parameters: Any) -> None:
             super().__init__(parameters)
             self.array, self.table, self.list = np.zeros(2), {0: [1.0]}, [1.0]
@@ -123,14 +123,14 @@ def test_a_true_value_cannot_change_the_node_that_it_reads() -> None:
             self.at = -1.0
 
     def truth_by(read: Any) -> gs.NodeScheduler:
-        class Reads(Telling, frozen=True, kw_only=True):
-            policy = Keeping
+        class TruthScheduler(ReportScheduler, frozen=True, kw_only=True):
+            policy = TotalsNode
             truths: ClassVar[dict[str, Any]] = {"keep": lambda truth, node, _: read(truth.memory(node))}
 
-        return Reads()
+        return TruthScheduler()
 
     def reads(node: Any) -> float:
-        assert isinstance(node, Keeping) and node.table == {0: (1.0,)} and node.list == (1.0,)
+        assert isinstance(node, TotalsNode) and node.table == {0: (1.0,)} and node.list == (1.0,)
         return float(node.twice + node.array.sum())
 
     def pops(node: Any) -> float:
@@ -157,10 +157,10 @@ def test_invalid_decisions_are_rejected() -> None:
     with pytest.raises(
         gs.SchedulerError, match="node 0: action of View.decide .*, got 'hold'; known: give, keep"
     ):
-        gs.simulate(scenario([0.0]), Telling(word="hold"))
+        gs.simulate(scenario([0.0]), ReportScheduler(word="hold"))
     given = scenario([0.0, 2.0])
     with pytest.raises(gs.SchedulerError, match="node 1 does not know application 6"):
-        gs.simulate(given, Telling(wrong=5))  # the error does not depend on recording
+        gs.simulate(given, ReportScheduler(wrong=5))  # the error does not depend on recording
 
 
 def test_values_of_another_type_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +169,7 @@ def test_values_of_another_type_are_named(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(Node, "on_release", release)
     with pytest.raises(gs.SchedulerError, match="node 0: tasks"):
-        gs.simulate(scenario([0.0]), Telling(), record="decisions")
+        gs.simulate(scenario([0.0]), ReportScheduler(), record="decisions")
 
 
 SEARCHES = gs.ExpandingRing(), gs.RandomWalkSearch(), gs.Advertisement(), gs.Rendezvous()

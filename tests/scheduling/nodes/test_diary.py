@@ -10,7 +10,7 @@ import pytest
 import gridsim as gs
 
 
-class Keeper(gs.NodeProgram):
+class DiaryNode(gs.NodeProgram):
     """A node that does everything that a diary shows."""
 
     total = 0
@@ -62,9 +62,9 @@ class Keeper(gs.NodeProgram):
         pass
 
 
-class Keeps(gs.BoardScheduler, frozen=True, kw_only=True):
+class DiaryScheduler(gs.BoardScheduler, frozen=True, kw_only=True):
     name = "keeps"
-    policy = Keeper
+    policy = DiaryNode
     messages: ClassVar[dict[str, gs.Message]] = {
         "bare": gs.Message(10),
         "values": gs.Message(10, numbers=gs.array(float)),
@@ -86,7 +86,7 @@ def recorded(scheduler: Any = None, faults: gs.Faults | None = None, **options: 
         gs.Network(latency=0.5, bandwidth=float("inf"), interfaces="equal"),
         faults=faults,
     )
-    return gs.simulate(scenario, scheduler or Keeps(), **{"record": "events", **options})
+    return gs.simulate(scenario, scheduler or DiaryScheduler(), **{"record": "events", **options})
 
 
 def test_a_diary_shows_what_the_handlers_of_a_node_did() -> None:
@@ -126,7 +126,7 @@ def test_a_diary_shows_what_the_handlers_of_a_node_did() -> None:
 def test_a_message_that_is_lost_does_not_arrive() -> None:
     """Of three equal messages the second one is lost."""
 
-    class Beats(Keeper):
+    class BeatNode(DiaryNode):
         def on_start(self, view: Any) -> None:
             if view.node == 0:
                 view.timer(1.0, "beat")
@@ -135,10 +135,10 @@ def test_a_message_that_is_lost_does_not_arrive() -> None:
             view.send(1, "bare")
             view.timer(1.0, "beat")
 
-    class Beating(Keeps, frozen=True, kw_only=True):
-        policy = Beats
+    class BeatScheduler(DiaryScheduler, frozen=True, kw_only=True):
+        policy = BeatNode
 
-    result = recorded(Beating(), faults=gs.Faults.of([1], [2.25], [2.75]))
+    result = recorded(BeatScheduler(), faults=gs.Faults.of([1], [2.25], [2.75]))
     diary = result.tables["diary"]
     is_sent = (diary["entry"] == "send") & (diary["name"] == "bare")
     assert diary["due"][is_sent][:2].tolist() == [1.5, pytest.approx(np.nan, nan_ok=True)]
@@ -190,7 +190,7 @@ def test_a_diary_with_the_message_log_shows_the_same_arrivals() -> None:
 
 
 def test_long_arrays_show_what_changed() -> None:
-    class Long(Keeper):
+    class LongArrayNode(DiaryNode):
         def on_release(self, view: Any, application: Any, tasks: int) -> None:
             self.many = [np.zeros(2000)]
             view.enqueue(application.number, tasks)
@@ -199,8 +199,8 @@ def test_long_arrays_show_what_changed() -> None:
             self.many[0][1000] += 1.0  # NumPy leaves this element out of a repr
             self.load[:] = view.now
 
-    class Scheduler(Keeps, frozen=True, kw_only=True):
-        policy = Long
+    class Scheduler(DiaryScheduler, frozen=True, kw_only=True):
+        policy = LongArrayNode
 
     diary = recorded(Scheduler()).tables["diary"]
     changes = diary["name"][(diary["entry"] == "attribute") & (diary["handler"] == "on_done")].tolist()

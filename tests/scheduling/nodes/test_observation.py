@@ -96,7 +96,7 @@ def test_an_attribute_of_another_role_is_nan() -> None:
         )
 
 
-class Counting(gs.NodeProgram):
+class CountingNode(gs.NodeProgram):
     """A node that counts its timers and asks the next machine."""
 
     def __init__(self, parameters: Any) -> None:
@@ -123,8 +123,8 @@ class Counting(gs.NodeProgram):
         self.count += 100
 
 
-class Counts(gs.NodeScheduler, frozen=True, kw_only=True):
-    policy = Counting
+class CountingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
+    policy = CountingNode
     messages: ClassVar[dict[str, gs.Message]] = {"ask": gs.Message(10)}
     timers = ("beat",)
     tables: ClassVar[dict[str, dict[str, type]]] = {"seen": {"at": float}}
@@ -140,7 +140,7 @@ def pair(faults: gs.Faults | None = None) -> gs.Scenario:
 
 def sampled(columns: Any, every: float = 1.0, faults: gs.Faults | None = None, **options: Any) -> gs.Table:
     return gs.simulate(
-        pair(faults), Counts(), observe=gs.Observe(every=every, columns=columns, **options)
+        pair(faults), CountingScheduler(), observe=gs.Observe(every=every, columns=columns, **options)
     ).observed
 
 
@@ -198,7 +198,7 @@ def test_columns_only_read(column: Any, doing: str) -> None:
         sampled({"x": column})
 
 
-class Open(gs.NodeProgram):
+class OpenNode(gs.NodeProgram):
     """A node that notes its whole memory each second."""
 
     def __init__(self, parameters: Any) -> None:
@@ -220,8 +220,8 @@ class Open(gs.NodeProgram):
         self.count = 99
 
 
-class Opens(Counts, frozen=True, kw_only=True):
-    policy = Open
+class OpenScheduler(CountingScheduler, frozen=True, kw_only=True):
+    policy = OpenNode
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -239,10 +239,10 @@ def test_a_column_cannot_change_a_program(column: Any, said: str, form: Any) -> 
     observe = gs.Observe(every=1.0, columns={"x": column})
     if said:
         with pytest.raises((AttributeError, ValueError), match=said):
-            gs.simulate(pair(), Opens(), observe=observe, nodes=form)
+            gs.simulate(pair(), OpenScheduler(), observe=observe, nodes=form)
     else:
-        digest = gs.simulate(pair(), Opens()).digest
-        assert gs.simulate(pair(), Opens(), observe=observe, nodes=form).digest == digest
+        digest = gs.simulate(pair(), OpenScheduler()).digest
+        assert gs.simulate(pair(), OpenScheduler(), observe=observe, nodes=form).digest == digest
 
 
 def test_the_error_of_a_column_names_time_and_node() -> None:
@@ -256,7 +256,7 @@ def test_the_error_of_a_column_names_time_and_node() -> None:
     [
         (
             {"columns": ["cuont"]},
-            r"'cuont'\] must be an attribute of Counting, got 'cuont'; did you mean count\? ",
+            r"'cuont'\] must be an attribute of CountingNode, got 'cuont'; did you mean count\? ",
         ),
         ({"columns": ["view.wrok"]}, r"must be an attribute of the view, got 'wrok'; did you mean work\? "),
         ({"columns": ["view.send"]}, r"must be an attribute of the view, got 'send'"),
@@ -328,41 +328,48 @@ def test_checkpoints_refuse_columns_that_are_functions(tmp_path: Path) -> None:
     with pytest.raises(
         gs.ScenarioError, match=r"^a checkpoint does not support observe.columns\['x'\], a function"
     ):
-        gs.simulate(pair(), Counts(), observe=observe, checkpoint=tmp_path / "run.checkpoint")
+        gs.simulate(pair(), CountingScheduler(), observe=observe, checkpoint=tmp_path / "run.checkpoint")
 
 
 def test_a_resumed_run_has_all_samples(tmp_path: Path) -> None:
     observe = gs.Observe(every=0.5, columns=["count"], nodes=[1])
     options: Any = {"observe": observe, "record": "events", "record_nodes": [0]}
-    full = gs.simulate(pair(), Counts(), **options)
-    gs.simulate(pair(), Counts(), **options, checkpoint=tmp_path / "run.checkpoint", checkpoint_every=0.0)
-    resumed = gs.resume(tmp_path / "run.checkpoint", scheduler=Counts())
+    full = gs.simulate(pair(), CountingScheduler(), **options)
+    gs.simulate(
+        pair(), CountingScheduler(), **options, checkpoint=tmp_path / "run.checkpoint", checkpoint_every=0.0
+    )
+    resumed = gs.resume(tmp_path / "run.checkpoint", scheduler=CountingScheduler())
     assert resumed.provenance["resumed"] == 1
     assert (resumed.observed, resumed.tables["diary"]) == (full.observed, full.tables["diary"])
 
 
 def test_results_with_samples_are_saved(tmp_path: Path) -> None:
-    result = gs.simulate(pair(), Counts(), observe=gs.Observe(every=1.0, columns=["count"]), record="events")
+    result = gs.simulate(
+        pair(), CountingScheduler(), observe=gs.Observe(every=1.0, columns=["count"]), record="events"
+    )
     result.save(tmp_path / "run.npz")
     loaded = gs.Result.load(tmp_path / "run.npz")
-    assert loaded.observed == result.observed and loaded.digest == gs.simulate(pair(), Counts()).digest
+    assert (
+        loaded.observed == result.observed
+        and loaded.digest == gs.simulate(pair(), CountingScheduler()).digest
+    )
     assert loaded.diary(1).format() == result.diary(1).format()
     assert loaded.to_xarray()["observed"]["time"].attrs == {"units": "s"}
     with pytest.raises(gs.GridSimError, match="^observed requires a run with observe"):
-        _ = gs.simulate(pair(), Counts()).observed
+        _ = gs.simulate(pair(), CountingScheduler()).observed
 
 
 def test_the_view_shows_the_state_of_its_node() -> None:
     shown: list[str] = []
 
-    class Shows(Counting):
+    class ShowingNode(CountingNode):
         def on_release(self, view: Any, application: Any, tasks: int) -> None:
             shown.append(repr(view))
             view.enqueue(application.number, tasks)
             shown.append(repr(view))
 
-    class Scheduler(Counts, frozen=True, kw_only=True):
-        policy = Shows
+    class Scheduler(CountingScheduler, frozen=True, kw_only=True):
+        policy = ShowingNode
 
     gs.simulate(pair(), Scheduler())
     assert shown == [

@@ -286,7 +286,7 @@ def test_a_failed_connection_to_dask_is_reported(monkeypatch: pytest.MonkeyPatch
         pass
 
 
-class Counted(Executor):
+class CountingExecutor(Executor):
     """Executor that runs each batch at once, and stores its size."""
 
     _max_workers = 1
@@ -302,10 +302,10 @@ class Counted(Executor):
 
 
 def test_cells_are_submitted_in_batches() -> None:
-    pool = Counted()
+    pool = CountingExecutor()
     gathered(some(40), executor=pool)
     assert sum(pool.sizes) == 40 and pool.sizes[0] == 1 and 3 <= max(pool.sizes) <= 25
-    pool = Counted()
+    pool = CountingExecutor()
     gathered(some(7), executor=pool, batch=3)
     assert pool.sizes == [3, 3, 1]
     with pytest.raises(gs.ScenarioError, match="^batch"):
@@ -372,7 +372,7 @@ def test_the_loss_of_an_idle_worker_fails_no_run() -> None:
         assert not any(each.error for each in gathered(some(4), executor=pool))
 
 
-class LosesOne(Processes):
+class WorkerLossPool(Processes):
     """Pool that loses a worker between the first two submissions."""
 
     sent = 0
@@ -385,11 +385,11 @@ class LosesOne(Processes):
 
 
 def test_the_loss_of_a_worker_during_submissions_fails_no_run() -> None:
-    with LosesOne(2) as pool:
+    with WorkerLossPool(2) as pool:
         assert not any(each.error for each in gathered(some(6), executor=pool, batch=2))
 
 
-class OneBreaks(Processes):
+class BatchLossPool(Processes):
     """Pool that loses the first batch and never completes the second; it runs later batches itself."""
 
     def __init__(self) -> None:
@@ -412,7 +412,7 @@ class OneBreaks(Processes):
 
 
 def test_runs_lost_with_a_broken_pool_are_repeated() -> None:
-    found = gathered(some(6), executor=OneBreaks(), batch=2)
+    found = gathered(some(6), executor=BatchLossPool(), batch=2)
     assert not any(each.error for each in found)
 
 
@@ -447,7 +447,7 @@ def test_an_import_error_of_a_worker_fails_only_its_own_run(fatal: Any, tmp_path
     assert found[1].error == said
 
 
-class Dropping(Counted):
+class DroppingExecutor(CountingExecutor):
     """Executor that drops the first batch once, and the cell with number `always` each time."""
 
     def __init__(self, always: int) -> None:
@@ -469,7 +469,7 @@ class Dropping(Counted):
 
 def test_runs_dropped_by_an_executor_are_repeated_once() -> None:
     cells = [Cell(replication(small(), k), gs.Fcfs()) for k in range(5)]
-    found = gathered(cells, executor=Dropping(always=3), batch=1)
+    found = gathered(cells, executor=DroppingExecutor(always=3), batch=1)
     assert [k for k, each in enumerate(found) if each.error] == [3]
     assert found[3].error == "the worker could not run it: CancelledError: "
 
@@ -482,7 +482,7 @@ def test_a_broken_pool_is_reported(fatal: Any) -> None:
         gathered([Cell(small(), fatal())], executor=pool)
 
 
-class Breaking(Counted):
+class BreakingExecutor(CountingExecutor):
     """Executor with two workers that breaks at the batch `number`, which it refuses or loses."""
 
     _max_workers = 2
@@ -506,12 +506,12 @@ class Breaking(Counted):
 def test_runs_finished_before_an_executor_broke_are_reported(refuses: bool, kept: list[int]) -> None:
     told: list[Any] = []
     with pytest.raises(gs.GridSimError, match="no more.; what was finished is kept"):
-        run_cells(some(4), told.extend, executor=Breaking(1, refuses), batch=1)
+        run_cells(some(4), told.extend, executor=BreakingExecutor(1, refuses), batch=1)
     assert [number for number, _ in told] == kept
 
 
 def test_workers_with_another_version_of_the_code_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    pool = Counted()
+    pool = CountingExecutor()
     monkeypatch.setattr(execution, "code_version", lambda: "0+other")
     with pytest.raises(gs.GridSimError, match="^workers"):
         gathered(some(1), executor=pool)
