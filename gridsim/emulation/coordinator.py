@@ -85,12 +85,12 @@ class Coordinator(Part):
         self.failure: BaseException | None = None
         self.closing = self.quiet = False
         self.unchanging = False  # whether no further failure or recovery is due
-        self.unidentified: dict[Conversation, None] = {}
+        self.pending_greetings: dict[Conversation, None] = {}
         self.changed = asyncio.Event()
         self.server: asyncio.Server | None = None
         self.sent = 0
         #: Tasks that no node has, by application: tasks not released yet, and lost tasks.
-        self.unassigned = [TaskSet([(0, tasks)]) for tasks in self.core.tasks]
+        self.free_tasks = [TaskSet([(0, tasks)]) for tasks in self.core.tasks]
         #: (process, application) -> 1 for each task that nodes of the process hold.  Reports of different
         #: processes may arrive in any order, so a number may temporarily be -1 or 2.
         self.held_tasks: dict[tuple[int, int], NDArray[np.int8]] = {}
@@ -281,7 +281,7 @@ class Coordinator(Part):
             decoder=msgspec.msgpack.Decoder(list[list[Any]]),
             token=self.setup.token,
             greet=self._greet,
-            unidentified=self.unidentified,
+            pending_greetings=self.pending_greetings,
         )
 
     def _greet(self, connection: Conversation, greeting: Greeting) -> None:
@@ -365,14 +365,14 @@ class Coordinator(Part):
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
         """Give a node some of the tasks that no node holds."""
-        assigned = self.unassigned[application].take(tasks)
+        parts = self.free_tasks[application].take(tasks)
         due, self._due = max(self.engine.now, self._due), 0
         to, move = self.core.process_of[node], 0
         if self.setup.kill:
             self.sent += 1
             move = (_COORDINATOR_MOVES << 32) + self.sent
-            self.on_move_sent(_COORDINATOR_MOVES, move, application, assigned, to)
-        self._send(to, "give", node, application, assigned, handler, due, move)
+            self.on_move_sent(_COORDINATOR_MOVES, move, application, parts, to)
+        self._send(to, "give", node, application, parts, handler, due, move)
 
     _due = 0
 
@@ -470,7 +470,7 @@ class Coordinator(Part):
 
     def task_lost(self, application: int, tasks: Parts, node: int = -1) -> None:
         policy: Any = self.policy
-        self.unassigned[application].add(tasks)
+        self.free_tasks[application].add(tasks)
         policy.task_lost(application, count_of(tasks), node)
 
     # -- reports of processes -------------------------------------------------------------------------------

@@ -53,14 +53,14 @@ class VirtualWorker(Worker):
 
     def give(self, node: int, application: int, tasks: int, handler: str) -> None:
         """Give tasks to a node immediately."""
-        self.core.get(node, application, self.coordinator.unassigned[application].take(tasks), handler)
+        self.core.get(node, application, self.coordinator.free_tasks[application].take(tasks), handler)
 
     def release(self, index: int) -> None:
         """Release an application; its tasks are lost while all nodes that handle releases are down."""
         core = self.core
         if not any(core.up[node] for node in core.release_nodes):
             core.unqueued_tasks.setdefault(index, TaskSet()).add(
-                self.coordinator.unassigned[index].take_all()
+                self.coordinator.free_tasks[index].take_all()
             )
         core.submit(index, core.tasks[index], "on_release")
 
@@ -101,7 +101,7 @@ class VirtualCoordinator(Coordinator):
 
     def task_lost(self, application: int, tasks: Parts, node: int = -1) -> None:
         """Store lost tasks until the process releases them again."""
-        self.unassigned[application].add(tasks)
+        self.free_tasks[application].add(tasks)
 
     def execute(self) -> None:
         """Run the emulation to its end."""

@@ -116,11 +116,11 @@ class Conversation(asyncio.Protocol):
         decoder: Any,
         token: bytes,
         greet: Callable[[Conversation, Greeting], None] | None = None,
-        unidentified: dict[Conversation, None] | None = None,
+        pending_greetings: dict[Conversation, None] | None = None,
     ) -> None:
         self.handle, self.closed, self.decode, self.token = handle, closed, decoder.decode, token
         self.greet, self.known = greet, greet is None
-        self.unidentified = {} if unidentified is None else unidentified
+        self.pending_greetings = {} if pending_greetings is None else pending_greetings
         self.came = bytearray()
         self.transport: Any = None
         self.process = self.life = -1
@@ -132,16 +132,16 @@ class Conversation(asyncio.Protocol):
         if self.known:
             return
         loop = asyncio.get_running_loop()
-        self.unidentified[self] = None
+        self.pending_greetings[self] = None
         self._timer = loop.call_later(PATIENCE, self.refuse, f"no greeting within {PATIENCE:g} s")
-        if len(self.unidentified) > MAX_UNIDENTIFIED:
+        if len(self.pending_greetings) > MAX_UNIDENTIFIED:
             loop.call_soon(
                 loop.call_soon, self._make_room
             )  # after reading greetings that have already arrived
 
     def _make_room(self) -> None:
-        while len(self.unidentified) > MAX_UNIDENTIFIED:
-            oldest = next(iter(self.unidentified))
+        while len(self.pending_greetings) > MAX_UNIDENTIFIED:
+            oldest = next(iter(self.pending_greetings))
             oldest._forget()
             oldest.refuse("too many connections without a greeting")
 
@@ -179,7 +179,7 @@ class Conversation(asyncio.Protocol):
         self.known, self.process, self.life = True, greeting.process, greeting.life
 
     def _forget(self) -> None:
-        self.unidentified.pop(self, None)
+        self.pending_greetings.pop(self, None)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -87,7 +87,7 @@ class Worker(Part):
         self.peers: dict[int, Conversation] = {}
         self.forgotten: set[tuple[int, int]] = set()
         self.incoming: dict[tuple[int, int], Conversation] = {}
-        self.unidentified: dict[Conversation, None] = {}
+        self.pending_greetings: dict[Conversation, None] = {}
         self.decoder = decoder_of(self.core.mail.wire.values())
         self.moves = 0
         self.soon = False
@@ -188,7 +188,7 @@ class Worker(Part):
             decoder=self.decoder,
             token=self.setup.token,
             greet=self._greet,
-            unidentified=self.unidentified,
+            pending_greetings=self.pending_greetings,
         )
 
     def _greet(self, connection: Conversation, greeting: Greeting) -> None:

@@ -595,9 +595,9 @@ def scheduler_of(policy: type[SharesPolicy], module: dict[str, Any]) -> type[Sha
     body = {"name": name.lower(), "start": start, "failures_known": knows, "__module__": module["__name__"]}
     body["__annotations__"] = {"name": "ClassVar[str]", "failures_known": "ClassVar[bool]"}
     make: Callable[..., Any] = type(Shares)
-    made: type[Shares] = make(name, (Shares,), body, frozen=True, kw_only=True)
-    module[name] = made
-    return made
+    new_class: type[Shares] = make(name, (Shares,), body, frozen=True, kw_only=True)
+    module[name] = new_class
+    return new_class
 
 
 class Fault(NamedTuple):

@@ -93,9 +93,9 @@ def _fault(policy: type[Policy], base: type[Scheduler], kind: str, law: str) -> 
     body = {"name": name.lower(), "start": start, "foresees": (), "__module__": __name__}
     body["__annotations__"] = {"name": "ClassVar[str]"}
     make: Callable[..., Any] = type(base)
-    made: type[Any] = make(name, (base,), body, frozen=True, kw_only=True)
-    globals()[name] = made
-    return Fault(made, kind, "cohorts", (law,))
+    new_class: type[Any] = make(name, (base,), body, frozen=True, kw_only=True)
+    globals()[name] = new_class
+    return Fault(new_class, kind, "cohorts", (law,))
 
 
 #: Name -> fault.

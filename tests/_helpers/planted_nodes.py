@@ -163,7 +163,7 @@ class Collector(HonestNode):
     """Program that asks the garbage collector for the other nodes."""
 
     def next(self, view: Any) -> int:
-        dealt = [each.dealt for each in gc.get_objects() if type(each).__name__ == "Collector"]
+        dealt = [item.dealt for item in gc.get_objects() if type(item).__name__ == "Collector"]
         return view.neighbours[sum(dealt) % len(view.neighbours)]
 
 
@@ -171,16 +171,16 @@ class HourNode(HonestNode):
     """Program that keeps all tasks in the first half of a day."""
 
     def places(self, view: Any, application: Any, tasks: int) -> Any:
-        found = super().places(view, application, tasks)
-        return found[:1] if time.localtime().tm_hour < 12 else found
+        actual = super().places(view, application, tasks)
+        return actual[:1] if time.localtime().tm_hour < 12 else actual
 
 
 class VariableNode(HonestNode):
     """Program that keeps all tasks if an environment variable is set."""
 
     def places(self, view: Any, application: Any, tasks: int) -> Any:
-        found = super().places(view, application, tasks)
-        return found[:1] if "HONEST_LOCAL" in os.environ else found
+        actual = super().places(view, application, tasks)
+        return actual[:1] if "HONEST_LOCAL" in os.environ else actual
 
 
 class HashNode(HonestNode):
@@ -398,13 +398,13 @@ class FalseGive(HonestNode):
         view.enqueue(application.number, tasks)
 
 
-def _scheduler(policy: type[HonestNode], **more: Any) -> type[gs.NodeScheduler]:
+def _scheduler(policy: type[HonestNode], **options: Any) -> type[gs.NodeScheduler]:
     name = f"{policy.__name__}s"
-    body = {"name": name.lower(), "policy": policy, "__module__": __name__, "__qualname__": name, **more}
+    body = {"name": name.lower(), "policy": policy, "__module__": __name__, "__qualname__": name, **options}
     make: Any = type(Honest)
-    made: type[gs.NodeScheduler] = make(name, (Honest,), body, frozen=True, kw_only=True)
-    globals()[name] = made
-    return made
+    new_class: type[gs.NodeScheduler] = make(name, (Honest,), body, frozen=True, kw_only=True)
+    globals()[name] = new_class
+    return new_class
 
 
 _SIGNAL = {"signal": gs.Message(0, delay=0.0, counted=False, work=float), **Honest.messages}

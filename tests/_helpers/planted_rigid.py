@@ -235,9 +235,9 @@ def _scheduler(policy: type[Policy]) -> type[Scheduler]:
     name = policy.__name__.removeprefix("_")
     body = {"start": start, "__module__": __name__}
     make: Callable[..., Any] = type(base)
-    made: type[Scheduler] = make(name, (base,), body, frozen=True, kw_only=True)
-    globals()[name] = made
-    return made
+    new_class: type[Scheduler] = make(name, (base,), body, frozen=True, kw_only=True)
+    globals()[name] = new_class
+    return new_class
 
 
 _KINDS: dict[str, dict[type[Policy], tuple[str, ...]]] = {

@@ -21,14 +21,14 @@ ODD = "r\udcff.npz"
 
 
 def said(encoding: str, *arguments: str, folder: Path) -> str:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "gridsim", *arguments],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": ROOT, "PYTHONIOENCODING": encoding},
         capture_output=True,
     )
-    assert done.returncode == 0 and done.stderr == b"", done
-    return done.stdout.decode(encoding.partition(":")[0])
+    assert process.returncode == 0 and process.stderr == b"", process
+    return process.stdout.decode(encoding.partition(":")[0])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names that are not UTF-8")

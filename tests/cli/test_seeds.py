@@ -21,9 +21,9 @@ SCHEDULERS = ("dgs-asap", "metascheduler", "asap", "backfill")
 
 def said(*arguments: object) -> dict[str, str]:
     """Return scheduler -> digest of the command."""
-    found = CliRunner().invoke(cli, ["compare", "--json", *map(str, arguments)])
-    assert found.exit_code == 0, found.output
-    return {row["name"]: row["digest"] for row in json.loads(found.stdout)["schedulers"]}
+    answer = CliRunner().invoke(cli, ["compare", "--json", *map(str, arguments)])
+    assert answer.exit_code == 0, answer.output
+    return {row["name"]: row["digest"] for row in json.loads(answer.stdout)["schedulers"]}
 
 
 def made(scenario: gs.Scenario, names: tuple[str, ...]) -> dict[str, str]:
@@ -47,13 +47,13 @@ def test_a_job_log_gives_equal_results_in_the_shell_and_in_python(tmp_path: Path
 
 def test_drawn_workloads_give_equal_results_in_the_shell_and_in_python(tmp_path: Path) -> None:
     bags = gs.Workload.bags(applications=5, interarrival=10.0, task_size=65536.0, seed=1)
-    drawn = gs.Scenario(gs.Platform.desktop_grid(20, seed=1), bags)
+    sample = gs.Scenario(gs.Platform.desktop_grid(20, seed=1), bags)
     names = ("fair-tree", "fcfs-random", "sparrow")
-    assert said("--nodes", 20, "--applications", 5, "--schedulers", ",".join(names)) == made(drawn, names)
+    assert said("--nodes", 20, "--applications", 5, "--schedulers", ",".join(names)) == made(sample, names)
     file = tmp_path / "scenario.toml"
     file.write_text(
         '[platform]\nkind = "equal"\nnodes = 20\n[workload]\nkind = "jobs"\nseed = 3\njobs = 20\n'
     )
-    drawn = gs.Scenario(gs.Platform.equal(20), gs.Workload.jobs(20, seed=3))
-    assert said(file, "--schedulers", ",".join(SCHEDULERS)) == made(drawn, SCHEDULERS)
-    assert "workload is drawn at random, once" in gs.simulate(drawn, gs.BatchQueue()).format()
+    sample = gs.Scenario(gs.Platform.equal(20), gs.Workload.jobs(20, seed=3))
+    assert said(file, "--schedulers", ",".join(SCHEDULERS)) == made(sample, SCHEDULERS)
+    assert "workload is drawn at random, once" in gs.simulate(sample, gs.BatchQueue()).format()

@@ -17,8 +17,8 @@ CITATION = (ROOT / "CITATION.cff").read_text()
 
 
 def cited(key: str) -> str | None:
-    found = re.search(rf"^{key}: (.+)$", CITATION, re.MULTILINE)
-    return found and found[1]
+    actual = re.search(rf"^{key}: (.+)$", CITATION, re.MULTILINE)
+    return actual and actual[1]
 
 
 def test_all_files_state_the_same_version() -> None:
@@ -26,10 +26,10 @@ def test_all_files_state_the_same_version() -> None:
     newest = re.search(r"^## (\S+) \((\S+)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest
     source = (ROOT / "gridsim" / "support" / "provenance.py").read_text()
-    stated = re.search(r'^VERSION = "(.+)"$', source, re.MULTILINE)
-    assert stated and importlib.metadata.version("gridsched") == stated[1]
+    declared = re.search(r'^VERSION = "(.+)"$', source, re.MULTILINE)
+    assert declared and importlib.metadata.version("gridsched") == declared[1]
     assert PROJECT["tool"]["setuptools"]["dynamic"]["version"]["attr"].endswith(".VERSION")
-    version = stated[1]
+    version = declared[1]
     assert (version, version) == (cited("version"), newest[1])
     assert json.loads((ROOT / "codemeta.json").read_text())["version"] == version
     assert f'{{% set version = "{version}" %}}' in (ROOT / "conda" / "meta.yaml").read_text()
@@ -43,9 +43,9 @@ def test_all_files_state_the_same_version() -> None:
 
 def test_stated_python_versions_are_built_and_tested() -> None:
     kinds = PROJECT["project"]["classifiers"]
-    named = [found[1] for kind in kinds if (found := re.search(r":: Python :: (3\.\d+)$", kind))]
+    named = [actual[1] for kind in kinds if (actual := re.search(r":: Python :: (3\.\d+)$", kind))]
     assert PROJECT["project"]["requires-python"] == f">={named[0]}"
-    assert PROJECT["tool"]["cibuildwheel"]["build"] == [f"cp{each.replace('.', '')}-*" for each in named]
+    assert PROJECT["tool"]["cibuildwheel"]["build"] == [f"cp{item.replace('.', '')}-*" for item in named]
     workflow = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
     assert f"python: {named}".replace("'", '"') in workflow
 

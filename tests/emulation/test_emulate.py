@@ -164,11 +164,11 @@ def test_emulated_results_can_be_saved_printed_and_reported(tmp_path: Path) -> N
     scenario, scheduler = bags(), gs.Sparrow()
     emulated = emulate(scenario, scheduler, speedup=200.0, network="real", work="spin")
     emulated.save(tmp_path / "emulated.npz")
-    again = gs.Result.load(tmp_path / "emulated.npz")
-    check(again)
-    assert "emulated" in again.format() and again.provenance["emulation"]["work"] == "spin"
+    copy = gs.Result.load(tmp_path / "emulated.npz")
+    check(copy)
+    assert "emulated" in copy.format() and copy.provenance["emulation"]["work"] == "spin"
     both = gs.Comparison(
-        scenario, {"simulated": gs.simulate(scenario, scheduler), "emulated": again}, "simulated", "fluid"
+        scenario, {"simulated": gs.simulate(scenario, scheduler), "emulated": copy}, "simulated", "fluid"
     )
     write_report(both, tmp_path / "page.html")
     assert "emulated" in both.format()
@@ -178,9 +178,9 @@ def test_the_command_emulate_saves_a_result(tmp_path: Path) -> None:
     flags = (
         "--nodes 4 --applications 2 --tasks-per-node 1 --interarrival 5 --speedup 200 --processes 2 --json"
     )
-    found = CliRunner().invoke(cli, ["emulate", *flags.split(), "--out", str(tmp_path / "one.npz")])
-    assert found.exit_code == 0, found.output
-    assert json.loads(found.stdout)["provenance"]["emulation"]["processes"] == 2
+    answer = CliRunner().invoke(cli, ["emulate", *flags.split(), "--out", str(tmp_path / "one.npz")])
+    assert answer.exit_code == 0, answer.output
+    assert json.loads(answer.stdout)["provenance"]["emulation"]["processes"] == 2
     assert validate_result(tmp_path / "one.npz") == []
 
 
@@ -195,8 +195,8 @@ def test_failed_machines_lose_their_tasks_once() -> None:
 @pytest.mark.parametrize("name", ["sparrow", "work-stealing"])
 def test_killed_processes_lose_their_tasks_once(name: str) -> None:
     """Some processes are killed while others are down or have just restarted."""
-    at = [30.0 + 8.0 * k for k in range(25)]
-    faults = gs.Faults.of([5 * k % 24 for k in range(25)], at, [each + 2.0 for each in at])
+    instants = [30.0 + 8.0 * k for k in range(25)]
+    faults = gs.Faults.of([5 * k % 24 for k in range(25)], instants, [item + 2.0 for item in instants])
     workload = gs.Workload.bags(applications=5, interarrival=40.0, tasks_per_node=1.0, seed=2)
     scenario = gs.Scenario(gs.Platform.desktop_grid(nodes=24, seed=1), workload, seed=3, faults=faults)
     result = emulate(scenario, make_scheduler(name), speedup=50.0, kill=True, processes=4)
@@ -222,7 +222,7 @@ def test_an_error_of_a_node_ends_the_run_and_its_processes() -> None:
 
 
 @pytest.mark.parametrize(
-    "scheduler, how, message",
+    "scheduler, options, message",
     [
         (gs.MinCent(), {}, "mincent does not support emulation: it has no node program"),
         (gs.Sparrow(), {"speedup": 1e300}, r"speedup must be at most 1e\+06, got 1e\+300"),
@@ -239,10 +239,10 @@ def test_an_error_of_a_node_ends_the_run_and_its_processes() -> None:
     ],
 )
 def test_unsupported_emulations_are_rejected(
-    scheduler: gs.Scheduler, how: dict[str, Any], message: str
+    scheduler: gs.Scheduler, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
-        emulate(alike() if scheduler.rigid else bags(), scheduler, **how)
+        emulate(alike() if scheduler.rigid else bags(), scheduler, **options)
 
 
 @pytest.mark.parametrize(
@@ -286,9 +286,9 @@ def test_events_of_other_machines_are_not_emulated() -> None:
 
 
 def setup(**further: Any) -> Setup:
-    how: dict[str, Any] = {"scenario": bags(), "scheduler": gs.Sparrow(), "processes": 2, "speedup": 1.0}
-    how |= {"modelled": True, "spin": False, "kill": False, "token": b""}
-    return Setup(**(how | further))
+    options: dict[str, Any] = {"scenario": bags(), "scheduler": gs.Sparrow(), "processes": 2, "speedup": 1.0}
+    options |= {"modelled": True, "spin": False, "kill": False, "token": b""}
+    return Setup(**(options | further))
 
 
 class UnencodableError(Exception):
@@ -347,7 +347,7 @@ def test_invalid_board_values_from_other_processes_are_rejected() -> None:
         Worker(setup(scheduler=scheduler), 0, 0).core for scheduler in (gs.Sparrow(), gs.JoinShortestQueue())
     )
     core.receive_fact("board", [7, 0, 1.0, 0])
-    for where, values in (
+    for location, values in (
         (without, [7, 0, 1.0, 0]),
         (core, [7, 0, 1.0]),
         (core, [8, 0, 1.0, 0]),
@@ -358,7 +358,7 @@ def test_invalid_board_values_from_other_processes_are_rejected() -> None:
         (core, [7, 0, 1.0, 2]),
     ):
         with pytest.raises(msgspec.ValidationError):
-            where.receive_fact("board", values)
+            location.receive_fact("board", values)
     assert len(core.incoming) == 1 and not without.incoming
 
 
@@ -383,7 +383,9 @@ def test_connections_with_unexpected_greetings_are_closed(
     run.peers[0].connection = before = run._accept()  # process 1 is in its second life
     closed = list[str]()
     connection = run._accept()
-    connection.transport = SimpleNamespace(is_closing=lambda: bool(closed), abort=lambda: closed.append("abort"))
+    connection.transport = SimpleNamespace(
+        is_closing=lambda: bool(closed), abort=lambda: closed.append("abort")
+    )
     connection.data_received(frame(Greeting(b"", number, 0, 1)))
     connection.connection_lost(None)
     assert closed and len(caplog.records) == 1 and run.failure is None
@@ -466,15 +468,15 @@ def test_a_run_ends_with_an_error_if_no_process_stays_up() -> None:
 
 def processes(field: int, number: int) -> list[int]:
     """Return processes with this parent (field 1) or group (field 2), including zombies."""
-    found = []
+    actual = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[field]) == number:
-            found.append(int(stat.parent.name))
-    return found
+            actual.append(int(stat.parent.name))
+    return actual
 
 
 EMULATE = """
@@ -509,8 +511,8 @@ def emulating(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 def test_ctrl_c_leaves_no_process_behind(emulating: subprocess.Popen[str]) -> None:
     time.sleep(0.3)
     os.killpg(emulating.pid, signal.SIGINT)
-    _, said = emulating.communicate(timeout=60)
-    assert "KeyboardInterrupt" in said and emulating.returncode != 0
+    _, message = emulating.communicate(timeout=60)
+    assert "KeyboardInterrupt" in message and emulating.returncode != 0
     wait_for(lambda: not processes(2, emulating.pid))
 
 

@@ -49,13 +49,13 @@ def check_sizes(result: gs.Result, sizes: list[list[float]]) -> None:
             assert work[mine].sum() == pytest.approx(sum(own)) and ran["tasks"][mine].sum() == len(own)
 
 
-@pytest.mark.parametrize("stated", ["wrong", "zero"])
+@pytest.mark.parametrize("declared", ["wrong", "zero"])
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "rendezvous"])
-def test_schedulers_see_estimates_instead_of_task_sizes(name: str, stated: str) -> None:
+def test_schedulers_see_estimates_instead_of_task_sizes(name: str, declared: str) -> None:
     """In virtual time an emulation decides like a simulation only if schedulers see the same sizes."""
     scheduler = make_scheduler(name, OWN.get(name))
-    emulated = in_virtual_time(scenario(EQUAL, stated), scheduler)
-    simulated = gs.simulate(scenario(EQUAL, stated), scheduler, nodes="interpreted")
+    emulated = in_virtual_time(scenario(EQUAL, declared), scheduler)
+    simulated = gs.simulate(scenario(EQUAL, declared), scheduler, nodes="interpreted")
     check_sizes(emulated, EQUAL)
     for column in ("first_start", "finish", "nodes_used", "estimate"):
         assert emulated.applications[column].tolist() == simulated.applications[column].tolist()
@@ -64,11 +64,11 @@ def test_schedulers_see_estimates_instead_of_task_sizes(name: str, stated: str) 
     assert emulated.machines["busy"].tolist() == pytest.approx(simulated.machines["busy"].tolist())
 
 
-@pytest.mark.parametrize("stated", ESTIMATES)
+@pytest.mark.parametrize("declared", ESTIMATES)
 @pytest.mark.parametrize("name", [name for name in NAMES if registered()[name][0].unequal])
-def test_tasks_of_different_sizes_run_once_each(name: str, stated: str) -> None:
+def test_tasks_of_different_sizes_run_once_each(name: str, declared: str) -> None:
     scheduler = make_scheduler(name, OWN.get(name))
-    check_sizes(in_virtual_time(scenario(UNEQUAL, stated), scheduler), UNEQUAL)
+    check_sizes(in_virtual_time(scenario(UNEQUAL, declared), scheduler), UNEQUAL)
 
 
 @pytest.mark.parametrize("name", ["sparrow", "eagle", "work-stealing", "join-shortest-queue"])
@@ -129,8 +129,8 @@ def test_a_task_set_equals_a_list_of_task_numbers(data: st.DataObject) -> None:
         else:
             count = data.draw(st.integers(0, len(model)))
             taken = here.take(count) if what == "take" else here.take_last(count)
-            at = count if what == "take" else len(model) - count
-            gone, model = (model[:at], model[at:]) if what == "take" else (model[at:], model[:at])
+            index = count if what == "take" else len(model) - count
+            gone, model = (model[:index], model[index:]) if what == "take" else (model[index:], model[:index])
             assert numbers(taken) == gone and count_of(taken) == count
             away += gone
         assert numbers(here.parts) == model and len(here) == len(model)

@@ -107,7 +107,7 @@ def rigid(asked: float = 1.0) -> gs.Scenario:
         release=[7.3 * k for k in range(30)],
         nodes=[1 + 7 * k % 9 for k in range(30)],
         run_time=run_time,
-        requested=[asked * each for each in run_time],
+        requested=[asked * item for item in run_time],
     )
     places = gs.DrawnAttributes(side=1.0)
     return gs.Scenario(gs.Platform.equal(30, attributes=places), jobs, seed=3)
@@ -174,16 +174,18 @@ def test_drawn_programs_have_the_digests_of_simulations(run: tuple[gs.Scenario, 
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("options", "message"),
     [
         ({"processes": 2}, "processes must be 1 with speedup=inf, got 2; write processes=1"),
         ({"network": "real"}, "speedup must be finite with kill, network='real'"),
         ({"kill": True}, "speedup must be finite with kill"),
     ],
 )
-def test_a_virtual_clock_has_one_process_and_a_modelled_network(how: dict[str, Any], said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=said):
-        gs.emulate(bags(faults=FAULTS), gs.Sparrow(), speedup=math.inf, **how)
+def test_a_virtual_clock_has_one_process_and_a_modelled_network(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
+        gs.emulate(bags(faults=FAULTS), gs.Sparrow(), speedup=math.inf, **options)
 
 
 def test_a_virtual_run_ends_at_its_time_limit() -> None:
@@ -196,15 +198,15 @@ def test_a_name_stands_for_the_scheduler_with_the_parameters_of_the_scenario() -
         gs.Scenario(gs.Platform.equal(4), gs.Workload.of([0.0], 9, 1e4), seed=1),
         schedulers={"sparrow": {"probe_ratio": 3.0}},
     )
-    given = gs.Sparrow(probe_ratio=3.0)
-    one, other = (gs.emulate(scenario, each, speedup=math.inf) for each in ("sparrow", given))
+    arguments = gs.Sparrow(probe_ratio=3.0)
+    one, other = (gs.emulate(scenario, item, speedup=math.inf) for item in ("sparrow", arguments))
     assert one.digest == other.digest == gs.simulate(scenario, "sparrow").digest
 
 
 def test_a_virtual_result_can_be_saved(tmp_path: Path) -> None:
     gs.emulate(bags(), gs.Sparrow(), speedup=math.inf).save(tmp_path / "virtual.npz")
-    again = gs.Result.load(tmp_path / "virtual.npz")
-    assert again.digest == gs.simulate(bags(), gs.Sparrow()).digest and "emulated" in again.format()
+    copy = gs.Result.load(tmp_path / "virtual.npz")
+    assert copy.digest == gs.simulate(bags(), gs.Sparrow()).digest and "emulated" in copy.format()
 
 
 def test_jobs_that_outlast_their_requests_have_the_digest_of_a_simulation() -> None:

@@ -87,17 +87,17 @@ def test_machines_that_are_down_send_no_messages() -> None:
         scheduler=result.scheduler,
         provenance={**result.provenance, "scenario": down.to_toml()},
     )
-    said = "dead machine: message_log[0]: sent by machine 0 at 1.0 s"
-    assert said in "\n".join(map(str, validate_result(altered)))
+    message = "dead machine: message_log[0]: sent by machine 0 at 1.0 s"
+    assert message in "\n".join(map(str, validate_result(altered)))
 
 
 def test_lost_messages_have_no_delivery() -> None:
-    found = gs.simulate(pair(gs.Faults.of([1], [1.7], [1.7])), SharingScheduler(), record=["messages"])
-    log = found.tables["message_log"]
-    assert rows(found)[0][:6] == ("share", 0, 1, 1.0, 1.6, 0)
-    assert rows(found)[1][:4] == ("share", 0, 1, 1.25) and np.isnan(log["delivered"][1])
+    outcome = gs.simulate(pair(gs.Faults.of([1], [1.7], [1.7])), SharingScheduler(), record=["messages"])
+    log = outcome.tables["message_log"]
+    assert rows(outcome)[0][:6] == ("share", 0, 1, 1.0, 1.6, 0)
+    assert rows(outcome)[1][:4] == ("share", 0, 1, 1.25) and np.isnan(log["delivered"][1])
     assert log["dropped"].tolist()[:3] == [0, 1, 0]
-    assert validate_result(found) == []
+    assert validate_result(outcome) == []
 
 
 def test_a_full_log_keeps_the_first_messages() -> None:
@@ -212,8 +212,8 @@ def cut(log: dict[str, Any]) -> None:
 )
 def test_impossible_logs_violate_an_invariant(change: Any, law: str) -> None:
     result = gs.simulate(pair(gs.Faults.of([1], [1.7], [1.8])), SharingScheduler(), record="messages")
-    found = "\n".join(map(str, validate_result(corrupted(result, change))))
-    assert law in found
+    violations = "\n".join(map(str, validate_result(corrupted(result, change))))
+    assert law in violations
 
 
 def test_unknown_recordings_are_rejected() -> None:
@@ -243,8 +243,8 @@ def test_record_all_selects_the_recordings_that_a_scheduler_supports() -> None:
 def test_the_command_writes_the_log(tmp_path: Path) -> None:
     file = tmp_path / "run.gridsim"
     flags = ["--nodes", "8", "--applications", "3", "--no-progress", "--record", "--messages"]
-    done = CliRunner().invoke(cli, ["run", *flags, "--out", str(file)])
-    assert done.exit_code == 0, done.output
+    answer = CliRunner().invoke(cli, ["run", *flags, "--out", str(file)])
+    assert answer.exit_code == 0, answer.output
     result = gs.Result.load(file)
     assert {"schedule", "message_log"} <= set(result.tables) and "decisions" not in result.tables
     assert len(result.tables["message_log"]) == result.messages["sent"].sum() > 0
@@ -257,14 +257,17 @@ def test_the_command_reports_messages_beyond_the_limit(tmp_path: Path) -> None:
         return CliRunner().invoke(cli, [*arguments])
 
     file, common = str(tmp_path / "a.gridsim"), ("run", "--nodes", "20", "--applications", "3", "--record")
-    done = command(*common, "--messages", "--messages-limit", "5", "--out", file)
-    assert done.exit_code == 0, done.output
+    answer = command(*common, "--messages", "--messages-limit", "5", "--out", file)
+    assert answer.exit_code == 0, answer.output
     result = gs.Result.load(file)
     more = int(result.messages["sent"].sum()) - 5
-    assert f"the first 5 rows; {more} more were left out" in done.output
+    assert f"the first 5 rows; {more} more were left out" in answer.output
     assert result.left_out == {"message_log": more} and len(result.tables["message_log"]) == 5
-    done = command("export", file, "--format", "perfetto", "--out", str(tmp_path / "a.json"))
-    assert done.exit_code == 0 and f"the first 5 messages; {more} later ones were not recorded" in done.stderr
+    answer = command("export", file, "--format", "perfetto", "--out", str(tmp_path / "a.json"))
+    assert (
+        answer.exit_code == 0
+        and f"the first 5 messages; {more} later ones were not recorded" in answer.stderr
+    )
     assert json.loads((tmp_path / "a.json").read_text())["otherData"]["messages left out"] == more
     refused = command(*common, "--messages-limit", "5", "--out", file)
     assert refused.exit_code == 2 and "--messages-limit requires --messages" in refused.output

@@ -99,10 +99,10 @@ def test_messages_on_one_machine_are_free(interfaces: str) -> None:
 
 def test_rows_of_a_sender_leave_in_the_order_of_sending() -> None:
     setup = Setup(latency=0.0, bandwidth=inf)
-    said = [(2, k % 2, k) for k in range(1000, 0, -1)]
-    setup.at(0, ("slow", rows(*said)))
+    text = [(2, k % 2, k) for k in range(1000, 0, -1)]
+    setup.at(0, ("slow", rows(*text)))
     setup.engine.run()
-    assert [entry[2:] for entry in setup.trace] == [each for u in (0, 1) for each in said if each[1] == u]
+    assert [entry[2:] for entry in setup.trace] == [item for u in (0, 1) for item in text if item[1] == u]
 
 
 def test_messages_of_a_wave_leave_by_kind_and_sender() -> None:

@@ -155,12 +155,12 @@ FAULTS = {
 def scenario(name: str, network: str, faults: str) -> gs.Scenario:
     if name in RIGID:
         own = gs.DrawnAttributes(memory=(1e9, 4e9), kinds=("a", "b"), side=100.0, seed=5)
-        wanted: dict[str, Any] = {"memory": [0.0, 0.0, 2e9, 0.0, 0.0, 4e9, 0.0, 2e9, 0.0]}
-        wanted["kinds"] = ["", "b", "", "a", "", "b", "a", "", ""]
+        expected: dict[str, Any] = {"memory": [0.0, 0.0, 2e9, 0.0, 0.0, 4e9, 0.0, 2e9, 0.0]}
+        expected["kinds"] = ["", "b", "", "a", "", "b", "a", "", ""]
         wants = "wanting" in name
-        stated: dict[str, Any] = {"not_before": [0.0, 200.0, 0.0, 0.0, 50.0, 0.0, 0.0, 0.0, 0.0]}
-        stated["deadline"] = [math.inf, math.inf, 60.0, math.inf, math.inf, 600.0, math.inf, 81.0, 900.0]
-        stated["cancel_at"] = [30.0, 150.0, math.inf, 40.0, math.inf, math.inf, 500.0, math.inf, math.inf]
+        declared: dict[str, Any] = {"not_before": [0.0, 200.0, 0.0, 0.0, 50.0, 0.0, 0.0, 0.0, 0.0]}
+        declared["deadline"] = [math.inf, math.inf, 60.0, math.inf, math.inf, 600.0, math.inf, 81.0, 900.0]
+        declared["cancel_at"] = [30.0, 150.0, math.inf, 40.0, math.inf, math.inf, 500.0, math.inf, math.inf]
         return gs.Scenario(
             gs.Platform.equal(37, attributes=own if wants else None),
             gs.Workload.jobs_of(
@@ -168,7 +168,7 @@ def scenario(name: str, network: str, faults: str) -> gs.Scenario:
                 [9, 12, 14, 1, 30, 4, 4, 2, 17],
                 [45.0, 33.0, 20.0, 80.5, 12.0, 31.0, 31.0, 8.0, 25.0],
                 requested=60.0,
-                **(wanted if wants else stated if "stating" in name else {}),
+                **(expected if wants else declared if "stating" in name else {}),
             ),
             NETWORKS[network],
             seed=3,
@@ -279,7 +279,7 @@ def test_other_interpreters_threads_and_processes_give_the_golden_digests(
     hash_seed: str, threads: int, golden: Any
 ) -> None:
     """The interpreter has another hash seed and a pool of processes with `threads` threads each."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, __file__, str(threads)],
         env={
             **os.environ,
@@ -289,8 +289,8 @@ def test_other_interpreters_threads_and_processes_give_the_golden_digests(
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {case: golden[case] for case in SOME}
+    assert process.returncode == 0, process.stderr
+    assert json.loads(process.stdout) == {case: golden[case] for case in SOME}
 
 
 if __name__ == "__main__" and len(sys.argv) == 2:

@@ -389,12 +389,12 @@ def test_a_loss_of_an_unknown_application_is_rejected(kept: Path, tmp_path: Path
     for number in (-1, 9, 2**40):
 
         def change(document: Any, number: int = number) -> None:
-            at = entry(document["state"], "engine", "now") + 1
+            instant = entry(document["state"], "engine", "now") + 1
             losses = entry(document["state"], "policy", "environment", "recovery", "losses")["dict"]
-            losses[:] = [[at, {"dict": [[number, 3]]}]]
+            losses[:] = [[instant, {"dict": [[number, 3]]}]]
 
         files.append(edited(kept, change, tmp_path / f"{number}"))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", RESUME_ALL, *files],
         env={**os.environ, "PYTHONPATH": str(Path(gs.__file__).parents[1])},
         cwd=tmp_path,  # outside the source tree, which is not compiled
@@ -402,7 +402,7 @@ def test_a_loss_of_an_unknown_application_is_rejected(kept: Path, tmp_path: Path
         text=True,
         timeout=60,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (process.returncode, process.stderr) == (0, "")
 
 
 def test_resuming_with_another_scheduler_is_rejected(kept: Path) -> None:

@@ -122,10 +122,10 @@ def test_generated_scenarios_have_equal_tasks_by_default(scenario: gs.Scenario) 
 @pytest.mark.parametrize("expected", [True, False])
 def test_generated_scenarios_may_have_unequal_tasks(expected: bool) -> None:
     generation = settings(max_examples=200, phases=(Phase.generate,), database=None)
-    found: Any = find(
+    actual: Any = find(
         scenarios(max_nodes=3, unequal=True), lambda each: is_unequal(each) == expected, settings=generation
     )
-    assert is_unequal(found) == expected
+    assert is_unequal(actual) == expected
 
 
 def test_a_scheduler_with_support_for_unequal_tasks_passes(tmp_path: Path) -> None:
@@ -135,6 +135,6 @@ def test_a_scheduler_with_support_for_unequal_tasks_passes(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_scheduler_that_ignores_unequal_sizes_is_detected(tmp_path: Path) -> None:
-    with pytest.raises(ConformanceError, match="runs") as caught:
+    with pytest.raises(ConformanceError, match="runs") as excinfo:
         check_scheduler(st.just(LocalScheduler(blind=True)), examples=60, hash_seeds=False, folder=tmp_path)
-    assert is_unequal(caught.value.scenario)
+    assert is_unequal(excinfo.value.scenario)

@@ -110,12 +110,12 @@ def states(name: str) -> list[Snapshot]:
 
 def places(value: Any, path: str = "") -> list[tuple[str, Any, Any]]:
     """Return (path, owner, key) of the numbers in the text of a state; some of them are those of arrays."""
-    found: list[tuple[str, Any, Any]] = []
+    actual: list[tuple[str, Any, Any]] = []
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, entry in items:
         below = f"{path}/{key if isinstance(value, dict) else ''}"
-        found += [(below, value, key)] if type(entry) in (int, float) else places(entry, below)
-    return found
+        actual += [(below, value, key)] if type(entry) in (int, float) else places(entry, below)
+    return actual
 
 
 def damaged(array: Array, draw: random.Random) -> Array:
@@ -128,29 +128,29 @@ def damaged(array: Array, draw: random.Random) -> Array:
         ]
     values = array[draw.choice(array.dtype.names)] if array.dtype.names else array
     for _ in range(draw.choice((1, 1, 1, 5, 50)) if array.size else 0):
-        at, other = (tuple(draw.randrange(length) for length in values.shape) for _ in range(2))
+        index, other = (tuple(draw.randrange(length) for length in values.shape) for _ in range(2))
         if values.dtype.kind in "iu":
             info = np.iinfo(values.dtype)
             number = draw.choice(
-                (int(values[other]), int(values[at]) + draw.choice((-1, 1)), draw.choice(NUMBERS))
+                (int(values[other]), int(values[index]) + draw.choice((-1, 1)), draw.choice(NUMBERS))
             )
-            values[at] = min(max(number, int(info.min)), int(info.max))
+            values[index] = min(max(number, int(info.min)), int(info.max))
         elif values.dtype.kind == "f":
-            values[at] = draw.choice((values[other], *REALS))
+            values[index] = draw.choice((values[other], *REALS))
         elif values.dtype.kind == "b":
-            values[at] = not values[at]
+            values[index] = not values[index]
     return array
 
 
 def damage(state: Snapshot, draw: random.Random) -> tuple[Any, list[Array], list[str]]:
     """Return the text and the arrays of a state with one to three changes, and the paths of these."""
     text, arrays = json.loads(state[0]), list(state[1])
-    found, changed = places(text), []
+    actual, changed = places(text), []
     for _ in range(draw.choice((1, 1, 2, 3))):
         # most of the numbers in the text are those of Python objects
-        paths = sorted({path for path, _, _ in found if path.endswith("/array") or draw.random() < 0.1})
+        paths = sorted({path for path, _, _ in actual if path.endswith("/array") or draw.random() < 0.1})
         path = draw.choice(paths)
-        _, owner, key = draw.choice([place for place in found if place[0] == path])
+        _, owner, key = draw.choice([place for place in actual if place[0] == path])
         changed.append(path)
         if key in ("array", "scalar") or path.endswith("/arrays/"):
             arrays[owner[key]] = damaged(arrays[owner[key]], draw)
@@ -196,8 +196,8 @@ def end_of(run: Simulation, text: Any, arrays: list[Array]) -> str:
             os._exit(0)
     os.close(send)
     start, interrupted = time.monotonic(), False
-    done, status = os.waitpid(process, os.WNOHANG)
-    while not done:
+    completed, status = os.waitpid(process, os.WNOHANG)
+    while not completed:
         time.sleep(0.002)
         if time.monotonic() - start > PATIENCE and not interrupted:
             os.kill(process, signal.SIGINT)
@@ -206,7 +206,7 @@ def end_of(run: Simulation, text: Any, arrays: list[Array]) -> str:
             os.kill(process, signal.SIGKILL)
             os.waitpid(process, 0)
             return "does not end by Ctrl-C"
-        done, status = os.waitpid(process, os.WNOHANG)
+        completed, status = os.waitpid(process, os.WNOHANG)
     with os.fdopen(receive) as stream:
         return "crashed" if os.WIFSIGNALED(status) else stream.read()
 
@@ -231,14 +231,14 @@ def main(name: str, number: int, seed: int = 0) -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_with_a_damaged_state_neither_crashes_nor_ignores_ctrl_c(name: str) -> None:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-P", __file__, name, str(STATES)],
         capture_output=True,
         text=True,
         timeout=600,
     )
-    assert done.returncode == 0, done.stderr
-    assert "rejected" in done.stdout or "ended" in done.stdout
+    assert process.returncode == 0, process.stderr
+    assert "rejected" in process.stdout or "ended" in process.stdout
 
 
 if __name__ == "__main__":

@@ -23,19 +23,19 @@ from tests._helpers import thread_work as work
 
 def walks() -> tuple[Links, JobWalks]:
     """Return links, and walks of jobs with probes in progress."""
-    chance, nodes, jobs = np.random.default_rng(3), 9, 120
+    rng, nodes, jobs = np.random.default_rng(3), 9, 120
     links = Links(
         np.arange(nodes), nodes, latency=10**8, bandwidth=1000.0, widths=[24] * 4, deferred=[False] * 4
     )
     links.log(500, [16] * 4)
     walks = JobWalks(
         links,
-        chance.uniform(1.0, 3.0, nodes),
+        rng.uniform(1.0, 3.0, nodes),
         kinds=[0, 1, 2, 3],
-        release=np.sort(chance.integers(0, 2 * 10**10, jobs)),
-        node=chance.integers(0, 4, jobs),
-        work=chance.uniform(1.0, 6.0, jobs),
-        data=chance.integers(0, 500, jobs),
+        release=np.sort(rng.integers(0, 2 * 10**10, jobs)),
+        node=rng.integers(0, 4, jobs),
+        work=rng.uniform(1.0, 6.0, jobs),
+        data=rng.integers(0, 500, jobs),
         rate=np.full(nodes, np.nan),
         probes=4,
         pick="best",
@@ -53,8 +53,8 @@ def begun(queue: Any, *more: Any) -> Any:
 
 
 def pull_queue() -> Any:
-    queue, how = work.pull()
-    return begun(queue, *how[1:])
+    queue, options = work.pull()
+    return begun(queue, *options[1:])
 
 
 def halfway(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
@@ -96,7 +96,7 @@ def deep_copy(state: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, int)
         else np.array(value)
         if isinstance(value, np.ndarray)
-        else [np.array(each) for each in value]
+        else [np.array(item) for item in value]
         for name, value in state.items()
     }
 
@@ -122,7 +122,7 @@ def test_values_that_are_not_states_are_rejected(name: str) -> None:
             with pytest.raises(ValueError, match=rf"state\['{entry}'\]"):
                 kernel.setstate({**good, entry: other})
         with pytest.raises(ValueError, match=f"state must have an entry '{entry}'"):
-            kernel.setstate({key: each for key, each in good.items() if key != entry})
+            kernel.setstate({key: item for key, item in good.items() if key != entry})
     # the rejected states have changed no kernel except the tree, which documents it
     if name != "SummaryTree":
         kernel.setstate(good)
@@ -169,11 +169,11 @@ def test_a_state_is_read_only_and_outlives_its_kernel() -> None:
             array.flags.writeable = True
     before = deep_copy(arrays)
     chunks = {name: list(value) for name, value in of_each if not isinstance(value, int | np.ndarray)}
-    told = deep_copy(chunks)
+    answers = deep_copy(chunks)
     del states, of_each
     gc.collect()
     _ = [np.full(size, 255, np.uint8) for size in range(1000, 100_000, 1000)]  # reuse its memory
-    for those, then in ((arrays, before), (chunks, told)):
+    for those, then in ((arrays, before), (chunks, answers)):
         for name, value in those.items():
             assert np.array_equal(value, then[name]), name
 

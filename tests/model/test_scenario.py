@@ -104,10 +104,10 @@ SCHEDULERS = st.dictionaries(NO_CODE, st.dictionaries(ANY_TEXT, VALUES, max_size
 @settings(deadline=None, max_examples=30)
 @given(st.builds(Scenario, PLATFORMS, WORKLOADS, NETWORKS, SEEDS, SCHEDULERS))
 def test_toml_round_trip_is_exact(scenario):
-    again = Scenario.from_toml(scenario.to_toml())
-    assert again == scenario
-    assert again.to_toml() == scenario.to_toml()
-    assert again.platform.speeds.tobytes() == scenario.platform.speeds.tobytes()
+    copy = Scenario.from_toml(scenario.to_toml())
+    assert copy == scenario
+    assert copy.to_toml() == scenario.to_toml()
+    assert copy.platform.speeds.tobytes() == scenario.platform.speeds.tobytes()
 
 
 def scenario_text(
@@ -201,9 +201,9 @@ def test_defaults_of_a_file_are_those_of_the_constructors():
     ],
 )
 def test_invalid_scenarios_are_rejected(text, message):
-    with pytest.raises(ScenarioError) as caught:
+    with pytest.raises(ScenarioError) as excinfo:
         Scenario.from_toml(text)
-    assert str(caught.value).startswith(message)
+    assert str(excinfo.value).startswith(message)
 
 
 def test_parts_of_the_wrong_type_are_rejected():

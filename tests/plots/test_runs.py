@@ -28,7 +28,7 @@ def saved(axes) -> bytes:
     return stream.getvalue()
 
 
-def made_up(applications: dict, schedule: dict | None = None, machines: int = 3, **more) -> gs.Result:
+def made_up(applications: dict, schedule: dict | None = None, machines: int = 3, **options) -> gs.Result:
     count = len(next(iter(applications.values())))
     columns = {"release": np.zeros(count), "first_start": np.zeros(count), "finish": np.ones(count)}
     columns |= {"stretch": np.ones(count)} | applications
@@ -43,10 +43,10 @@ def made_up(applications: dict, schedule: dict | None = None, machines: int = 3,
         gs.Platform.equal(machines),
         gs.Workload.of([0.0], [1], [1.0]),
         seed=1,
-        faults=more.pop("faults", None),
+        faults=options.pop("faults", None),
     )
     return gs.Result(
-        tables=tables | more,
+        tables=tables | options,
         facts={},
         scheduler={"name": "made-up", "class": "x", "parameters": {}},
         provenance={},
@@ -127,11 +127,11 @@ def test_series_have_a_fitting_unit_of_time(tree) -> None:
 def bars_of(axes):
     return [
         (round(low), path[:, 0].min(), path[:, 0].max(), tuple(colour[:3]))
-        for made in axes.collections
-        if type(made).__name__ == "PolyCollection"
+        for instance in axes.collections
+        if type(instance).__name__ == "PolyCollection"
         for path, colour in zip(
-            [p.vertices for p in made.get_paths()],
-            np.resize(made.get_facecolor(), (len(made.get_paths()), 4)),
+            [p.vertices for p in instance.get_paths()],
+            np.resize(instance.get_facecolor(), (len(instance.get_paths()), 4)),
             strict=True,
         )
         for low in [path[:, 1].mean()]
@@ -151,13 +151,13 @@ def test_gantt_chart_draws_all_pieces() -> None:
     ]  # fmt: skip
     first, second, wrapped = (bar[3] for bar in bars[1:4])
     assert first == wrapped != second  # applications 0 and 7 share a colour; adjacent pieces differ
-    hatched = [made for made in axes.collections if made.get_hatch()]
+    hatched = [instance for instance in axes.collections if instance.get_hatch()]
     assert len(hatched) == 1 and len(hatched[0].get_paths()) == 1
-    lines = [made for made in axes.collections if type(made).__name__ == "LineCollection"]
-    at = sorted(segment[0].tolist()[0] for made in lines for segment in made.get_segments())
-    assert at == [16.0, 30.0]  # a transient failure, and a piece without length
-    said = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert said == [
+    lines = [instance for instance in axes.collections if type(instance).__name__ == "LineCollection"]
+    positions = sorted(segment[0].tolist()[0] for instance in lines for segment in instance.get_segments())
+    assert positions == [16.0, 30.0]  # a transient failure, and a piece without length
+    message = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert message == [
         "application 0",
         "application 1",
         "application 7",
@@ -174,13 +174,13 @@ def test_gantt_chart_draws_the_selected_machines() -> None:
     assert sorted(bar[:3] for bar in bars_of(axes)) == [(0, 0.0, 15.0), (1, 0.0, 10.0), (1, 10.0, 20.0)]
     assert axes.yaxis.get_major_formatter()(0, None) == "2"
     assert [bar[0] for bar in bars_of(plots.gantt(result, machines=slice(1, 2), axes=axes_of()))] == [0]
-    for machines, said in (
+    for machines, message in (
         ([3], r"machines must be a slice, or distinct numbers in 0..2, got \[3\]"),
         ([1, 1], "or distinct numbers"),
         ([], "must select at least one of 3"),
         (["a"], "or distinct numbers"),
     ):
-        with pytest.raises(ScenarioError, match=said):
+        with pytest.raises(ScenarioError, match=message):
             plots.gantt(result, machines=machines, axes=axes_of())
     with pytest.raises(ScenarioError, match="record=True"):
         plots.gantt(made_up({"release": [0.0]}), axes=axes_of())
@@ -194,7 +194,7 @@ def test_uncompleted_pieces_in_low_rows_are_black() -> None:
     axes = plots.gantt(made_up({"release": np.zeros(8)}, pieces, machines=500), axes=axes_of())
     black = [bar for bar in bars_of(axes) if bar[3] == (0.0, 0.0, 0.0)]
     assert sorted(bar[0] for bar in black) == list(range(200, 300))
-    assert not any(made.get_hatch() for made in axes.collections)
+    assert not any(instance.get_hatch() for instance in axes.collections)
 
 
 def test_narrow_pieces_that_were_not_completed_are_dark() -> None:
@@ -203,13 +203,13 @@ def test_narrow_pieces_that_were_not_completed_are_dark() -> None:
         pieces[name].append(value)
     pieces["tasks"].append(1)
     axes = plots.gantt(made_up({"release": np.zeros(8)}, pieces), axes=axes_of())
-    hatched = [made for made in axes.collections if made.get_hatch()]
-    assert [made.get_paths()[0].vertices[:, 0].max() for made in hatched] == [25.0]
+    hatched = [instance for instance in axes.collections if instance.get_hatch()]
+    assert [instance.get_paths()[0].vertices[:, 0].max() for instance in hatched] == [25.0]
     (narrow,) = [bar for bar in bars_of(axes) if bar[1:3] == (26.0, 26.2)]
     (wide,) = [bar for bar in bars_of(axes) if bar[1:3] == (5.0, 25.0)]
     assert 0 < sum(narrow[3]) < sum(wide[3])
-    said = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert said[-2:] == ["not completed", "not completed, narrow (dark)"]
+    message = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert message[-2:] == ["not completed", "not completed, narrow (dark)"]
     (short,) = [bar for bar in bars_of(plots.gantt(made_up({"release": np.zeros(8)}, pieces),
                 machines=[1], axes=plots.figure(width=60.0)[1][0])) if bar[1:3] == (26.0, 26.2)]  # fmt: skip
     assert sum(short[3]) > sum(narrow[3])  # the chart is wide enough for a hatch
@@ -259,8 +259,8 @@ def test_spans_of_a_tree_contain_its_leaves(machines) -> None:
     assert (count[machines - 1 :] == 1).all() and (first[0], count[0]) == (0, machines)
     assert sorted(first[machines - 1 :]) == list(range(machines))
     for row in range(int(level[-1])):
-        some = nodes[level == row]
-        assert (np.diff(first[some]) == count[some][:-1]).all()  # side by side
+        subset = nodes[level == row]
+        assert (np.diff(first[subset]) == count[subset][:-1]).all()  # side by side
     routers = nodes[: machines - 1]
     assert (first[2 * routers + 1] == first[routers]).all()
     assert (count[2 * routers + 1] + count[2 * routers + 2] == count[routers]).all()
@@ -269,12 +269,12 @@ def test_spans_of_a_tree_contain_its_leaves(machines) -> None:
 def cells_of(axes):
     """Return (left, right, level) -> value of each cell."""
     return {
-        (x0, x1, made.get_coordinates()[0, 0, 1]): value
-        for made in axes.collections
+        (x0, x1, instance.get_coordinates()[0, 0, 1]): value
+        for instance in axes.collections
         for x0, x1, value in zip(
-            made.get_coordinates()[0, :-1, 0],
-            made.get_coordinates()[0, 1:, 0],
-            np.ma.filled(made.get_array(), NAN).ravel(),
+            instance.get_coordinates()[0, :-1, 0],
+            instance.get_coordinates()[0, 1:, 0],
+            np.ma.filled(instance.get_array(), NAN).ravel(),
             strict=True,
         )
     }
@@ -306,9 +306,9 @@ def test_colour_bar_of_a_logarithmic_scale_has_few_labels(tree) -> None:
     axes = plots.tree(other, "bytes_out", axes=axes_of())
     axes.get_figure().draw_without_rendering()
     bar = axes.get_figure().axes[1].yaxis
-    said = [text.get_text() for text in (*bar.get_ticklabels(), *bar.get_ticklabels(minor=True))]
-    assert [text for text in said if text.startswith(r"$\mathdefault{3") or "4" in text[:16]] == []
-    assert len([text for text in said if text]) == 5
+    message = [text.get_text() for text in (*bar.get_ticklabels(), *bar.get_ticklabels(minor=True))]
+    assert [text for text in message if text.startswith(r"$\mathdefault{3") or "4" in text[:16]] == []
+    assert len([text for text in message if text]) == 5
 
 
 def test_large_levels_are_drawn_in_labelled_cells(tree, monkeypatch) -> None:
@@ -351,7 +351,7 @@ def test_moved_routers_are_stated_and_missing_trees_rejected(tree) -> None:
 def test_results_are_drawn_together_or_in_at_most_six_panels(tree) -> None:
     both = {"a": tree, "b": tree}
     assert len(figures.of_results("series", both).axes) == 1
-    made = figures.of_results("gantt", both, machines=slice(0, 3))
-    assert [axes.get_title(loc="left") for axes in made.axes] == ["a", "b"]
+    figure = figures.of_results("gantt", both, machines=slice(0, 3))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["a", "b"]
     with pytest.raises(ScenarioError, match="at most 6 panels, 7 results"):
         figures.of_results("gantt", {str(k): tree for k in range(7)})

@@ -261,21 +261,21 @@ class JobQueue:
         starts = [start for other, start in self._reserved.items() if other != job]
         for instant in sorted({self.now, self.now + 1, *(end for end in ends if end > self.now)}):
             last = instant + self._estimate[job]
-            instants = [instant, *(each for each in starts if instant < each < last)]
-            if any(self._in_use(each, job) + self._nodes[job] > self.machines for each in instants):
+            instants = [instant, *(item for item in starts if instant < item < last)]
+            if any(self._in_use(item, job) + self._nodes[job] > self.machines for item in instants):
                 continue
             if instant > self.now or self._nodes[job] <= len(self._free()):
                 return instant
             if self._conservative:
                 now_is_next = self._in_use(self.now + 1, job) + self._nodes[job] <= self.machines
-                clear = all(not self.now + 1 < each < self.now + 1 + self._estimate[job] for each in starts)
+                clear = all(not self.now + 1 < item < self.now + 1 + self._estimate[job] for item in starts)
                 if now_is_next and (clear or self._fits(job, self.now + 1, starts)):
                     self._waits_for_end.add(job)
         return None
 
     def _fits(self, job: int, instant: int, starts: list[int]) -> bool:
-        instants = [instant, *(each for each in starts if instant < each < instant + self._estimate[job])]
-        return all(self._in_use(each, job) + self._nodes[job] <= self.machines for each in instants)
+        instants = [instant, *(item for item in starts if instant < item < instant + self._estimate[job])]
+        return all(self._in_use(item, job) + self._nodes[job] <= self.machines for item in instants)
 
     def _place_all(self) -> None:
         """Make and move reservations, and start the jobs whose reserved start has come."""

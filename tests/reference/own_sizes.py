@@ -38,7 +38,7 @@ class OwnSizes(TaskQueues):
 
     def schedule(self) -> dict[str, Integers]:
         """Return a row for each run of a task."""
-        rows = [(u, i, 1, start, end, int(done)) for u, i, start, end, done in self._run_log]
+        rows = [(u, i, 1, start, end, int(completed)) for u, i, start, end, completed in self._run_log]
         rows.sort(key=lambda row: (row[0], row[3]))
         names = ("machine", "application", "tasks", "start", "end", "completed")
         return dict(zip(names, np.array(rows, np.int64).reshape(-1, 6).T.copy(), strict=True))

@@ -149,12 +149,12 @@ class TaskQueues:
     def schedule(self) -> dict[str, Integers]:
         """Return the runs so far, in order of machine and start; empty without ``record``."""
         rows: list[list[int]] = []
-        for u, i, start, end, done in sorted(self._run_log, key=lambda row: (row[0], row[2])):
+        for u, i, start, end, completed in sorted(self._run_log, key=lambda row: (row[0], row[2])):
             last = rows[-1] if rows else None
-            if done and last and last[5] and last[:2] == [u, i] and last[4] == start:
+            if completed and last and last[5] and last[:2] == [u, i] and last[4] == start:
                 last[2], last[4], last[5] = last[2] + 1, end, last[5] + 1
             else:
-                rows.append([u, i, 1, start, end, int(done)])
+                rows.append([u, i, 1, start, end, int(completed)])
         names = ("machine", "application", "tasks", "start", "end", "completed")
         return dict(zip(names, np.array(rows, np.int64).reshape(-1, 6).T.copy(), strict=True))
 
@@ -378,7 +378,7 @@ class TaskQueues:
         result = np.empty((len(numbers), *grid.shape), np.uint32)
         for k, u in enumerate(numbers):
             self._advance(u, now)
-            least = self._minimum(self._as_queue(u, now))
+            minimum = self._minimum(self._as_queue(u, now))
             queue = self._projected_queue(u, at)
             cells = availability.sample_availability(
                 grid,
@@ -390,7 +390,7 @@ class TaskQueues:
                 free_at=queue.free_at,
             )
             # the running task must keep the stretch; for a later cell the present queue must, too
-            floor = max(queue.floor, least) if at > now else queue.floor
+            floor = max(queue.floor, minimum) if at > now else queue.floor
             cells[grid.stretch + grid.stretch * edf.TOLERANCE < floor] = 0
             result[k] = cells
         return result

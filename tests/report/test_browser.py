@@ -49,13 +49,13 @@ def missing_requirement() -> str:
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if what := missing_requirement():
-        said = f"a browser needs {what}"
-        pytest.fail(said) if os.environ.get("GRIDSIM_BROWSER") else pytest.skip(said)
+        message = f"a browser needs {what}"
+        pytest.fail(message) if os.environ.get("GRIDSIM_BROWSER") else pytest.skip(message)
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
     options = ChromeOptions()
-    found = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
-    options.binary_location = next(filter(None, found))
+    actual = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+    options.binary_location = next(filter(None, actual))
     for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('browser')}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
@@ -119,8 +119,8 @@ def show(driver: Any, path: Path, width: int = 1280, dark: bool = False) -> None
 def requested(driver: Any) -> list[str]:
     """Return the addresses that the page has requested, without embedded data."""
     messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
-    sent = [each["params"] for each in messages if each["method"] == "Network.requestWillBeSent"]
-    return [url for each in sent if not (url := each["request"]["url"]).startswith(("data:", "blob:"))]
+    sent = [item["params"] for item in messages if item["method"] == "Network.requestWillBeSent"]
+    return [url for item in sent if not (url := item["request"]["url"]).startswith(("data:", "blob:"))]
 
 
 def brightness(driver: Any, what: str) -> float:
@@ -145,8 +145,8 @@ def check_page(driver: Any, charts: set[str], width: int, dark: bool) -> None:
         "plot.querySelectorAll('.trace path, .bars path, image').length]))"
     )
     assert set(marks) == charts and all(marks.values()), marks
-    inside, whole = driver.execute_script("return [innerWidth, document.documentElement.scrollWidth]")
-    assert inside == width >= whole
+    inside, full_run = driver.execute_script("return [innerWidth, document.documentElement.scrollWidth]")
+    assert inside == width >= full_run
     assert driver.execute_script(f"return {BEYOND}") == []
     assert (brightness(driver, BACKGROUND) < 60) == dark and (brightness(driver, LABELS) > 190) == dark
 

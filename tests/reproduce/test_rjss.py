@@ -16,10 +16,10 @@ pytestmark = pytest.mark.slow
 
 
 def test_conditions_have_no_effect_at_the_sizes_of_the_paper():
-    found = CliRunner().invoke(
+    answer = CliRunner().invoke(
         cli, ["reproduce", "rjss-transit", "--quick", "--seeds", "2", "--json", "--workers", "1"]
     )
-    (report,) = json.loads(found.stdout)["reproductions"]
+    (report,) = json.loads(answer.stdout)["reproductions"]
     equal = [row for row in report["rows"] if row["paper"] == "0"]
     # nearby, as printed and as meant; as printed without what others send, at all latencies; at both loads
     assert len(equal) == 6 and {row["measured"]["mean"] for row in equal} == {0.0}

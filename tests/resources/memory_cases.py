@@ -111,14 +111,14 @@ def run(made: gs.Scenario, scheduler: gs.Scheduler) -> None:
 
 def alone(name: str, scheduler: gs.Scheduler) -> None:
     """Run `scheduler` in its kernel only, without failures and records."""
-    made = dataclasses.replace(scenario(name), faults=None, network=gs.Network())
-    gs.simulate(made, scheduler, threads=2, time_limit=LONGEST)
+    actual = dataclasses.replace(scenario(name), faults=None, network=gs.Network())
+    gs.simulate(actual, scheduler, threads=2, time_limit=LONGEST)
 
 
 def schedulers() -> dict[str, gs.Scheduler]:
     """Return all registered schedulers, and some in other modes."""
-    found = {name: make_scheduler(name) for name in registered()}
-    return found | {
+    actual = {name: make_scheduler(name) for name in registered()}
+    return actual | {
         "dgs-asap; pull": gs.DgsAsap(
             degree=6, policy="pull", overlay="cyclon", cycle=30.0, shuffle=3, slot=10.0
         ),
@@ -141,16 +141,16 @@ def functions() -> None:
     availability.gap(0.01, 3.0, 5000.0, *queue, **alone)
     availability.sample_availability(grid, 3.0, *queue, **alone)
     machines = {"speed": [1000.0, 2000.0], "free_at": [3.0, 3.0]}
-    made = availability.sample_availability_batch(grid, 3.0, [0, 2, 3], *queue, **machines)
+    cells = availability.sample_availability_batch(grid, 3.0, [0, 2, 3], *queue, **machines)
     for method in ("exact", "bisection"):
         edf.optimal_stretch(*queue, speed=1000.0, now=3.0, method=method)
     sizes = [100.0, 100.0, 100.0]
     edf.project_queues([0, 2, 3], *queue, sizes, **machines, until=9.0, preemptive=True)
     edf.project_queues([0, 2, 3], *queue, sizes, **machines, until=9.0)
-    summaries.aggregate(made)
+    summaries.aggregate(cells)
     summaries.split([3, 4, 5], 7)
     debts = {"tasks": [1, 2], "task_size": [1e3, 2e3], "size": [4e3, 4e3], "stretch": [0.1, 0.2]}
-    summaries.debit(made[0], grid, **debts, leaves=2)
+    summaries.debit(cells[0], grid, **debts, leaves=2)
     etc = np.array([[3.0, 1.0, 2.0], [2.0, 5.0, 4.0]])
     for rule in ("min-min", "max-min", "sufferage"):
         mapping.map_batch(etc, [3, 2], np.zeros(3), rule)

@@ -94,10 +94,10 @@ def check_failed_write(command: list[str], folder: Path, made: dict[str, str], r
     target = [word for word in command if word.startswith("FILE")][0].replace("FILE", str(folder / "file"))
     before = sorted(folder.rglob("*"))
     words = [made.get(word, word.replace("FILE", str(folder / "file"))) for word in command]
-    found = invoke(*words)
-    assert found.exit_code == 2, found.output
-    assert found.stderr.count("\n") == 1 and found.stderr.startswith(f"gridsim: {target}")
-    assert found.stderr.rstrip().endswith(reason)
+    answer = invoke(*words)
+    assert answer.exit_code == 2, answer.output
+    assert answer.stderr.count("\n") == 1 and answer.stderr.startswith(f"gridsim: {target}")
+    assert answer.stderr.rstrip().endswith(reason)
     left = [path for path in sorted(folder.rglob("*")) if path not in before]
     assert [path for path in left if not path.is_dir()] == []
 
@@ -199,21 +199,21 @@ def test_files_with_the_longest_names_are_written(tmp_path: Path) -> None:
 def test_the_error_of_a_removed_folder_names_the_file(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
-    with pytest.raises(FileNotFoundError) as found, records.atomic_file(folder / "file") as stream:
+    with pytest.raises(FileNotFoundError) as actual, records.atomic_file(folder / "file") as stream:
         for entry in folder.iterdir():
             entry.unlink()
         folder.rmdir()
         stream.write(b"new")
-    assert found.value.filename == str(folder / "file")
+    assert actual.value.filename == str(folder / "file")
 
 
 def test_a_run_continues_if_the_disk_has_no_room_for_its_checkpoint(full: Path) -> None:
     fill(full)
     file = str(full / "file")
-    found = invoke(*RUN, "--checkpoint", file, "--checkpoint-every", "0")
-    assert found.exit_code == 0 and sorted(os.listdir(full)) == ["filler"]
-    said = f"{file}: no checkpoint could be written (No space left on device); the run goes on"
-    assert found.stderr == f"gridsim: warning: {said}\n"
+    answer = invoke(*RUN, "--checkpoint", file, "--checkpoint-every", "0")
+    assert answer.exit_code == 0 and sorted(os.listdir(full)) == ["filler"]
+    message = f"{file}: no checkpoint could be written (No space left on device); the run goes on"
+    assert answer.stderr == f"gridsim: warning: {message}\n"
 
 
 @pytest.mark.parametrize("keep", [[], ["--keep-results"]])
@@ -225,8 +225,8 @@ def test_a_sweep_continues_when_the_disk_has_room_again(
     for free in (20, 32, 44):
         fill(full)
         os.truncate(full / "filler", (64 - free) << 10)
-        found = invoke(*command)
-        assert found.exit_code in (0, 1, 2) and "Traceback" not in found.output
+        answer = invoke(*command)
+        assert answer.exit_code in (0, 1, 2) and "Traceback" not in answer.output
         assert not [path for path in full.rglob("*") if path.name.endswith(".tmp")]
         subprocess.run(["mount", "-o", "remount,size=1m", full], check=True)
         before = len(gs.Store(full / "st"))
@@ -247,7 +247,7 @@ def test_unwritable_output_ends_a_command_with_code_2(
 ) -> None:
     """The exit code is 2, with a line if standard error is writable."""
     with open("/dev/full", "w") as nowhere:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "gridsim", *command],
             stdout=nowhere,
             stderr=subprocess.PIPE if tells else nowhere,
@@ -255,15 +255,15 @@ def test_unwritable_output_ends_a_command_with_code_2(
             cwd=tmp_path,
             text=True,
         )
-    assert done.returncode == 2
-    assert not tells or done.stderr == "gridsim: standard output: No space left on device\n"
+    assert process.returncode == 2
+    assert not tells or process.stderr == "gridsim: standard output: No space left on device\n"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_run_continues_if_progress_cannot_be_written(unbuffered: str, tmp_path: Path) -> None:
     with open("/dev/full", "w") as nowhere:
-        done = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "gridsim", *RUN, "--progress"],
             stdout=subprocess.PIPE,
             stderr=nowhere,
@@ -271,4 +271,4 @@ def test_a_run_continues_if_progress_cannot_be_written(unbuffered: str, tmp_path
             cwd=tmp_path,
             text=True,
         )
-    assert done.returncode == 0 and "digest" in done.stdout
+    assert process.returncode == 0 and "digest" in process.stdout

@@ -58,15 +58,15 @@ def fill_a_store(folder: Path) -> Callable[[], None]:
 
 
 def fill(folder: Path) -> None:
-    cells = [Cell(each, gs.Fcfs()) for each in (SCENARIO, OTHER)]
+    cells = [Cell(item, gs.Fcfs()) for item in (SCENARIO, OTHER)]
     assert collect(cells, store=gs.Store(folder / "s"))[0].digest == DIGEST
 
 
 def a_store(folder: Path) -> str:
-    found = "old" if len(gs.Store(folder / "s")) == 1 else "new"
+    actual = "old" if len(gs.Store(folder / "s")) == 1 else "new"
     fill(folder)
     assert len(gs.Store(folder / "s")) == 2
-    return found
+    return actual
 
 
 KINDS: dict[str, tuple[Callable[[Path], Callable[[], None]], Callable[[Path], str]]] = {
@@ -99,9 +99,9 @@ def test_io_errors_leave_the_old_or_the_new_file(
             disk.restart()
         else:
             assert not list(folder.rglob("*.tmp"))
-        found = look(folder)
-        assert found == "new" or error_name or kind == "checkpoint", "a failed write reported success"
-        seen.add(found)
+        actual = look(folder)
+        assert actual == "new" or error_name or kind == "checkpoint", "a failed write reported success"
+        seen.add(actual)
         if not disk.failed:
             break
     assert last > 5 and seen == {"old", "new"}

@@ -64,8 +64,8 @@ def test_every_record_of_every_scheduler_is_read_back(name: str, tmp_path: Path)
         assert loaded.digest == result.digest and loaded.tables == result.tables, record
         assert loaded.servers == result.servers and loaded.facts == result.facts, record
         assert validate_result(file) == [], record
-        found = reproduce_result(loaded)
-        assert found.expected_digest == found.digest == result.digest and found.difference is None, record
+        actual = reproduce_result(loaded)
+        assert actual.expected_digest == actual.digest == result.digest and actual.difference is None, record
         assert first_difference(loaded, result) is None, record
         if "schedule" in record:
             for dialect in ("batsim", "evalys"):
@@ -152,7 +152,7 @@ def test_results_of_users_node_programs_are_read_back(faults: gs.Faults | None, 
     assert loaded.tables == result.tables and validate_result(loaded) == []
     assert reproduce_result(loaded, OfficeScheduler()).difference is None
     to_perfetto(loaded, tmp_path / "trace.json")
-    names = {each["args"]["name"] for each in events(tmp_path) if each["name"] == "thread_name"}
+    names = {item["args"]["name"] for item in events(tmp_path) if item["name"] == "thread_name"}
     assert {"machine 4", "machine 4: messages", "server 0: messages", "server 1: messages"} <= names
     assert "machine 5" not in names
     assert "asked the server on machine 6 about 3 tasks" in str(loaded.why(1))
@@ -160,8 +160,8 @@ def test_results_of_users_node_programs_are_read_back(faults: gs.Faults | None, 
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((folder / "trace.json").read_text())["traceEvents"]
-    return found
+    actual: list[dict[str, Any]] = json.loads((folder / "trace.json").read_text())["traceEvents"]
+    return actual
 
 
 # -- files of earlier versions, and invalid numbers ------------------------------------------------------
@@ -174,14 +174,14 @@ def served(tmp_path: Path) -> Path:
     return tmp_path / "run.gridsim"
 
 
-@pytest.mark.parametrize("stated", [None, 7])
-def test_servers_in_files_of_earlier_versions_are_read(stated: int | None, served: Path) -> None:
+@pytest.mark.parametrize("declared", [None, 7])
+def test_servers_in_files_of_earlier_versions_are_read(declared: int | None, served: Path) -> None:
     """They state the number of machines and servers in the log, or neither."""
 
     def earlier(about: Any) -> None:
         del about["provenance"]["servers"]
-        if stated is not None:
-            about["provenance"]["message_log"]["machines"] = stated
+        if declared is not None:
+            about["provenance"]["message_log"]["machines"] = declared
 
     digest = Result.load(served).digest
     loaded = Result.load(changed(served, about=earlier))
@@ -199,9 +199,11 @@ def test_a_log_names_only_existing_machines(number: int, states: bool, column: s
 
     values = Result.load(served).tables["message_log"][column].copy()
     values[2] = number
-    most = 6 if states or number < 0 else 7  # if it is not stated, the number of servers is that in the log
+    maximum = (
+        6 if states or number < 0 else 7
+    )  # if it is not stated, the number of servers is that in the log
     changed(served, {f"tables/message_log/{column}.npy": as_npy(values)}, earlier)
-    expected = rf"message_log.{column}\[2\] must be in 0..{most}, got {number}"
+    expected = rf"message_log.{column}\[2\] must be in 0..{maximum}, got {number}"
     with pytest.raises(gs.GridSimError, match=expected):
         Result.load(served)
 
@@ -258,15 +260,17 @@ class FalseDecisionScheduler(Toy, frozen=True, kw_only=True):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         ({"application": 3}, r"decisions.application\[0\] must be in 0..2, got 3"),
         ({"machine": 5}, r"decisions.machine\[0\] must be in -1..4, got 5"),
     ],
 )
-def test_decisions_of_cohort_schedulers_must_name_existing_rows(given: dict[str, int], message: str) -> None:
+def test_decisions_of_cohort_schedulers_must_name_existing_rows(
+    arguments: dict[str, int], message: str
+) -> None:
     with pytest.raises(gs.SchedulerError, match=message):
-        gs.simulate(BAGS, FalseDecisionScheduler(**given), record="decisions")
+        gs.simulate(BAGS, FalseDecisionScheduler(**arguments), record="decisions")
 
 
 @pytest.mark.parametrize(

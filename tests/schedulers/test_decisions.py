@@ -110,12 +110,26 @@ def test_explanation_lists_the_decisions_of_an_application() -> None:
 
 def test_large_numbers_are_printed_in_full() -> None:
     log = Decisions({"took": ("took it for {limit} s, {saw:.3g}", "a wait of", "s")})
-    at = 2_086_480_123_456_789
+    instant = 2_086_480_123_456_789
     log.record(
-        "took", time=at, application=0, decider=-1, saw=2_086_480.25, limit=1e6, true=math.inf, age=999_999.9
+        "took",
+        time=instant,
+        application=0,
+        decider=-1,
+        saw=2_086_480.25,
+        limit=1e6,
+        true=math.inf,
+        age=999_999.9,
     )
     log.record(
-        "took", time=at, application=0, decider=-1, saw=1234.5678, limit=1e18, true=0.00012345678, age=0.0
+        "took",
+        time=instant,
+        application=0,
+        decider=-1,
+        saw=1234.5678,
+        limit=1e18,
+        true=0.00012345678,
+        age=0.0,
     )
     assert str(why(log.table(), log.metadata(), 0, None)).splitlines()[1:] == [
         "t = 2086480.123457 s: the scheduler took it for 1000000 s, 2086480",

@@ -46,18 +46,18 @@ def test_a_run_has_the_applications_of_its_own_scenario(toy):
         for nodes, seed in ((5, 1), (9, 1), (9, 2), (5, 1))
     ]
     tasks = [simulate(scenario, toy()).applications["tasks"].tolist() for scenario in scenarios]
-    assert tasks == [each.workload.realize(each.platform).tasks.tolist() for each in scenarios]
+    assert tasks == [item.workload.realize(item.platform).tasks.tolist() for item in scenarios]
 
 
 def test_provenance_names_versions_and_options_but_no_host(toy):
     import platform
 
-    found = simulate(SCENARIO, toy()).provenance
-    assert Scenario.from_toml(found["scenario"]) == SCENARIO
-    assert found["numpy"] == np.__version__ and found["seed"] == 3 and found["files"] == {}
-    assert found["wall_seconds"] > 0 and found["peak_memory"] > 1e6
+    outcome = simulate(SCENARIO, toy()).provenance
+    assert Scenario.from_toml(outcome["scenario"]) == SCENARIO
+    assert outcome["numpy"] == np.__version__ and outcome["seed"] == 3 and outcome["files"] == {}
+    assert outcome["wall_seconds"] > 0 and outcome["peak_memory"] > 1e6
     assert (
-        platform.node() not in str({key: found[key] for key in found if key != "scenario"})
+        platform.node() not in str({key: outcome[key] for key in outcome if key != "scenario"})
         or not platform.node()
     )
 
@@ -176,6 +176,6 @@ def test_a_run_that_never_leaves_an_instant_ends(monkeypatch: pytest.MonkeyPatch
     """The clock does not advance, so the run never reaches the time limit."""
     monkeypatch.setattr(engine, "MAX_ROUNDS", 10_000)
     workload = gs.Workload.of([5.0], 1, 1000.0, origin=0.0)
-    said = r"t = 5.0 s: the clock has not advanced in \d{5} handler calls, .* the last of kind 'again'"
-    with pytest.raises(gs.SchedulerError, match=said):
+    message = r"t = 5.0 s: the clock has not advanced in \d{5} handler calls, .* the last of kind 'again'"
+    with pytest.raises(gs.SchedulerError, match=message):
         gs.simulate(gs.Scenario(gs.Platform.of([1000.0]), workload), EndlessScheduler(), time_limit=10.0)

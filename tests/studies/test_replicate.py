@@ -49,9 +49,9 @@ def test_the_scenario_is_made_once_per_seed() -> None:
 
 def test_the_width_of_an_interval_is_its_half_width_over_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     """The width of 10 +- 1 is 0.1."""
-    found = Replicates((0, 1), {"max_stretch": {"a": np.array([9.0, 11.0])}})
+    actual = Replicates((0, 1), {"max_stretch": {"a": np.array([9.0, 11.0])}})
     monkeypatch.setattr(Replicates, "mean", lambda *_: Estimate(10.0, 9.0, 11.0, 2))
-    assert _widest(found) == pytest.approx(0.1)
+    assert _widest(actual) == pytest.approx(0.1)
 
 
 def test_a_lower_confidence_gives_a_narrower_interval() -> None:
@@ -69,15 +69,15 @@ class ReverseExecutor(Executor):
         future: Future = Future()
         self.jobs.append((future, fn, args, kwargs))
         if len(self.jobs) == 6:
-            for waiting, work, given, named in reversed(self.jobs):
-                waiting.set_result(work(*given, **named))
+            for waiting, work, arguments, named in reversed(self.jobs):
+                waiting.set_result(work(*arguments, **named))
         return future
 
 
 def test_values_do_not_depend_on_the_executor() -> None:
     def all_values(executor):
-        found = replicate(small, SCHEDULERS, [1, 2], metrics={"response": response}, executor=executor)
-        return to_json(found.to_dict())
+        actual = replicate(small, SCHEDULERS, [1, 2], metrics={"response": response}, executor=executor)
+        return to_json(actual.to_dict())
 
     serial = all_values(None)
     assert all_values(ReverseExecutor()) == serial
@@ -143,14 +143,14 @@ def test_estimates_of_degenerate_samples_have_a_note() -> None:
 def test_intervals_have_the_stated_coverage() -> None:
     """At least 172 of 200 intervals contain the true mean (BCa undercovers a little)."""
     draw = np.random.Generator(np.random.PCG64(1))
-    found = [estimate(draw.lognormal(0.0, 0.3, 15)) for _ in range(200)]
+    actual = [estimate(draw.lognormal(0.0, 0.3, 15)) for _ in range(200)]
     true = math.exp(0.3**2 / 2)
-    assert sum(e.low <= true <= e.high for e in found) >= 172
+    assert sum(e.low <= true <= e.high for e in actual) >= 172
 
 
 def test_a_statistic_of_two_samples_has_an_interval() -> None:
-    found = estimate([2.0, 4.0, 9.0], [1.0, 2.0, 3.0], statistic=ratio_of_means)
-    assert found.mean == 2.5 and 2.0 <= found.low <= 2.5 <= found.high <= 3.0
+    actual = estimate([2.0, 4.0, 9.0], [1.0, 2.0, 3.0], statistic=ratio_of_means)
+    assert actual.mean == 2.5 and 2.0 <= actual.low <= 2.5 <= actual.high <= 3.0
 
 
 def test_replications_of_the_same_seeds_can_be_joined(made: Replicates) -> None:
@@ -177,7 +177,7 @@ def test_text_and_dict_of_replications_have_means_and_ratios(made: Replicates) -
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"seeds": []}, "seeds must be different and at least one"),
         ({"seeds": [1, 1]}, "seeds must be different"),
@@ -188,10 +188,10 @@ def test_text_and_dict_of_replications_have_means_and_ratios(made: Replicates) -
         ({"metrics": []}, "metrics must contain at least one"),
     ],
 )
-def test_invalid_arguments_are_rejected(change: dict, said: str) -> None:
-    given = {"schedulers": SCHEDULERS, "seeds": [1], "metrics": ["max_stretch"], **change}
-    with pytest.raises(gs.ScenarioError, match=said):
-        replicate(small, given["schedulers"], given["seeds"], metrics=given["metrics"])
+def test_invalid_arguments_are_rejected(change: dict, message: str) -> None:
+    arguments = {"schedulers": SCHEDULERS, "seeds": [1], "metrics": ["max_stretch"], **change}
+    with pytest.raises(gs.ScenarioError, match=message):
+        replicate(small, arguments["schedulers"], arguments["seeds"], metrics=arguments["metrics"])
 
 
 @pytest.mark.parametrize("width", [1e-150, 1e-300, 5e-324])
@@ -217,8 +217,8 @@ def test_without_scipy_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch
 
 def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     replicate(small, SCHEDULERS, [1], progress="force")
-    found = capsys.readouterr()
-    assert found.out == "" and "3/3" in found.err
+    actual = capsys.readouterr()
+    assert actual.out == "" and "3/3" in actual.err
 
 
 def test_a_metric_of_the_user_has_no_unit() -> None:
@@ -237,28 +237,30 @@ def test_a_metric_of_the_user_has_no_unit() -> None:
 def test_a_table_leaves_out_schedulers_without_the_metric() -> None:
     values = {"tree": np.array([0.4, 0.5]), "mincent": np.full(2, np.nan)}
     both = {"tree": np.array([1.1, 1.2]), "mincent": np.array([1.0, 1.1])}
-    found = Replicates((0, 1), {"max_stretch": both, "at_root": values}, baseline="mincent")
-    stretch, share = found.overview().tables
+    actual = Replicates((0, 1), {"max_stretch": both, "at_root": values}, baseline="mincent")
+    stretch, share = actual.overview().tables
     assert [title for title, _ in stretch.head] == ["scheduler", "mean", "relative to mincent"]
     assert share.columns[0] == ["scheduler", "tree"] and len(share.head) == 2
-    failed = replace(found, errors={("mincent", 0): "no memory"})
+    failed = replace(actual, errors={("mincent", 0): "no memory"})
     assert failed.overview().tables[1].columns[0] == ["scheduler", "tree", "mincent"]
 
 
 def test_conclusion_separates_significant_from_other_differences() -> None:
-    some = np.array([1.0, 1.1, 0.9, 1.05, 0.95, 1.0])
+    subset = np.array([1.0, 1.1, 0.9, 1.05, 0.95, 1.0])
     values = {
-        "a": some,
-        "same": some.copy(),
-        "near": some[::-1] + 0.01,
-        "far": 2.5 * some,
-        "broken": some * np.nan,
+        "a": subset,
+        "same": subset.copy(),
+        "near": subset[::-1] + 0.01,
+        "far": 2.5 * subset,
+        "broken": subset * np.nan,
     }
-    found = Replicates(tuple(range(6)), {"max_stretch": values})
-    said = found.verdict()
-    assert said.startswith("Over 6 replications, a and same have the lowest max stretch on average (far 2.5 ")
-    assert "; the difference to near +" in said and "broken" not in said
-    assert said.endswith("] is not significant.")
-    few = Replicates((0, 1), {"max_stretch": {"a": some[:2], "b": 2 * some[:2]}})
+    actual = Replicates(tuple(range(6)), {"max_stretch": values})
+    message = actual.verdict()
+    assert message.startswith(
+        "Over 6 replications, a and same have the lowest max stretch on average (far 2.5 "
+    )
+    assert "; the difference to near +" in message and "broken" not in message
+    assert message.endswith("] is not significant.")
+    few = Replicates((0, 1), {"max_stretch": {"a": subset[:2], "b": 2 * subset[:2]}})
     assert few.verdict() == "2 replications are too few for a conclusion."
-    assert Replicates((0,), {"max_stretch": {"a": some[:1]}}).verdict() == ""
+    assert Replicates((0,), {"max_stretch": {"a": subset[:1]}}).verdict() == ""

@@ -13,7 +13,7 @@ from gridsim.support.random_streams import Streams
 
 
 def drawn(**changes: object) -> gs.Scenario:
-    given = {
+    arguments = {
         "platform": gs.Platform.pareto(20, 1),
         "workload": gs.Workload.bags(applications=10, tasks_per_node=3, seed=1),
         "faults": gs.Faults.exponential(up=1000.0, down=100.0, seed=1),
@@ -21,7 +21,7 @@ def drawn(**changes: object) -> gs.Scenario:
         "seed": 1,
         **changes,
     }
-    return gs.Scenario(**given)
+    return gs.Scenario(**arguments)
 
 
 def seeds(scenario: gs.Scenario) -> dict[str, int]:
@@ -30,14 +30,14 @@ def seeds(scenario: gs.Scenario) -> dict[str, int]:
 
 
 def test_a_replication_depends_only_on_its_number() -> None:
-    made = [replication(drawn(), k) for k in (0, 1, 2)]
-    assert replication(drawn(), 1) == made[1]
+    replications = [replication(drawn(), k) for k in (0, 1, 2)]
+    assert replication(drawn(), 1) == replications[1]
     for part in PARTS:
-        assert len({seeds(one)[part] for one in (drawn(), *made)}) == 4, part
+        assert len({seeds(one)[part] for one in (drawn(), *replications)}) == 4, part
     # numbers of numpy's own SeedSequence: they must never change
     spawned = np.random.SeedSequence(1, spawn_key=(2,)).generate_state(1, np.uint64)
-    assert seeds(made[2]) == dict.fromkeys(PARTS, int(spawned[0]) // 2)
-    assert gs.Scenario.from_toml(made[2].to_toml()) == made[2]
+    assert seeds(replications[2]) == dict.fromkeys(PARTS, int(spawned[0]) // 2)
+    assert gs.Scenario.from_toml(replications[2].to_toml()) == replications[2]
 
 
 def test_other_parameters_do_not_change_the_seeds() -> None:
@@ -50,28 +50,32 @@ def test_other_parameters_do_not_change_the_seeds() -> None:
 
 
 def test_held_parts_keep_their_seeds() -> None:
-    made = replication(drawn(), 4, hold=("platform", "run"))
-    assert made.platform == drawn().platform and made.seed == 1
-    assert made.workload != drawn().workload and made.faults != drawn().faults
+    replications = replication(drawn(), 4, hold=("platform", "run"))
+    assert replications.platform == drawn().platform and replications.seed == 1
+    assert replications.workload != drawn().workload and replications.faults != drawn().faults
 
 
 def test_parts_without_randomness_stay_unchanged() -> None:
     listed = gs.Scenario(gs.Platform.equal(3), gs.Workload.of([0.0], [5], [100.0]), seed=7)
-    made = replication(listed, 0)
-    assert (made.platform, made.workload, made.faults) == (listed.platform, listed.workload, None)
-    assert made.seed != 7
+    replications = replication(listed, 0)
+    assert (replications.platform, replications.workload, replications.faults) == (
+        listed.platform,
+        listed.workload,
+        None,
+    )
+    assert replications.seed != 7
 
 
 @pytest.mark.parametrize(
-    ("number", "hold", "said"),
+    ("number", "hold", "message"),
     [
         (-1, (), "number must be a whole number"),
         (2**32, (), "number must be"),
         (0, ("nodes",), "hold must be of"),
     ],
 )
-def test_invalid_arguments_are_rejected(number: int, hold: tuple[str, ...], said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=said):
+def test_invalid_arguments_are_rejected(number: int, hold: tuple[str, ...], message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
         replication(drawn(), number, hold)
 
 
@@ -101,11 +105,11 @@ class WatchedScheduler(gs.Scheduler, frozen=True, kw_only=True):
     def start(self, run: gs.Run) -> gs.Policy:
         policy = self.inner.start(run)
         PACES.append(run.load_profile)
-        seen, told = SEEN.setdefault(self.inner, []), policy.on_faults
+        seen, answers = SEEN.setdefault(self.inner, []), policy.on_faults
 
         def on_faults(failed, back) -> None:
             seen.append((run.engine.now, failed.tolist(), back.tolist()))
-            told(failed, back)
+            answers(failed, back)
 
         policy.on_faults = on_faults
         return policy

@@ -51,14 +51,14 @@ def shown() -> dict[str, Any]:
 
 
 def test_public_objects_have_html_and_a_short_repr(shown: dict[str, Any]) -> None:
-    for what, each in shown.items():
-        found = each._repr_html_()
+    for what, item in shown.items():
+        actual = item._repr_html_()
         tags = _Tags()
-        tags.feed(found)
-        assert not tags.open and "<table>" in found, what
-        assert "<b>" not in re.sub(r"<caption[^>]*><b>", "", found), what  # names are escaped
+        tags.feed(actual)
+        assert not tags.open and "<table>" in actual, what
+        assert "<b>" not in re.sub(r"<caption[^>]*><b>", "", actual), what  # names are escaped
         if what != "table":
-            assert "\n" not in repr(each) and len(repr(each)) < 200, what
+            assert "\n" not in repr(item) and len(repr(item)) < 200, what
     assert (
         "In this run" in shown["comparison"]._repr_html_()
         and "not charged" in shown["comparison"]._repr_html_()
@@ -76,16 +76,16 @@ def test_all_results_become_frames_and_figures(shown: dict[str, Any]) -> None:
     assert list(shown["replicates"].to_pandas()["scheduler"]) == ["a & <b>", "fcfs"] * 2
     assert len(shown["result"].to_pandas("machines")) == 12
     for what in ("comparison", "result", "replicates", "swept"):
-        made = shown[what].plot()
-        assert made.axes and made._repr_png_().startswith(b"\x89PNG"), what  # what notebooks show
+        figure = shown[what].plot()
+        assert figure.axes and figure._repr_png_().startswith(b"\x89PNG"), what  # what notebooks show
     with pytest.raises(gs.ScenarioError, match="kind must be one of .*did you mean gantt"):
         shown["result"].plot("gant")
 
 
 def test_schedulers_are_given_by_name_or_as_a_list() -> None:
     tables = SCENARIO.schedulers
-    found = chosen_schedulers(["fair-tree", gs.Fcfs(mode="pull"), gs.FairTree(bound=1.5)], tables)
-    assert found == {
+    actual = chosen_schedulers(["fair-tree", gs.Fcfs(mode="pull"), gs.FairTree(bound=1.5)], tables)
+    assert actual == {
         "fair-tree": gs.FairTree(bound=2.0),  # of the scenario
         "fcfs-pull": gs.Fcfs(mode="pull"),
         "fair-tree bound=1.5": gs.FairTree(bound=1.5),
@@ -125,7 +125,7 @@ def test_the_help_has_every_public_name() -> None:
     """The docstring of each scheduler begins with a summary of one line."""
     for name in set(gs.__all__) - {"__version__"}:
         assert len(re.findall(rf"\b{name}\b", gs.__doc__ or "")) >= 1, name
-        found = getattr(gs, name)
-        if isinstance(found, type) and issubclass(found, gs.Scheduler):
-            first, _, rest = (found.__doc__ or "").partition("\n")
+        actual = getattr(gs, name)
+        if isinstance(actual, type) and issubclass(actual, gs.Scheduler):
+            first, _, rest = (actual.__doc__ or "").partition("\n")
             assert first.endswith(".") and (not rest or rest.startswith("\n")), name

@@ -62,11 +62,11 @@ def test_points_are_selected_by_their_labels(made: SweepResult) -> None:
     labels = [labels for labels, _ in made.each()]
     assert labels[0] == {"platform.nodes": 6, "schedulers.tree.bound": 1.0, "load": "light"}
     assert labels[1] == {**labels[0], "load": "heavy"} and len(labels) == 8
-    at = made.at(platform_nodes=12, schedulers_tree_bound=2.0, load="heavy")
+    row_ = made.at(platform_nodes=12, schedulers_tree_bound=2.0, load="heavy")
     rows = [row for row in made.table().rows() if (row["platform_nodes"], row["load"]) == (12, "heavy")]
     rows = [row for row in rows if row["schedulers_tree_bound"] == 2.0]
-    assert at["makespan"]["tree"].tolist() == [r["makespan"] for r in rows if r["scheduler"] == "tree"]
-    for wrong, said in (
+    assert row_["makespan"]["tree"].tolist() == [r["makespan"] for r in rows if r["scheduler"] == "tree"]
+    for wrong, message in (
         ({"load": "light"}, "platform_nodes must be given, one of 6, 12"),
         ({"platform_nodes": 7, "schedulers_tree_bound": 1.0, "load": "light"}, "must be one of 6, 12, got 7"),
         (
@@ -74,7 +74,7 @@ def test_points_are_selected_by_their_labels(made: SweepResult) -> None:
             "at must name axes of the sweep, .*, got 'x'",
         ),
     ):
-        with pytest.raises(gs.ScenarioError, match=said):
+        with pytest.raises(gs.ScenarioError, match=message):
             made.at(**wrong)
 
 
@@ -94,12 +94,12 @@ def test_xarray_pandas_and_arrow_have_the_values_of_the_table(made: SweepResult)
 def test_means_are_those_of_the_table() -> None:
     """The schedulers of a point share the lowest bound, also in the table: WQR-FT may copy tasks."""
     schedulers = {"central": gs.MinCent(), "copies": gs.WqrFt()}
-    found = sweep(small(), schedulers, {"platform.nodes": [6, 12]}, replicates=2, metrics=["gap"])
-    table = found.table()
-    for labels, at in found.each():
+    actual = sweep(small(), schedulers, {"platform.nodes": [6, 12]}, replicates=2, metrics=["gap"])
+    table = actual.table()
+    for labels, point_ in actual.each():
         for name in schedulers:
             rows = (table["platform_nodes"] == labels["platform.nodes"]) & (table["scheduler"] == name)
-            assert table["gap"][rows].tolist() == at["gap"][name].tolist()
+            assert table["gap"][rows].tolist() == point_["gap"][name].tolist()
     alone = gs.simulate(replication(small().replaced({"platform.nodes": 6}), 0), gs.MinCent())
     assert table["gap"][0] > alone.gap()
 
@@ -110,18 +110,18 @@ def test_text_and_json_of_a_sweep_have_its_values(made: SweepResult) -> None:
         lines[0] == "max_stretch (s/Mflop), mean over 2 replications"
         and "has the lowest mean max stretch at" in lines[19]
     )
-    at = made.at(platform_nodes=6, schedulers_tree_bound=1.0, load="light")
-    assert str(at.ratio("tree", "fcfs")) in lines[2] and lines[3].endswith("  1")
-    said = json.loads(to_json(made.to_dict()))
-    assert said["axes"]["load"] == ["light", "heavy"] and len(said["cells"]) == 32
-    assert said["points"][0]["ratios"]["max_stretch"]["tree"]["mean"] == at.ratio("tree", "fcfs").mean
+    row = made.at(platform_nodes=6, schedulers_tree_bound=1.0, load="light")
+    assert str(row.ratio("tree", "fcfs")) in lines[2] and lines[3].endswith("  1")
+    message = json.loads(to_json(made.to_dict()))
+    assert message["axes"]["load"] == ["light", "heavy"] and len(message["cells"]) == 32
+    assert message["points"][0]["ratios"]["max_stretch"]["tree"]["mean"] == row.ratio("tree", "fcfs").mean
 
 
 def test_a_failed_run_is_recorded() -> None:
-    found = sweep(small(), {"fcfs": gs.Fcfs(), "dgs": gs.DgsAsap()}, {}, replicates=2)
-    assert found.table()["error"].tolist()[::2] == ["", ""]
-    assert found.errors and "dgs-asap" in found.errors[0]
-    assert "failed: ScenarioError: " in found.format() and np.isnan(found.at()["stretch"]["dgs"]).all()
+    actual = sweep(small(), {"fcfs": gs.Fcfs(), "dgs": gs.DgsAsap()}, {}, replicates=2)
+    assert actual.table()["error"].tolist()[::2] == ["", ""]
+    assert actual.errors and "dgs-asap" in actual.errors[0]
+    assert "failed: ScenarioError: " in actual.format() and np.isnan(actual.at()["stretch"]["dgs"]).all()
 
 
 def test_the_order_of_entries_in_a_case_has_no_effect() -> None:
@@ -139,7 +139,7 @@ def test_the_order_of_entries_in_a_case_has_no_effect() -> None:
 
 
 def test_an_entry_that_another_overrides_is_rejected() -> None:
-    said = "workload.tasks_per_node does not support workload.tasks, which overrides it; set one of them"
+    message = "workload.tasks_per_node does not support workload.tasks, which overrides it; set one of them"
     both = {"workload.tasks_per_node": 2.0, "workload.tasks": 7.0}
     made = Sweep(
         scenario=small(),
@@ -147,13 +147,13 @@ def test_an_entry_that_another_overrides_is_rejected() -> None:
         over={name: [value] for name, value in both.items()},
         replicates=1,
     )
-    with pytest.raises(gs.ScenarioError, match=f"^{said}$"):
+    with pytest.raises(gs.ScenarioError, match=f"^{message}$"):
         made.run()
     assert small().replaced({**both, "workload.tasks": None}).workload.recipe.tasks is None
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("scheduler", "choose another name for the function 'scheduler': it is a column of the table"),
         ("replicate", "choose another name for the function 'replicate': it is a column of the table"),
@@ -164,10 +164,10 @@ def test_an_entry_that_another_overrides_is_rejected() -> None:
         ("\ud800", "the name of a table or column must be letters, digits and _, with no digit first, got '"),
     ],
 )
-def test_invalid_and_reserved_names_of_metrics_are_rejected(name: str, said: str) -> None:
+def test_invalid_and_reserved_names_of_metrics_are_rejected(name: str, message: str) -> None:
     with pytest.raises(gs.ScenarioError, match="^metrics: ") as refused:
         sweep(small(), {"fcfs": gs.Fcfs()}, {}, replicates=1, metrics={name: len})
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_values_on_an_axis_may_be_tables_or_none() -> None:
@@ -223,7 +223,7 @@ def test_a_sweep_is_read_from_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (("replicates = 3", "replicates = 0"), "replicates must be a whole number >= 1, got 0"),
         (
@@ -286,11 +286,11 @@ def test_a_sweep_is_read_from_a_file(tmp_path: Path) -> None:
         (("replicates = 3", "replicates ="), "s.toml:4: column 13: Invalid value"),
     ],
 )
-def test_invalid_sweep_files_are_rejected(tmp_path: Path, change: tuple[str, str], said: str) -> None:
+def test_invalid_sweep_files_are_rejected(tmp_path: Path, change: tuple[str, str], message: str) -> None:
     small().save(tmp_path / "scenario.toml")
     assert change[0] in FILE
     (tmp_path / "s.toml").write_text(FILE.replace(*change))
-    with pytest.raises(gs.ScenarioError, match=said):
+    with pytest.raises(gs.ScenarioError, match=message):
         Sweep.from_toml(tmp_path / "s.toml").cells  # noqa: B018
 
 
@@ -337,8 +337,8 @@ def test_paths_on_axes_are_relative_to_the_sweep_file(
     ],
 )
 def test_an_axis_of_whole_schedulers_is_rejected(over: dict[str, Any]) -> None:
-    said = "over.schedulers must be of one parameter, schedulers.NAME.PARAMETER"
-    with pytest.raises(gs.ScenarioError, match=said):
+    message = "over.schedulers must be of one parameter, schedulers.NAME.PARAMETER"
+    with pytest.raises(gs.ScenarioError, match=message):
         sweep(small(), SCHEDULERS, over, replicates=1)
 
 
@@ -353,13 +353,13 @@ def test_a_parameter_fixed_by_the_name_of_a_scheduler_is_no_axis() -> None:
 
 
 def test_invalid_tables_of_unused_schedulers_are_rejected(tmp_path: Path) -> None:
-    for tables, said in (
+    for tables, message in (
         ({"fair_tree": {"bound": 1.25}}, "unknown scheduler 'fair_tree'"),
         ({"mincent": {"x": 1}}, "mincent.x is not a parameter"),
     ):
         dataclasses.replace(small(), schedulers=tables).save(tmp_path / "scenario.toml")
         (tmp_path / "s.toml").write_text(FILE)
-        with pytest.raises(gs.ScenarioError, match=said):
+        with pytest.raises(gs.ScenarioError, match=message):
             Sweep.from_toml(tmp_path / "s.toml")
 
 
@@ -371,7 +371,7 @@ def test_labels_of_axes_are_printed_on_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("over", "said"),
+    ("over", "message"),
     [
         ({"platform.nodes": [5], "size": {"x": {"platform.nodes": 7}}}, "platform.nodes and size both"),
         ({"network": [{"latency": 0.1}], "network.latency": [0.2]}, "both change network"),
@@ -385,8 +385,8 @@ def test_labels_of_axes_are_printed_on_one_line() -> None:
         ([1], "over must map axes to values"),
     ],
 )
-def test_contradictory_axes_are_rejected(over: Any, said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=said):
+def test_contradictory_axes_are_rejected(over: Any, message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
         Sweep(scenario=small(), schedulers=SCHEDULERS, over=over)
 
 
@@ -397,8 +397,8 @@ def test_integers_beyond_int64_become_floats() -> None:
     assert made.axes == {"network.bandwidth": (1e22, 2**63 - 1, 1)} and not made.errors
     column = made.table()["network_bandwidth"]
     assert column.tolist() == [1e22, 2.0**63, 1.0] and column.dtype == float
-    said = json.loads(to_json(made.to_dict()))
-    assert [point["point"]["network.bandwidth"] for point in said["points"]] == [1e22, 2**63 - 1, 1]
+    message = json.loads(to_json(made.to_dict()))
+    assert [point["point"]["network.bandwidth"] for point in message["points"]] == [1e22, 2**63 - 1, 1]
     made.figure()
     other = Sweep(scenario=small(), schedulers=SCHEDULERS, over={"seed": [1 - 2**64, 2**64, -(2**63)]})
     assert [type(label) for label in other.labels["seed"]] == [float, float, int]

@@ -78,8 +78,8 @@ def listed(value: Any) -> Any:
 
 
 @given(st.sampled_from(["seconds", "end", "bytes", "count", "number"]), lists())
-def test_a_column_accepts_and_rejects_the_same_values_as_a_list(name: str, given: Any) -> None:
-    column, entries = (outcome(kind, name, copy.deepcopy(given)) for kind in (ColumnRecipe, ListRecipe))
+def test_a_column_accepts_and_rejects_the_same_values_as_a_list(name: str, arguments: Any) -> None:
+    column, entries = (outcome(kind, name, copy.deepcopy(arguments)) for kind in (ColumnRecipe, ListRecipe))
     assert column == listed(entries)
     if isinstance(column, list):
         assert list(map(type, column)) == list(map(type, entries))
@@ -94,10 +94,10 @@ def test_rows_accept_and_reject_the_same_values_as_lists_of_lists(rows: Any) -> 
 
 
 @pytest.mark.parametrize(
-    "given", [["a", "", "bcd"], np.array(["ä", "b"]), ("a",), [], ["a", 1], [None], ["a\0b"], 5, "abc"]
+    "arguments", [["a", "", "bcd"], np.array(["ä", "b"]), ("a",), [], ["a", 1], [None], ["a\0b"], 5, "abc"]
 )
-def test_strings_are_accepted_and_rejected_like_a_list(given: Any) -> None:
-    assert outcome(ColumnRecipe, "text", given) == listed(outcome(ListRecipe, "text", given))
+def test_strings_are_accepted_and_rejected_like_a_list(arguments: Any) -> None:
+    assert outcome(ColumnRecipe, "text", arguments) == listed(outcome(ListRecipe, "text", arguments))
 
 
 def test_strings_with_null_characters_are_rejected() -> None:
@@ -132,11 +132,11 @@ def test_a_column_is_immutable_hashable_and_picklable(column: ArrayColumn, other
 
 
 def test_changes_of_the_source_array_do_not_change_a_column() -> None:
-    given = np.array([1.0, 2.0])
-    view = given[:]
+    arguments = np.array([1.0, 2.0])
+    view = arguments[:]
     view.flags.writeable = False
-    columns = FloatColumn(given), FloatColumn(view), RaggedColumn(given, np.array([1, 1]))
-    given[0] = 9.0
+    columns = FloatColumn(arguments), FloatColumn(view), RaggedColumn(arguments, np.array([1, 1]))
+    arguments[0] = 9.0
     assert [column.arrays[0][0] for column in columns] == [1.0, 1.0, 1.0]
     copied = np.array(columns[0])
     copied[0] = 7.0  # numpy.array makes a writable copy

@@ -133,7 +133,7 @@ def test_a_node_on_the_bench_repeats_what_it_did_in_a_run(form: str) -> None:
             kind, sender, fields = arguments
             bench.deliver(kind, sender, **fields)
     bench.advance(result.provenance["clock_seconds"] - clock / 1e9)
-    assert [(each.to, each.kind) for each in bench.sent] == sent
+    assert [(item.to, item.kind) for item in bench.sent] == sent
     assert bench.held == {} and bench.view.tasks == 0
 
 
@@ -198,7 +198,7 @@ def test_only_what_a_test_asks_for_happens(form: str) -> None:
     assert bench.now == 2.0 and bench.program.asked == 1
     assert [(timer.time, timer.name) for timer in bench.timers] == [(2.5, "ask"), (4.0, "ask")]
     bench.advance(0.5)
-    assert [each.kind for each in bench.sent] == ["ask"] and bench.program.share == bench.sent[0].fields[
+    assert [item.kind for item in bench.sent] == ["ask"] and bench.program.share == bench.sent[0].fields[
         "share"
     ]
     bench.restart()
@@ -286,7 +286,7 @@ class MasterScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 def test_a_role_is_tested_without_the_others(form: str) -> None:
     master = _bench(form, MasterScheduler(), role="master", machines=3)
     master.release(0, tasks=4)
-    assert [each.to for each in master.sent] == [1, 2, 3, 1] and master.program.next == 1
+    assert [item.to for item in master.sent] == [1, 2, 3, 1] and master.program.next == 1
     assert master.view.tasks == 0  # the worker on its machine does not exist
     worker = _bench(form, MasterScheduler(), "worker", 2, machines=3)
     assert worker.node == 3 and worker.view.machine == 2
@@ -416,8 +416,8 @@ def test_errors_of_programs_name_the_line(form: str) -> None:
 
 def test_the_bench_does_not_require_hypothesis() -> None:
     code = "import sys; sys.modules['hypothesis'] = None; from gridsim.testing import Bench; print(Bench)"
-    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
-    assert "Bench" in done.stdout
+    process = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert "Bench" in process.stdout
 
 
 class FailingNode(gs.NodeProgram):

@@ -109,9 +109,9 @@ def test_a_scenario_that_is_checked_in_part_does_not_count(
 
 def test_branches_of_the_program_are_covered_first(tmp_path: Any) -> None:
     """Few scenarios have bags of so many tasks."""
-    with pytest.raises(ConformanceError, match="1 of .* tasks unfinished: node . holds 1 task") as caught:
+    with pytest.raises(ConformanceError, match="1 of .* tasks unfinished: node . holds 1 task") as excinfo:
         _check(HandingScheduler(wrong_from=100), tmp_path, examples=4, shrink=False)
-    assert caught.value.examples <= 4
+    assert excinfo.value.examples <= 4
 
 
 class SleepingNode(gs.NodeProgram):
@@ -135,12 +135,12 @@ def test_a_handler_that_sleeps_for_ever_ends_a_check(
 ) -> None:
     monkeypatch.setattr("gridsim.testing.run_limits.HANDLER_TIME", 0.3)
     monkeypatch.setattr(conformance, "OVERTIME", 0.0)  # else the hang must begin within `seconds`
-    at = f"SleepingNode.on_release, {__file__}:"
-    said = f"'runs' .* a handler has not ended .*; t = .* s, node .: {at}"
+    location = f"SleepingNode.on_release, {__file__}:"
+    message = f"'runs' .* a handler has not ended .*; t = .* s, node .: {location}"
     previous = signal.signal(signal.SIGALRM, signal.SIG_IGN)
     signal.setitimer(signal.ITIMER_REAL, 1000.0)
     try:
-        with pytest.raises(ConformanceError, match=said):
+        with pytest.raises(ConformanceError, match=message):
             _check(SleepingScheduler(always=always), tmp_path, seconds=100.0)
         assert signal.getsignal(signal.SIGALRM) is signal.SIG_IGN
         assert signal.getitimer(signal.ITIMER_REAL)[0] > 0.0
@@ -178,10 +178,10 @@ class PeekingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 def test_locality_is_checked_with_drawn_parameters(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Isolated nodes share no list, so that only locality finds what nodes know of each other."""
     monkeypatch.setattr(conformance, "can_isolate_nodes", lambda scheduler: False)
-    drawn = parameters(PeekingScheduler, degree=2, detection=1.0)
-    with pytest.raises(ConformanceError, match="breaks the invariant 'locality'") as caught:
-        _check(drawn, tmp_path, examples=60, faults=False, shrink=False)
-    assert caught.value.scheduler.peeks == 3  # type: ignore[attr-defined]
+    sample = parameters(PeekingScheduler, degree=2, detection=1.0)
+    with pytest.raises(ConformanceError, match="breaks the invariant 'locality'") as excinfo:
+        _check(sample, tmp_path, examples=60, faults=False, shrink=False)
+    assert excinfo.value.scheduler.peeks == 3  # type: ignore[attr-defined]
 
 
 def test_an_endless_run_leads_to_the_horizon(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,13 +210,13 @@ def test_a_horizon_compresses_all_times_by_one_factor(scenario: gs.Scenario) -> 
     applications = short.workload.realize(short.platform)
     assert applications.release.max() <= 60.0
     assert applications.size.sum() / scenario.platform.aggregate_speed <= 60.0
-    before, after = (each.workload.recipe for each in (scenario, short))
+    before, after = (item.workload.recipe for item in (scenario, short))
     size = "run_time" if hasattr(before, "run_time") else "task_size"
     factor = np.array(getattr(after, size)) / np.array(getattr(before, size))
     assert np.allclose(factor, factor[0]) and factor[0] <= 1.0
     assert np.allclose(after.release, factor[0] * np.array(before.release))
     if scenario.faults is not None:
-        times = [each.faults.recipe for each in (scenario, short)]  # type: ignore[union-attr]
+        times = [item.faults.recipe for item in (scenario, short)]  # type: ignore[union-attr]
         assert np.allclose(times[1].down, factor[0] * np.array(times[0].down))
 
 
@@ -348,14 +348,14 @@ class TunableScheduler(HandingScheduler, frozen=True, kw_only=True):
 
 @settings(max_examples=200, deadline=None)
 @given(parameters(TunableScheduler, detection=2.0, wrong_from=st.just(7)))
-def test_parameters_are_drawn_within_their_limits(drawn: TunableScheduler) -> None:
-    assert 2 <= drawn.fan_out <= 5 and drawn.timeout > 0 and (drawn.limit is None or drawn.limit >= 1)
-    assert drawn.detection == 2.0 and drawn.wrong_from == 7
+def test_parameters_are_drawn_within_their_limits(sample: TunableScheduler) -> None:
+    assert 2 <= sample.fan_out <= 5 and sample.timeout > 0 and (sample.limit is None or sample.limit >= 1)
+    assert sample.detection == 2.0 and sample.wrong_from == 7
 
 
 def test_small_limits_and_all_choices_are_drawn() -> None:
-    drawn = parameters(TunableScheduler)
-    assert find(drawn, lambda each: each.limit == 1 and each.mode == "pull").fan_out == 2
+    sample = parameters(TunableScheduler)
+    assert find(sample, lambda each: each.limit == 1 and each.mode == "pull").fan_out == 2
     with pytest.raises(
         gs.ScenarioError, match="TunableScheduler has no parameter 'fanout'; did you mean fan_out"
     ):

@@ -310,17 +310,17 @@ FAST = ("DoubleBooking", "MissingDecisions")
 )
 def test_faulty_scheduler_is_detected(name: str, wrong: Any, tmp_path: Path) -> None:
     scheduler, (law, message) = getattr(wrong, name)(), FAULTS[name]
-    with pytest.raises(ConformanceError, match=message) as caught:
+    with pytest.raises(ConformanceError, match=message) as excinfo:
         seeds = law == "hash seed"  # other interpreters are slow to start
         check_scheduler(scheduler, examples=300, max_nodes=4, hash_seeds=seeds, folder=tmp_path / "new")
-    error = caught.value
+    error = excinfo.value
     assert error.law in law.split("|") and error.file == str(next((tmp_path / "new").iterdir()))
     # shrinking does not always find a scenario with fewer applications
     platform, workload = error.scenario.platform, error.scenario.workload
     assert platform.nodes <= 4 and len(workload.realize(platform)) <= 20
     assert gs.Scenario.from_toml(error.file) == error.scenario
     # the saved scenario can be run, and an error of the run itself occurs again
-    done = subprocess.run(
+    process = subprocess.run(
         [
             sys.executable,
             "-m",
@@ -336,8 +336,8 @@ def test_faulty_scheduler_is_detected(name: str, wrong: Any, tmp_path: Path) -> 
         capture_output=True,
         text=True,
     )
-    assert done.returncode == (2 if error.law == "runs" else 0), done.stderr
-    assert (re.search(message, done.stderr) is not None) == (error.law == "runs")
+    assert process.returncode == (2 if error.law == "runs" else 0), process.stderr
+    assert (re.search(message, process.stderr) is not None) == (error.law == "runs")
 
 
 @pytest.mark.parametrize(
@@ -350,9 +350,9 @@ def test_faulty_scheduler_is_detected(name: str, wrong: Any, tmp_path: Path) -> 
     ],
 )
 def test_invalid_arguments_are_rejected(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(gs.ScenarioError) as caught:
+    with pytest.raises(gs.ScenarioError) as excinfo:
         check_scheduler(**{"scheduler": gs.Fcfs(), "hash_seeds": False, **arguments})
-    assert str(caught.value).startswith(message)
+    assert str(excinfo.value).startswith(message)
 
 
 @pytest.mark.parametrize("handler", ["start", "on_share"])
@@ -373,9 +373,9 @@ def test_exit_of_the_process_breaks_the_invariant_named_runs(
                 raise SystemExit(0)
             return ExitingPolicy(run)
 
-    with pytest.raises(ConformanceError, match="SystemExit: 0") as caught:
+    with pytest.raises(ConformanceError, match="SystemExit: 0") as excinfo:
         check_scheduler(Long(), examples=4, hash_seeds=False, folder=tmp_path)
-    assert caught.value.law == "runs" and caught.value.file == str(next(tmp_path.iterdir()))
+    assert excinfo.value.law == "runs" and excinfo.value.file == str(next(tmp_path.iterdir()))
 
 
 def test_error_with_cut_cohorts_breaks_the_invariant_named_cohorts(wrong: Any, tmp_path: Path) -> None:
@@ -390,27 +390,27 @@ def test_error_with_cut_cohorts_breaks_the_invariant_named_cohorts(wrong: Any, t
         def start(self, run: Any) -> gs.Policy:
             return SingleRowPolicy(run)
 
-    with pytest.raises(ConformanceError, match="AssertionError: alone") as caught:
+    with pytest.raises(ConformanceError, match="AssertionError: alone") as excinfo:
         check_scheduler(SingleRowScheduler(), examples=50, hash_seeds=False, folder=tmp_path)
-    assert caught.value.law == "cohorts" and caught.value.file is not None
+    assert excinfo.value.law == "cohorts" and excinfo.value.file is not None
 
 
 def test_a_scheduler_with_an_unknown_order_is_reported(wrong: Any, tmp_path: Path) -> None:
     class UnknownOrderScheduler(wrong.Shares, frozen=True, kw_only=True):
         promised_order = "somehow"
 
-    with pytest.raises(ConformanceError, match="Scheduler.promised_order") as caught:
+    with pytest.raises(ConformanceError, match="Scheduler.promised_order") as excinfo:
         check_scheduler(UnknownOrderScheduler(), examples=5, hash_seeds=False, folder=tmp_path)
-    assert caught.value.law == "order"
+    assert excinfo.value.law == "order"
 
 
 def test_a_scheduler_with_an_unknown_kind_of_foresight_is_reported(wrong: Any, tmp_path: Path) -> None:
     class UnknownForesightScheduler(wrong.Shares, frozen=True, kw_only=True):
         foresees = ("weather",)
 
-    with pytest.raises(ConformanceError, match="Scheduler.foresees") as caught:
+    with pytest.raises(ConformanceError, match="Scheduler.foresees") as excinfo:
         check_scheduler(UnknownForesightScheduler(), examples=5, hash_seeds=False, folder=tmp_path)
-    assert caught.value.law == "foresight"
+    assert excinfo.value.law == "foresight"
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -426,22 +426,22 @@ def test_registered_scheduler_is_saved_with_its_parameters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(conformance, "validate_result", lambda result: ["everything"])
-    with pytest.raises(ConformanceError, match="everything") as caught:
+    with pytest.raises(ConformanceError, match="everything") as excinfo:
         check_scheduler(
             gs.FairTree(bound=1.25, samples=(4, 3, 2)), examples=2, folder=tmp_path, hash_seeds=False
         )
     saved = gs.Scenario.from_toml(tmp_path / "fair-tree-sound.toml")
     assert saved.schedulers["fair-tree"]["bound"] == 1.25
-    assert caught.value.scheduler == gs.FairTree(bound=1.25, samples=(4, 3, 2))
+    assert excinfo.value.scheduler == gs.FairTree(bound=1.25, samples=(4, 3, 2))
 
 
 def test_parameter_that_is_a_function_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conformance, "validate_result", lambda result: ["everything"])
     scheduler = gs.WqrFt(task_order=_greatest)
-    with pytest.raises(ConformanceError, match="everything") as caught:
+    with pytest.raises(ConformanceError, match="everything") as excinfo:
         check_scheduler(scheduler, examples=1, folder=tmp_path, hash_seeds=False, shrink=False)
-    assert gs.Scenario.from_toml(tmp_path / "WQR-FT-sound.toml") == caught.value.scenario
-    assert "without parameters of the scheduler: schedulers.WQR-FT.task_order" in str(caught.value)
+    assert gs.Scenario.from_toml(tmp_path / "WQR-FT-sound.toml") == excinfo.value.scenario
+    assert "without parameters of the scheduler: schedulers.WQR-FT.task_order" in str(excinfo.value)
 
 
 def _greatest(tasks: Any) -> int:

@@ -99,6 +99,6 @@ def test_wrong_verbs_are_reported(
     words = {**kind.decision_words, "had": ("had {tasks} tasks", "", "")}
     monkeypatch.setattr(kind, "decision_words", words)
     monkeypatch.setattr(kind, "decision_verbs", verbs)
-    with pytest.raises(ConformanceError, match=message) as caught:
+    with pytest.raises(ConformanceError, match=message) as excinfo:
         check_scheduler(kind(), examples=2, hash_seeds=False, shrink=False, folder=tmp_path)
-    assert caught.value.law == "decisions"
+    assert excinfo.value.law == "decisions"

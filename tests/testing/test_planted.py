@@ -58,7 +58,7 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("importable")
 def test_a_planted_fault_is_found_in_200_examples(name: str, tmp_path: Path) -> None:
     fault = PLANTED[name]
-    with pytest.raises(ConformanceError) as caught:
+    with pytest.raises(ConformanceError) as excinfo:
         check_scheduler(
             fault.scheduler(),
             examples=200,
@@ -67,7 +67,7 @@ def test_a_planted_fault_is_found_in_200_examples(name: str, tmp_path: Path) -> 
             shrink=False,
             folder=tmp_path / "new",
         )
-    error = caught.value
+    error = excinfo.value
     assert error.law in fault.laws and 1 <= error.examples <= 200 and error.file is not None
 
 
@@ -126,9 +126,9 @@ class DiceScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 def test_nondeterministic_scheduler_is_reported_and_saved(tmp_path: Path) -> None:
     """The error is a ConformanceError, not an error of Hypothesis about a flaky test."""
     message = "run [23] differs from run 1: t = .* s: |nondeterministic: the scenario broke the invariant"
-    with pytest.raises(ConformanceError, match=message) as caught:
+    with pytest.raises(ConformanceError, match=message) as excinfo:
         check_scheduler(DiceScheduler(), examples=400, hash_seeds=False, max_nodes=4, folder=tmp_path)
-    assert caught.value.law == "repeatable" and caught.value.file == str(next(tmp_path.iterdir()))
+    assert excinfo.value.law == "repeatable" and excinfo.value.file == str(next(tmp_path.iterdir()))
 
 
 def test_unreached_handlers_and_branches_are_reported(

@@ -138,18 +138,18 @@ def begun_share(result: gs.Result) -> float:
 
 
 def reused_share(result: gs.Result) -> float:
-    """Return the share of the node time released by cancelled jobs that other jobs reused, %."""
+    """Return the share of the node time released by cancelled jobs that other jobs reused_time, %."""
     returned_slots, schedule = result.tables["freed"], result.tables["schedule"]
-    reused = total = 0.0
+    reused_time = total = 0.0
     for machine in np.unique(returned_slots["machine"]).tolist():
         on_machine = np.flatnonzero(schedule["machine"] == machine)
         for k in np.flatnonzero(returned_slots["machine"] == machine).tolist():
             other = on_machine[schedule["application"][on_machine] != returned_slots["application"][k]]
             starts = np.maximum(schedule["start"][other], returned_slots["start"][k])
             ends = np.minimum(schedule["end"][other], returned_slots["end"][k])
-            reused += float(np.maximum(ends - starts, 0.0).sum())
+            reused_time += float(np.maximum(ends - starts, 0.0).sum())
             total += float(returned_slots["end"][k] - returned_slots["start"][k])
-    return 100.0 * reused / total if total else math.nan
+    return 100.0 * reused_time / total if total else math.nan
 
 
 METRICS: dict[str, MetricFunction] = {"waiting": waiting, "accepted": accepted, "worked": accepted_work}

@@ -209,8 +209,8 @@ def test_unaligned_records_are_read(width):
     one.send(0, 0, odd, 1)
     both = [one, new_links()]
     both[1].setstate(one.getstate())
-    for each in both:
-        assert each.advance(100) == 11
-        [(kind, rows)] = each.collect(11)
+    for item in both:
+        assert item.advance(100) == 11
+        [(kind, rows)] = item.collect(11)
         assert kind == 0
         np.testing.assert_array_equal(rows, sent[::-1])

@@ -104,7 +104,7 @@ def reports(wires: Links, walks: JobWalks) -> dict[str, Any]:
     walks.settle()
     columns = {name: getattr(walks, name)() for name in ("jobs", "totals", "looks")}
     columns |= {"logged": wires.logged(), "books": {name: getattr(wires, name) for name in BOOKS}}
-    lists = {kind: {name: each.tolist() for name, each in part.items()} for kind, part in columns.items()}
+    lists = {kind: {name: item.tolist() for name, item in part.items()} for kind, part in columns.items()}
     return {**lists, "unlogged": (walks.unlogged, wires.unlogged)}
 
 
@@ -112,16 +112,16 @@ def reports(wires: Links, walks: JobWalks) -> dict[str, Any]:
 def test_another_kernel_continues_from_a_state(case: Case, stops: list[int]) -> None:
     """The states are those at any instants, after the counters of the links were settled."""
     wires, walks = make(case)
-    for at in sorted(stops):
-        assert walks.advance(at) == NEVER
+    for instant in sorted(stops):
+        assert walks.advance(instant) == NEVER
         walks.settle()
         other_wires, other = make(case)
         other_wires.setstate(wires.getstate())
         other.setstate(walks.getstate())
         wires, walks = other_wires, other
     uninterrupted_wires, uninterrupted = make(case)
-    for each in (walks, uninterrupted):
-        assert each.advance(NEVER) == NEVER
+    for item in (walks, uninterrupted):
+        assert item.advance(NEVER) == NEVER
     assert reports(wires, walks) == reports(uninterrupted_wires, uninterrupted)
 
 
@@ -269,9 +269,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("changes", "message"), BAD)
 def test_wrong_input_is_rejected(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError) as excinfo:
         make(plain(**changes))
-    assert str(caught.value) == message
+    assert str(excinfo.value) == message
 
 
 def test_unsuitable_kinds_and_links_are_rejected() -> None:

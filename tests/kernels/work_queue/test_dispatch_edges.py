@@ -16,8 +16,8 @@ LONGEST = 9_200_000_000_000_000_000
 ASK = {"order": "ask", "choice": "ask"}
 
 
-def simple(**more: Any) -> Any:
-    rules = {"order": "small", "choice": "cpu", "max_replicas": 2} | more
+def simple(**options: Any) -> Any:
+    rules = {"order": "small", "choice": "cpu", "max_replicas": 2} | options
     return dispatch.WorkQueue([1.0, 2.0], [2], [4.0, 8.0], [NEVER, NEVER], **rules)
 
 
@@ -32,8 +32,8 @@ def fed(queue: Any, *rows: tuple[int, int, bool, int]) -> Any:
     return queue
 
 
-def failing(**more: Any) -> Any:
-    queue = release(simple(faults=True, **more))
+def failing(**options: Any) -> Any:
+    queue = release(simple(faults=True, **options))
     assert queue.run(NEVER) == "blocks"
     return queue
 
@@ -41,9 +41,9 @@ def failing(**more: Any) -> Any:
 # -- the last instants ----------------------------------------------------------------------------------
 
 
-def alone(size: float, now: int = 0, **more: Any) -> Any:
+def alone(size: float, now: int = 0, **options: Any) -> Any:
     """Return one task on one machine of 1 Mflop/s, from `now` on."""
-    rules = {"order": "small", "choice": "none", "max_replicas": 1} | more
+    rules = {"order": "small", "choice": "none", "max_replicas": 1} | options
     queue = dispatch.WorkQueue([1.0], [1], [size], [NEVER], **rules)
     queue.run(now)
     queue.submit(0, [0])
@@ -311,15 +311,15 @@ def test_limits_of_arguments_are_accepted() -> None:
     assert fed(failing(), (0, 1, False, 0), (0, 0, False, 0)).run(NEVER) == "blocks"
 
 
-def completed(**more: Any) -> Any:
-    queue = release(simple(**more))
+def completed(**options: Any) -> Any:
+    queue = release(simple(**options))
     queue.run(3 * S)  # task 0 ended at 2 s
     return queue
 
 
-def asking(**more: Any) -> Any:
+def asking(**options: Any) -> Any:
     """Return a queue in which task 0 runs on machine 1, and task 1 is next."""
-    queue = release(simple(**ASK, **more))
+    queue = release(simple(**ASK, **options))
     assert queue.run(NEVER) == "decide"
     queue.assign(0, 0, 1)
     return queue

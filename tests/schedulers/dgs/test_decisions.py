@@ -29,8 +29,8 @@ def decided(
 
 def said(rows: list[Row], action: str, job: int, *names: str) -> list[tuple[Any, ...]]:
     """Return columns of a job's decisions of a kind, rounded to microseconds."""
-    chosen = [row for row in rows if row["action"] == action and row["application"] == job]
-    return [tuple(round(row[name], 6) for name in names) for row in chosen]
+    selection = [row for row in rows if row["action"] == action and row["application"] == job]
+    return [tuple(round(row[name], 6) for name in names) for row in selection]
 
 
 #: Three machines: of machine 0's neighbours, 1 and 2, each has only the other one to look at.
@@ -123,14 +123,14 @@ def test_decisions_on_failures_are_recorded() -> None:
 
 
 def failing() -> gs.Scenario:
-    chance = np.random.default_rng(4)
-    made = gs.Workload.jobs_of(
-        np.sort(chance.uniform(0, 1800, 30)).round(),
-        chance.integers(1, 9, 30),
-        chance.uniform(60, 900, 30),
+    rng = np.random.default_rng(4)
+    workload = gs.Workload.jobs_of(
+        np.sort(rng.uniform(0, 1800, 30)).round(),
+        rng.integers(1, 9, 30),
+        rng.uniform(60, 900, 30),
         origin=0.0,
     )
-    return gs.Scenario(gs.Platform.equal(40), made, seed=2, faults=gs.Faults.poisson(10_000.0, seed=5))
+    return gs.Scenario(gs.Platform.equal(40), workload, seed=2, faults=gs.Faults.poisson(10_000.0, seed=5))
 
 
 @pytest.mark.slow

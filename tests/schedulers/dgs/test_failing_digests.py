@@ -43,12 +43,12 @@ def made(seed: int) -> tuple[gs.Scenario, gs.DgsAsap]:
         sorted(int(draw.integers(400)) for _ in range(count)),
         [int(draw.integers(1, 1 + nodes // 2)) for _ in range(count)],
         run_time,
-        requested=one_of(None, [2.0 * each for each in run_time]),
+        requested=one_of(None, [2.0 * item for item in run_time]),
         submitter=[int(draw.integers(nodes)) for _ in range(count)],
         origin=0.0,
     )
-    at = [[int(draw.integers(nodes)), int(draw.integers(600))] for _ in range(8)]
-    first = {machine: down for machine, down in at}
+    failure_pairs = [[int(draw.integers(nodes)), int(draw.integers(600))] for _ in range(8)]
+    first = {machine: down for machine, down in failure_pairs}
     faults = one_of(
         gs.Faults.exponential(up=2000.0, down=200.0, seed=seed),
         gs.Faults.of(

@@ -149,14 +149,14 @@ def test_leaf_reports_the_release_of_its_sample() -> None:
         one = RouterBench(release_cell=cell, accept="minimum", minimum_of="inverse-speed")
         asked: list[int] = []
 
-        def sample(grid: Any, at: int, asked: list[int] = asked) -> Any:
-            asked.append(at)
+        def sample(grid: Any, instant: int, asked: list[int] = asked) -> Any:
+            asked.append(instant)
             return np.zeros(GRID.shape, np.uint32)
 
         view: Any = one.see(7.0)
         view.machine, view.speed, view.minimum_stretch, view.sample = 0, 1.0, minimum, sample
-        found = Leaf(one.parameters).availability(view)
-        assert found[:2] == (release, minimum if minimum < math.inf else 1.0)
+        actual = Leaf(one.parameters).availability(view)
+        assert actual[:2] == (release, minimum if minimum < math.inf else 1.0)
         assert asked == [(10 if cell else 7) * NS]
 
 
@@ -171,7 +171,7 @@ class StaticTree:
     """All nodes of a tree at one instant; the test decides when messages arrive."""
 
     def __init__(self, speeds: list[float], grid: SummaryGrid, applications: list[Application]) -> None:
-        columns = zip(*((each.release, each.size, each.task_size) for each in applications), strict=True)
+        columns = zip(*((item.release, item.size, item.task_size) for item in applications), strict=True)
         self.queues = TaskQueues(speeds)
         self.queues.add_applications(*(np.array(column) for column in columns))
         one = RouterBench(speeds=speeds, grid=grid, applications=applications, bound=0.0)
@@ -234,10 +234,10 @@ class StaticTree:
         while below[0] < self.first_leaf:
             below = sorted(
                 child
-                for each in below
-                for child in ((2 * each + 1, 2 * each + 2) if each < self.first_leaf else (each,))
+                for item in below
+                for child in ((2 * item + 1, 2 * item + 2) if item < self.first_leaf else (item,))
             )
-        leaves = [each - self.first_leaf for each in below]
+        leaves = [item - self.first_leaf for item in below]
         return self.queues.summaries(leaves, self.grid, 0).astype(np.int64).sum(axis=0)
 
 
@@ -268,7 +268,7 @@ def test_parent_never_overestimates_the_room_of_children(data: Any) -> None:
             one.go_on(data.draw(st.sampled_from(ready)))
         else:
             of = applications[data.draw(st.integers(len(old), len(applications) - 1))]
-            rooms = [one.nodes[0].room(one.see(0), which, of) for which in range(2)]
+            rooms = [one.nodes[0].room(one.see(0), choice, of) for choice in range(2)]
             total = rooms[0] + rooms[1]
             if total[-1] == 0:
                 continue
@@ -287,5 +287,5 @@ def test_parent_never_overestimates_the_room_of_children(data: Any) -> None:
     finish = one.queues.totals()["finish"]
     for number, (of, _) in enumerate(promised):
         # an application ends with its last task, also of an earlier request that was promised more
-        stretch = max(each for at, (other, each) in enumerate(promised) if at >= number or other == of)
+        stretch = max(item for index, (other, item) in enumerate(promised) if index >= number or other == of)
         assert finish[of.number] / 1e9 <= of.release + stretch * of.size * (1 + 1e-9) + 1e-6

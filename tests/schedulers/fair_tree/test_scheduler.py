@@ -124,7 +124,7 @@ def logged(what: gs.Scenario, **parameters: Any) -> tuple[gs.Result, MessageLog,
     same = gs.simulate(what, interpreted, nodes="interpreted")
     assert same.digest == result.digest
     ways = [
-        sorted((at, kind, row["node"], row["sender"]) for at, kind, row in log)
+        sorted((instant, kind, row["node"], row["sender"]) for instant, kind, row in log)
         for log in (compiled.said, interpreted.said)
     ]
     assert ways[0] == ways[1]
@@ -164,12 +164,12 @@ def test_messages_of_two_machines_arrive_at_the_times_computed_by_hand(nodes: An
     assert result.facts["ledger_end_s"] == 10.05136
     assert result.machines["bytes_out"].tolist() == [170, 186 + 120]
     assert result.machines["bytes_in"].tolist() == [186, 170]
-    found = ledger(result)
-    assert found["summary"] == {"sent": 1, "delivered": 1, "dropped": 0, "in_flight": 0, "bytes": 186}
-    assert found["request"] == {"sent": 1, "delivered": 1, "dropped": 0, "in_flight": 0, "bytes": 170}
+    actual = ledger(result)
+    assert actual["summary"] == {"sent": 1, "delivered": 1, "dropped": 0, "in_flight": 0, "bytes": 186}
+    assert actual["request"] == {"sent": 1, "delivered": 1, "dropped": 0, "in_flight": 0, "bytes": 170}
     # the run ends with the last share; leaf 2's accept has just left
-    assert found["accept"] == {"sent": 1, "delivered": 0, "dropped": 0, "in_flight": 1, "bytes": 120}
-    assert found["spread"]["sent"] == found["completion"]["sent"] == 0
+    assert actual["accept"] == {"sent": 1, "delivered": 0, "dropped": 0, "in_flight": 1, "bytes": 120}
+    assert actual["spread"]["sent"] == actual["completion"]["sent"] == 0
     assert result.tables["requests"]["router"].tolist() == [0]
     # at the first sample, 0.0005, tasks of 1000 Mflop do not fit the size sampled, which is 1 % less
     assert result.tables["requests"]["promised"].tolist() == [result.facts["grid"]["stretch"][1]]
@@ -179,26 +179,26 @@ def test_messages_of_two_machines_arrive_at_the_times_computed_by_hand(nodes: An
 
 def test_first_summaries_of_four_machines_arrive_at_the_times_computed_by_hand() -> None:
     """Machine 0 takes router 1's and router 2's summaries one after the other, twice."""
-    result, said, got = logged(scenario(4))
+    result, message, got = logged(scenario(4))
     first = LATENCY + SUMMARY_NS
     # leaves 4 and 5 sit with their parents: these report at 0, and again when the other leaf is in
     assert got.times("summary", node=1)[:2] == got.times("summary", node=2)[:2] == [0, first]
-    assert said.times("summary", node=0)[:4] == [0, 0, first, first]
+    assert message.times("summary", node=0)[:4] == [0, 0, first, first]
     expected = [first, first + SUMMARY_NS, 2 * first, 2 * first + SUMMARY_NS]
     assert got.times("summary", node=0) == expected
     assert [row["sender"] for _, row in got.of("summary", node=0)] == [1, 2, 1, 2]
-    assert result.tables["updates"]["arrived"].tolist() == [at / NS for at in expected]
+    assert result.tables["updates"]["arrived"].tolist() == [instant / NS for instant in expected]
     # what they tell first is of time 0, of the leaf beside the router; then that of the other leaf
-    assert result.tables["updates"]["age"].tolist() == [at / NS for at in expected]
+    assert result.tables["updates"]["age"].tolist() == [instant / NS for instant in expected]
 
 
 def test_a_request_passes_four_machines_at_the_times_computed_by_hand() -> None:
-    result, said, got = logged(scenario(4))
+    result, message, got = logged(scenario(4))
     hop = LATENCY + REQUEST_NS
-    at = 10 * NS
+    instant = 10 * NS
     # machine 0's own router is the root; its two requests leave one after the other, and so do router 1's
     # and router 2's, whose other share stays on the machine
-    assert [(when - at, row["node"], row["tasks"]) for when, row in got.of("request")] == [
+    assert [(when - instant, row["node"], row["tasks"]) for when, row in got.of("request")] == [
         (0, 0, 4),
         (hop, 1, 2),
         (hop, 4, 1),
@@ -207,17 +207,17 @@ def test_a_request_passes_four_machines_at_the_times_computed_by_hand() -> None:
         (2 * hop, 3, 1),
         (2 * hop + REQUEST_NS, 6, 1),
     ]
-    found = ledger(result)
-    assert (found["request"]["sent"], found["request"]["bytes"]) == (4, 680)
+    actual = ledger(result)
+    assert (actual["request"]["sent"], actual["request"]["bytes"]) == (4, 680)
     # 6 summaries at the start; after the shares 4 and 5 tell routers of their machines, these the root, and
     # leaf 3 router 1; leaf 6, whose share ends the run, is not heard
-    assert found["summary"]["sent"] == 9
-    assert found["accept"]["sent"] == 3
-    assert [(row["sender"], when - at) for when, row in said.of("accept")] == [
+    assert actual["summary"]["sent"] == 9
+    assert actual["accept"]["sent"] == 3
+    assert [(row["sender"], when - instant) for when, row in message.of("accept")] == [
         (4, hop), (5, hop + REQUEST_NS), (3, 2 * hop), (6, 2 * hop + REQUEST_NS),
     ]  # fmt: skip
-    assert all(row["node"] == 3 for _, row in said.of("accept"))
-    assert result.facts["ledger_end_s"] == (at + 2 * hop + REQUEST_NS) / NS
+    assert all(row["node"] == 3 for _, row in message.of("accept"))
+    assert result.facts["ledger_end_s"] == (instant + 2 * hop + REQUEST_NS) / NS
     assert result.facts["tasks_accepted_known"] == 2  # leaf 4's, and that of the submitter's own leaf
     assert_allclose(result.applications["finish"], [11 + (2 * hop + REQUEST_NS) / NS], rtol=1e-12)
 
@@ -228,8 +228,8 @@ def test_accept_of_a_leaf_follows_the_request_of_its_router() -> None:
     hop = LATENCY + REQUEST_NS
     arrived = 10 * NS + hop + REQUEST_NS + LATENCY + ACCEPT_NS
     assert arrived <= got.times("accept", sender=4)[0] <= 300 * NS  # the submitter looks when it needs to
-    found = ledger(run(scenario(4), run_on=True))["accept"]
-    assert found["sent"] == found["delivered"] == 3
+    actual = ledger(run(scenario(4), run_on=True))["accept"]
+    assert actual["sent"] == actual["delivered"] == 3
 
 
 def test_messages_with_equal_delays_arrive_together() -> None:
@@ -282,13 +282,13 @@ def busy_scenario(machines: int = 13, **network: Any) -> gs.Scenario:
     [(0.0, "fifo"), (150.0, "fifo"), (2500.0, "fifo"), (10_000.0, "fifo"), (2500.0, "equal")],
 )
 def test_the_update_rate_limits_the_summaries_of_every_node(rate: float, interfaces: str) -> None:
-    result, said, _ = logged(busy_scenario(interfaces=interfaces), update_rate=rate, run_on=True)
+    result, message, _ = logged(busy_scenario(interfaces=interfaces), update_rate=rate, run_on=True)
     nbytes = result.facts["summary_bytes"]
     assert nbytes == 4 * 24 + 90
     gap = ceil(nbytes / rate * NS) if rate else 0
     waited = False
     for node in range(1, 25):
-        times = np.array(said.times("summary", sender=node))
+        times = np.array(message.times("summary", sender=node))
         assert len(times)
         assert (np.diff(times) >= gap).all()
         waited |= bool((np.diff(times) == gap).any())
@@ -297,9 +297,9 @@ def test_the_update_rate_limits_the_summaries_of_every_node(rate: float, interfa
 
 def test_routers_delay_summaries() -> None:
     """A router waits and then reports both children at once; a leaf never waits."""
-    _, said, _ = logged(scenario(4), hold_off=0.060)
-    assert said.times("summary", node=1)[:2] == [0, 0]
-    assert said.times("summary", node=0)[:2] == [60 * MS, 60 * MS]
+    _, message, _ = logged(scenario(4), hold_off=0.060)
+    assert message.times("summary", node=1)[:2] == [0, 0]
+    assert message.times("summary", node=0)[:2] == [60 * MS, 60 * MS]
     before = len(logged(busy_scenario())[1].of("summary"))
     after = len(logged(busy_scenario(), hold_off=0.5)[1].of("summary"))
     assert after < before
@@ -314,13 +314,15 @@ def test_unchanged_summaries_are_not_sent() -> None:
 
 def test_child_answers_each_request() -> None:
     """After each request from the parent, a summary echoes its number, so that debits are settled."""
-    _, said, got = logged(busy_scenario(), run_on=True)
+    _, message, got = logged(busy_scenario(), run_on=True)
     for node in range(1, 25):
-        asked = [(at, row["number"]) for at, row in got.of("request", node=node) if row["number"] >= 0]
-        for at, number in asked:
-            answers = [row["echo"] for when, row in said.of("summary", sender=node) if when >= at]
+        asked = [
+            (instant, row["number"]) for instant, row in got.of("request", node=node) if row["number"] >= 0
+        ]
+        for instant, number in asked:
+            answers = [row["echo"] for when, row in message.of("summary", sender=node) if when >= instant]
             assert answers and answers[-1] >= number
-        echoes = [row["echo"] for _, row in said.of("summary", sender=node)]
+        echoes = [row["echo"] for _, row in message.of("summary", sender=node)]
         assert echoes == sorted(echoes)
 
 
@@ -345,36 +347,36 @@ def test_overtaken_summaries_do_not_inform_the_root() -> None:
     result, _, got = logged(what, update_rate=0.0, run_on=True)
     newest = {1: -1, 2: -1}
     arrived, overtaken = [], 0
-    for at, row in got.of("summary", node=0):
+    for instant, row in got.of("summary", node=0):
         if row["number"] < newest[row["sender"]]:
             overtaken += 1
         elif row["since"] < NEVER:
-            arrived.append(at / NS)
+            arrived.append(instant / NS)
         newest[row["sender"]] = max(newest[row["sender"]], row["number"])
     assert overtaken and result.tables["updates"]["arrived"].tolist() == arrived
 
 
 @pytest.mark.parametrize("spread", ["heartbeat", "change"])
 def test_minimum_stretch_is_sent_down_the_tree(spread: str) -> None:
-    _, said, got = logged(busy_scenario(), spread=spread, heartbeat=5.0, run_on=True)
-    rows = said.of("spread")
+    _, message, got = logged(busy_scenario(), spread=spread, heartbeat=5.0, run_on=True)
+    rows = message.of("spread")
     assert {row["node"] for _, row in rows} == set(range(1, 12))  # to routers only
     assert all(row["sender"] == (row["node"] - 1) // 2 for _, row in rows)
-    from_root = set(said.times("spread", sender=0))
+    from_root = set(message.times("spread", sender=0))
     if spread == "heartbeat":
-        assert all(at % (5 * NS) == 0 for at in from_root)
+        assert all(instant % (5 * NS) == 0 for instant in from_root)
     else:
-        assert any(at % (5 * NS) for at in from_root)
+        assert any(instant % (5 * NS) for instant in from_root)
 
 
 @pytest.mark.parametrize("spread", ["heartbeat", "change"])
 def test_copies_of_the_summary_of_the_root_reach_all_routers(spread: str) -> None:
-    _, said, _ = logged(busy_scenario(), accept="root", spread=spread, heartbeat=5.0, run_on=True)
-    copies = [(row["node"], row["copy_time"]) for _, row in said.of("spread")]
-    beats = {made for _, made in copies if made > 0 and made % (5 * NS) == 0}
+    _, message, _ = logged(busy_scenario(), accept="root", spread=spread, heartbeat=5.0, run_on=True)
+    copies = [(row["node"], row["copy_time"]) for _, row in message.of("spread")]
+    beats = {instance for _, instance in copies if instance > 0 and instance % (5 * NS) == 0}
     assert beats
     for beat in beats:
-        soon = {node for node, made in copies if beat <= made < beat + NS}
+        soon = {node for node, instance in copies if beat <= instance < beat + NS}
         assert soon == set(range(1, 12))
 
 
@@ -384,19 +386,19 @@ def test_copies_of_the_summary_of_the_root_reach_all_routers(spread: str) -> Non
 @pytest.mark.parametrize("interfaces", ["fifo", "equal"])
 def test_completions_are_reported_once_per_heartbeat(interfaces: str) -> None:
     what = busy_scenario(interfaces=interfaces)
-    result, said, got = logged(what, heartbeat=5.0, run_on=True)
-    reports = [(at, row["sender"], row["application"]) for at, row in said.of("completion")]
+    result, message, got = logged(what, heartbeat=5.0, run_on=True)
+    reports = [(instant, row["sender"], row["application"]) for instant, row in message.of("completion")]
     assert len(set(reports)) == len(reports)
-    assert all(at % (5 * NS) == 0 for at, _, _ in reports)
+    assert all(instant % (5 * NS) == 0 for instant, _, _ in reports)
     total = int(result.applications["tasks"].sum())
-    assert sum(row["tasks"] for _, row in said.of("completion")) == total
+    assert sum(row["tasks"] for _, row in message.of("completion")) == total
     assert len(reports) < total
     submitter = result.applications["submitter"]
-    assert all(row["node"] == submitter[row["application"]] + 12 for _, row in said.of("completion"))
+    assert all(row["node"] == submitter[row["application"]] + 12 for _, row in message.of("completion"))
     # the run goes on until the last of them is known
     assert result.facts["tasks_completed_known"] == result.facts["tasks_accepted_known"] == total
     assert ledger(result)["completion"]["in_flight"] == 0
-    by_leaf = np.bincount([row["sender"] - 12 for _, row in said.of("completion")], minlength=13)
+    by_leaf = np.bincount([row["sender"] - 12 for _, row in message.of("completion")], minlength=13)
     assert (by_leaf <= result.machines["tasks"]).all()
 
 
@@ -411,11 +413,15 @@ def test_promises_hold_with_release_cells(cell: float) -> None:
         gs.Workload.bags(12, interarrival=60.0, task_size=[20_000.0, 40_000.0], seed=4),
         gs.Network(latency=0.0, bandwidth=inf),
     )
-    result, said, _ = logged(what, release_cell=cell, samples=(12, 6, 2))
+    result, message, _ = logged(what, release_cell=cell, samples=(12, 6, 2))
     assert result.applications["tasks"].sum() == result.machines["tasks"].sum()
     requests = result.tables["requests"]
     assert requests["guaranteed"].sum() > 0
-    beats = {at for at, _ in said.of("summary", sender=20) if at and at % round(cell * NS) == 0}
+    beats = {
+        instant
+        for instant, _ in message.of("summary", sender=20)
+        if instant and instant % round(cell * NS) == 0
+    }
     assert beats or cell > result.facts["ledger_end_s"]
     assert (
         gs.simulate(what, FairTree(**BY_THE_PAPER, release_cell=cell, samples=(12, 6, 2))).digest
@@ -435,7 +441,7 @@ def test_a_release_cell_costs_small_applications_their_promise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "why"),
+    ("field", "value", "reason"),
     [
         *((name, value, "must be a finite number >= 0") for name in ("bound", "update_rate")
           for value in (-1.0, float("nan"), inf, "2", None)),
@@ -469,8 +475,8 @@ def test_a_release_cell_costs_small_applications_their_promise() -> None:
         ("repair", 1e-10, r"must be 0 or a number in 1e-09..4e"),
     ],
 )  # fmt: skip
-def test_invalid_parameters_are_rejected(field: str, value: Any, why: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=f"^fair-tree.{field}:? {why}"):
+def test_invalid_parameters_are_rejected(field: str, value: Any, reason: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=f"^fair-tree.{field}:? {reason}"):
         FairTree(**{field: value})
 
 

@@ -33,8 +33,8 @@ def decided(
 
 
 def said(rows: list[dict[str, Any]], job: int, *names: str) -> list[tuple[Any, ...]]:
-    chosen = [row for row in rows if row["application"] == job]
-    return [tuple(row[n] if n == "action" else round(row[n], 6) for n in names) for row in chosen]
+    selection = [row for row in rows if row["application"] == job]
+    return [tuple(row[n] if n == "action" else round(row[n], 6) for n in names) for row in selection]
 
 
 COMPARED = "action", "machine", "saw", "limit", "true", "age"
@@ -70,11 +70,11 @@ def test_decision_records_the_stale_and_the_true_value() -> None:
 def test_rejected_nodes_are_recorded_with_reasons() -> None:
     """Two jobs at node 1 in 2 s, and 1.1 s in transit: another has probability 1 - exp(-1.1)."""
     release, home, size = [1.0, 1.0, 2.0], [1, 1, 0], [1.0, 1.0, 1000.0]
-    for rule, chance in (("at-least-one", 1 - math.exp(-1.1)), ("exactly-one", 1.1 * math.exp(-1.1))):
+    for rule, rng in (("at-least-one", 1 - math.exp(-1.1)), ("exactly-one", 1.1 * math.exp(-1.1))):
         scheduler = gs.Rjss(k=1.0, rule=rule, local_threshold=0.3)  # type: ignore[arg-type]
         rows = decided(scheduler, release, home, size, data=100)
         assert said(rows, 2, "action", "saw") == [
-            ("earlier", 7.2), ("own", round(chance, 6)), ("stayed", 10.0)
+            ("earlier", 7.2), ("own", round(rng, 6)), ("stayed", 10.0)
         ]  # fmt: skip
     # one job sent there in 3 s, and 1 s on the way
     rows = decided(gs.Rjss(k=1.0, remote_threshold=0.33), [2.0, 3.0], [0, 0], [1000.0, 5000.0])
@@ -132,8 +132,8 @@ def test_decisions_agree_with_those_of_the_kernel(scheduler: gs.Scheduler, conge
         # what it counts on is the wait that the kernel predicted, the job itself, and the ways
         if scheduler.turnaround == "complete":
             speed = noted.machines["speed"][table["machine"][moves]]
-            done = jobs["predicted"][job[moves]] + noted.applications["size"][job[moves]] / speed
-            ways = (table["saw"][moves] - done) / 2
+            completed = jobs["predicted"][job[moves]] + noted.applications["size"][job[moves]] / speed
+            ways = (table["saw"][moves] - completed) / 2
             network = scenario.network
             carried = noted.applications["data"][job[moves]] / network.bandwidth
             assert np.allclose(ways, network.latency + carried, atol=1e-8)

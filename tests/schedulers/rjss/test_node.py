@@ -139,17 +139,17 @@ def test_both_forms_give_the_same_result(scenario: gs.Scenario, scheduler: gs.Sc
 @pytest.mark.parametrize("pick", ["first", "best", "fastest"])
 def test_both_forms_agree_on_many_jobs(pick: Any, rule: Any) -> None:
     """There are more nodes and jobs than in the drawn scenarios, and answers come after an odd time."""
-    random = np.random.default_rng(3)
+    rng = np.random.default_rng(3)
     bags = gs.Workload.of(
-        np.sort(random.uniform(0.0, 20.0, 60)),
+        np.sort(rng.uniform(0.0, 20.0, 60)),
         1,
-        random.uniform(50.0, 1500.0, 60),
-        random.integers(0, 12, 60),
-        random.integers(0, 3000, 60),
+        rng.uniform(50.0, 1500.0, 60),
+        rng.integers(0, 12, 60),
+        rng.integers(0, 3000, 60),
     )
-    rates = tuple(random.choice([math.nan, 0.2, 1.0], 12).tolist())
+    rates = tuple(rng.choice([math.nan, 0.2, 1.0], 12).tolist())
     scenario = gs.Scenario(
-        gs.Platform.of(random.choice([50.0, 100.0, 150.0, 0.6], 12)),
+        gs.Platform.of(rng.choice([50.0, 100.0, 150.0, 0.6], 12)),
         RatedWorkload(bags.recipe, rates),
         gs.Network(latency=0.1, bandwidth=1e4, interfaces="equal"),
         seed=1,

@@ -161,12 +161,12 @@ def test_without_migration_each_node_is_a_plain_queue() -> None:
     result = gs.simulate(scenario, gs.NoMigration(), record=True)
     jobs, speeds = scenario.workload.realize(scenario.platform), scenario.platform.speeds
     free = [0] * len(speeds)
-    for i, (at, home) in enumerate(zip(jobs.release_ns.tolist(), jobs.submitter.tolist(), strict=True)):
-        start = max(at, free[home])
+    for i, (instant, home) in enumerate(zip(jobs.release_ns.tolist(), jobs.submitter.tolist(), strict=True)):
+        start = max(instant, free[home])
         free[home] = end = start + round(jobs.task_size[i] / speeds[home] * NS)
         found = result.tables["jobs"][i]
         assert (found["machine"], found["probes"]) == (home, 0)
-        assert (found["waited"], found["turnaround"]) == ((start - at) / NS, (end - at) / NS)
+        assert (found["waited"], found["turnaround"]) == ((start - instant) / NS, (end - instant) / NS)
         assert result.applications[i]["finish"] == end / NS
     assert i > 1000 and result.messages["sent"].sum() == 0 and result.migrated == 0.0
     assert validate_result(result) == []
@@ -182,7 +182,9 @@ def replay(scenario: gs.Scenario, choose: Any) -> tuple[list[int], list[float]]:
     way = [round(network.latency * NS) + round(b / network.bandwidth * NS) for b in jobs.data.tolist()]
     lasts = np.rint(jobs.task_size[:, None] / speeds * NS).astype(np.int64)
     free, machine, turnaround = np.zeros(nodes, np.int64), [0] * len(jobs), [0.0] * len(jobs)
-    events = [(at, 1, i) for i, at in enumerate(jobs.release_ns.tolist())]  # jobs come before others leave
+    events = [
+        (instant, 1, i) for i, instant in enumerate(jobs.release_ns.tolist())
+    ]  # jobs come before others leave
     heapq.heapify(events)
     while events:
         now, leaves, i = heapq.heappop(events)
@@ -311,8 +313,8 @@ def test_number_of_probed_nodes_is_limited() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_runs_are_valid_and_reproducible(name: str) -> None:
-    one, again = (gs.simulate(streams(30), ALL[name], record=True) for _ in range(2))
-    assert one.digest == again.digest and validate_result(one) == []
+    one, repeated = (gs.simulate(streams(30), ALL[name], record=True) for _ in range(2))
+    assert one.digest == repeated.digest and validate_result(one) == []
     # whoever runs them, the jobs are the same
     plain = gs.simulate(streams(30), gs.NoMigration())
     for column in ("release", "size", "submitter", "data"):
@@ -340,7 +342,7 @@ def test_checkpoints_contain_pending_searches(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("gridsim.simulation.simulate._STRIDE", 50)  # jobs between two looks of the engine
     scenario, file = streams(), tmp_path / "run.checkpoint"
     scheduler = gs.Rjss(k=0.3, probe_latency=0.5, pick="best")
-    whole = gs.simulate(scenario, scheduler, record=True)
+    full_run = gs.simulate(scenario, scheduler, record=True)
     for wave in (2, 9, 18):
         simulation = Simulation(scenario, scheduler, Options(record=True))
         waves = iter(range(1, 100))
@@ -354,10 +356,12 @@ def test_checkpoints_contain_pending_searches(tmp_path: Path, monkeypatch: pytes
         with pytest.raises(RunInterruption):
             simulation.run()
         state = simulation.policy.walks.getstate()  # type: ignore[attr-defined]
-        assert len(state["searches"]) > 5 and 0 < state["next"] < len(whole.tables["jobs"])
+        assert len(state["searches"]) > 5 and 0 < state["next"] < len(full_run.tables["jobs"])
         assert len(state["dispatchers"]) > 5
-        again = gs.resume(file)
-        assert again.digest == whole.digest and again.tables["schedule"] == whole.tables["schedule"]
+        repeated = gs.resume(file)
+        assert (
+            repeated.digest == full_run.digest and repeated.tables["schedule"] == full_run.tables["schedule"]
+        )
 
 
 # -- what is refused ------------------------------------------------------------------------------------
@@ -370,10 +374,10 @@ def test_failures_are_rejected(name: str) -> None:
         gs.Workload.of([0.0], 1, 1000.0),
         faults=gs.Faults.of([0], [1.0], [2.0]),
     )
-    with pytest.raises(gs.ScenarioError) as caught:
+    with pytest.raises(gs.ScenarioError) as excinfo:
         gs.simulate(scenario, ALL[name])
     takes = " or set faults.reachable = true (absences of owners)" if "no-" not in name else ""
-    assert str(caught.value) == f"{name} does not support failures: remove faults (--failures){takes}"
+    assert str(excinfo.value) == f"{name} does not support failures: remove faults (--failures){takes}"
 
 
 RULES = "('exactly-one', 'at-least-one', 'none')"
@@ -405,21 +409,21 @@ BAD: list[tuple[type[gs.Scheduler], dict[str, Any], str]] = [
 def test_invalid_parameters_are_rejected(
     cls: type[gs.Scheduler], parameters: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(gs.ScenarioError) as caught:
+    with pytest.raises(gs.ScenarioError) as excinfo:
         cls(**parameters)
-    assert str(caught.value) == message
+    assert str(excinfo.value) == message
 
 
 def test_searches_beyond_the_clock_are_rejected() -> None:
     scenario = few([100.0, 200.0, 300.0, 400.0])
-    wanted = "probe_latency must let {} nodes be asked within 2e+09 s, got {} s for each"
+    expected = "probe_latency must let {} nodes be asked within 2e+09 s, got {} s for each"
     for scheduler, message in (
-        (gs.Rjss(k=0.5, probe_latency=1e308), f"rjss.{wanted.format(2, 1e308)}"),
-        (gs.ResourceExclusion(k=1.0, probe_latency=6e8), f"resource-exclusion.{wanted.format(4, 6e8)}"),
+        (gs.Rjss(k=0.5, probe_latency=1e308), f"rjss.{expected.format(2, 1e308)}"),
+        (gs.ResourceExclusion(k=1.0, probe_latency=6e8), f"resource-exclusion.{expected.format(4, 6e8)}"),
     ):
-        with pytest.raises(gs.ScenarioError) as caught:
+        with pytest.raises(gs.ScenarioError) as excinfo:
             gs.simulate(scenario, scheduler)
-        assert str(caught.value) == message
+        assert str(excinfo.value) == message
     far = gs.simulate(scenario, gs.Rjss(k=0.5, probe_latency=9e8))
     assert far.mean_turnaround > 9e8
 

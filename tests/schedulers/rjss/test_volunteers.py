@@ -142,9 +142,9 @@ def test_exact_predictions_change_the_chosen_node(
 
 def test_the_age_in_a_decision_is_that_of_the_answer_of_the_chosen_node() -> None:
     """Both nodes are asked, for 1 s each; the job goes to the one asked first, then to the one asked last."""
-    for speeds, chosen, age in (([100.0, 150.0, 200.0], 2, 1.5), ([100.0, 200.0, 150.0], 1, 0.5)):
+    for speeds, selection, age in (([100.0, 150.0, 200.0], 2, 1.5), ([100.0, 200.0, 150.0], 1, 0.5)):
         result = ran(few(speeds), BACK, gs.Rjss(k=1.0, pick="best", probe_latency=1.0))
-        assert rows(result, "decisions", "machine", "time", "age")[0] == (chosen, 2.0, age)
+        assert rows(result, "decisions", "machine", "time", "age")[0] == (selection, 2.0, age)
 
 
 def test_node_predicts_from_its_own_past() -> None:
@@ -152,7 +152,7 @@ def test_node_predicts_from_its_own_past() -> None:
     faults = gs.Faults.of([1, 1], [10.0, 30.0], [20.0, 40.0], reachable=True)
     machines = [
         int(ran(scenario, faults, gs.Rjss(k=1.0, pick="best", predictor="past")).tables["jobs"]["machine"][0])
-        for scenario in (few([100.0, 200.0, 150.0], release=(at,)) for at in (42.0, 46.0))
+        for scenario in (few([100.0, 200.0, 150.0], release=(instant,)) for instant in (42.0, 46.0))
     ]
     assert machines == [1, 2]
 

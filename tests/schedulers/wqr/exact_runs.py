@@ -126,12 +126,12 @@ class ExactRun:
             outcome = policy.finish()
         except gs.GridSimError as error:
             return str(error)
-        shown = {
+        displayed = {
             name: _plain(getattr(outcome, name))
             for name in ("applications", "machines", "cycles", "schedule", "facts")
         }
         table = None if decisions is None else _plain(dict(decisions.table()))
-        return shown, table, outages.failures.tolist(), outages.down_time(2**62).tolist()
+        return displayed, table, outages.failures.tolist(), outages.down_time(2**62).tolist()
 
 
 def _plain(columns: Any) -> dict[str, Any]:

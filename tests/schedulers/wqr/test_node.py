@@ -90,10 +90,10 @@ def in_steps(draw: st.DrawFn) -> gs.Scenario:
     rows = []
     nodes = draw(st.integers(1, 12))
     for u in range(nodes):
-        at = draw(st.integers(0, 6)) * 5.0
+        instant = draw(st.integers(0, 6)) * 5.0
         for _ in range(draw(st.integers(0, 8))):
-            rows.append((u, at, up := at + draw(st.sampled_from((0.0, 5.0, 15.0)))))
-            at = up + draw(st.sampled_from((5.0, 10.0, 60.0)))
+            rows.append((u, instant, up := instant + draw(st.sampled_from((0.0, 5.0, 15.0)))))
+            instant = up + draw(st.sampled_from((5.0, 10.0, 60.0)))
     sizes = st.lists(st.sampled_from((5e3, 1e4, 2e4, 4e4)), min_size=1, max_size=20).map(np.array)
     bags = draw(st.lists(sizes, min_size=1, max_size=4))
     faults = gs.Faults.of(*(list(column) for column in zip(*rows, strict=True))) if rows else None
@@ -152,11 +152,11 @@ def test_node_programs_handle_all_events(calls: Counter[str], store: Any) -> Non
         seed=1,
     )
     scheduler = gs.WqrFt(checkpoint_interval=50.0, checkpoint_cost=3.0, checkpoint_store=store)
-    found = gs.simulate(scenario, scheduler, nodes="interpreted", record=True)
-    rows, machines = found.tables["schedule"], found.machines
-    failures, tasks = int(machines["failures"].sum()), int(found.applications["tasks"].sum())
+    outcome = gs.simulate(scenario, scheduler, nodes="interpreted", record=True)
+    rows, machines = outcome.tables["schedule"], outcome.machines
+    failures, tasks = int(machines["failures"].sum()), int(outcome.applications["tasks"].sum())
     recoveries, instants = calls["Worker.on_start"] - len(machines), calls["Server.on_failure"]
-    written = sum(map(checkpoints, *(rows[c] for c in ("start", "end", "begin")), speeds_and_sizes(found)))
+    written = sum(map(checkpoints, *(rows[c] for c in ("start", "end", "begin")), speeds_and_sizes(outcome)))
     assert calls == Counter(
         {
             "Server.on_release": 2,
@@ -181,9 +181,9 @@ def test_node_programs_handle_all_events(calls: Counter[str], store: Any) -> Non
     # each of these calls is an event of its own
     signals = sum(calls[f"{who}.on_{kind}"] for who in ("Server", "Worker") for kind in SIGNALS)
     timers = restored + written + tasks + failures + calls["Server.on_dispatch"]
-    assert found.provenance["events"] >= signals + timers + calls["Worker.on_start"] + 2
+    assert outcome.provenance["events"] >= signals + timers + calls["Worker.on_start"] + 2
     compiled = gs.simulate(scenario, scheduler, nodes="compiled")
-    assert compiled.digest == found.digest
+    assert compiled.digest == outcome.digest
     assert compiled.provenance["events"] < 10
 
 
@@ -204,8 +204,8 @@ def checkpoints(start: float, end: float, begin: float, of: tuple[float, float])
 
 def test_work_queue_sends_no_messages() -> None:
     scenario = gs.Scenario(gs.Platform.of([1000.0, 2000.0]), gs.Workload.of([0.0], 3, 1e4))
-    found = gs.simulate(scenario, gs.WqrFt(), nodes="interpreted")
-    assert len(found.tables["messages"]) == 0 and not found.machines["bytes_out"].any()
+    outcome = gs.simulate(scenario, gs.WqrFt(), nodes="interpreted")
+    assert len(outcome.tables["messages"]) == 0 and not outcome.machines["bytes_out"].any()
 
 
 # -- errors -------------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ def breaks(machines: Machines) -> int:
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "error", "said"),
+    ("scheduler", "error", "message"),
     [
         (gs.WqrFt(machine_choice=breaks), gs.SchedulerError, "t = 0.0 s: machine_choice: KeyError"),
         (
@@ -226,10 +226,10 @@ def breaks(machines: Machines) -> int:
         ),
     ],
 )
-def test_both_forms_raise_equal_errors(scheduler: gs.WqrFt, error: type[Exception], said: str) -> None:
+def test_both_forms_raise_equal_errors(scheduler: gs.WqrFt, error: type[Exception], message: str) -> None:
     scenario = gs.Scenario(gs.Platform.of([1000.0, 2000.0]), gs.Workload.of([0.0], 3, 1e6))
     for nodes in ("compiled", "interpreted"):
-        with pytest.raises(error, match=said):
+        with pytest.raises(error, match=message):
             gs.simulate(scenario, scheduler, nodes=nodes)
 
 

@@ -32,13 +32,13 @@ NAMES = list(POLICIES)
 NINE = pytest.mark.parametrize("name", NAMES)
 
 
-def desktops(nodes: int = 40, ratio: float = 4.0, seed: int = 1, **more: Any) -> gs.Scenario:
+def desktops(nodes: int = 40, ratio: float = 4.0, seed: int = 1, **options: Any) -> gs.Scenario:
     """Return a scenario of three bags on machines that fail."""
     usual = {
         "workload": gs.Workload.bags(3, 900.0, ratio, 0.2, 3.6e6, seed=seed, spread=gs.LogUniform(5.0)),
         "faults": gs.Faults.exponential(7200.0, 900.0, seed),
     }
-    return gs.Scenario(gs.Platform.desktop_grid(nodes, seed), seed=seed, **{**usual, **more})
+    return gs.Scenario(gs.Platform.desktop_grid(nodes, seed), seed=seed, **{**usual, **options})
 
 
 def named(name: str, **parameters: Any) -> gs.WqrFt:
@@ -52,20 +52,22 @@ def named(name: str, **parameters: Any) -> gs.WqrFt:
 @NINE
 def test_policies_reproduce_the_tables_of_the_paper(name: str) -> None:
     """As intended, all nine do; as printed, those whose search begins with a free machine."""
-    _, wanted, (finish, done) = TABLES[name]
+    _, expected, (finish, completed) = TABLES[name]
     seeds = range(20, 46) if name == "WQR-FT" else [1]  # three of these give the draw that is printed
-    found = [assignments_of(Example()(seed), policy(name)) for seed in seeds]
-    assert wanted in found
-    assert (wanted.finish, wanted.completed) == (finish, done)
+    actual = [assignments_of(Example()(seed), policy(name)) for seed in seeds]
+    assert expected in actual
+    assert (expected.finish, expected.completed) == (finish, completed)
     printed = [assignments_of(Example()(seed), policy(name, as_printed=True)) for seed in seeds]
-    assert (wanted in printed) == (name not in ("SmallET-AvailInfo", "GreatET-AvailInfo", "SmallET-AllInfo"))
+    assert (expected in printed) == (
+        name not in ("SmallET-AvailInfo", "GreatET-AvailInfo", "SmallET-AllInfo")
+    )
 
 
 @pytest.mark.parametrize("name", PROSE)
 def test_examples_in_the_text_of_the_paper_hold_for_another_platform(name: str) -> None:
-    said, _ = PROSE[name]
-    assert time_in_prose(name, assignments_of(Example(*MACHINE_0)(1), policy(name))) == said
-    holds = time_in_prose(name, assignments_of(Example()(1), policy(name))) == said
+    message, _ = PROSE[name]
+    assert time_in_prose(name, assignments_of(Example(*MACHINE_0)(1), policy(name))) == message
+    holds = time_in_prose(name, assignments_of(Example()(1), policy(name))) == message
     assert holds == (name in ("SmallET-NoInfo", "GreatET-CpuInfo"))
 
 
@@ -136,7 +138,7 @@ def test_functions_of_users_are_supported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
+    ("parameters", "message"),
     [
         ({"task_order": "big"}, r"WQR-FT.task_order must be one of \('random', 'small', 'great'\)"),
         ({"task_order": ":"}, "WQR-FT.task_order must be one of"),
@@ -167,8 +169,8 @@ def test_functions_of_users_are_supported() -> None:
         ({"as_printed": True, "machine_choice": slowest}, "as_printed must be false with a machine_choice"),
     ],
 )
-def test_invalid_parameters_are_rejected(parameters: dict[str, Any], said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=said):
+def test_invalid_parameters_are_rejected(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
         gs.WqrFt(**parameters)
 
 
@@ -257,9 +259,9 @@ def test_prediction_errors_change_the_result() -> None:
     scenario = desktops(ratio=1.0)
     exact = gs.simulate(scenario, named("GreatET-AllInfo"))
     none = gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=0.0))
-    some = gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=1.0))
-    assert exact.digest == none.digest != some.digest
-    assert some.digest == gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=1.0)).digest
+    subset = gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=1.0))
+    assert exact.digest == none.digest != subset.digest
+    assert subset.digest == gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=1.0)).digest
     # who does not look at predictions does the same; a random order is drawn from a stream of its own
     for name in ("GreatET-CpuInfo", "WQR-FT"):
         uninformed = gs.simulate(scenario, named(name, prediction_error=1.0))

@@ -145,11 +145,11 @@ class Node(gs.NodeProgram):
         else:
             view.publish(queue=view.tasks, falling=False)
         view.board.add(view.random.integers(view.machines), 1.5, "queue")
-        shown = min(view.board[view.node, "queue"], 1e9)
+        displayed = min(view.board[view.node, "queue"], 1e9)
         for value in view.board.work:
-            shown += min(value, 1e6)
-        least = view.board.least(2, "queue")
-        view.note("seen", node=least[0], value=shown, at=view.now)
+            displayed += min(value, 1e6)
+        minimum = view.board.least(2, "queue")
+        view.note("seen", node=minimum[0], value=displayed, at=view.now)
 
     def withdraw(self, view: Any) -> None:
         for application, tasks in view.queued:
@@ -414,9 +414,9 @@ def scenarios(draw: st.DrawFn) -> gs.Scenario:
     if draw(st.booleans()):
         # at whole seconds, where timers, releases and messages are due as well
         machine = draw(st.lists(st.integers(0, nodes - 1), min_size=1, max_size=4, unique=True))
-        at = draw(st.lists(st.integers(0, 8), min_size=len(machine), max_size=len(machine)))
+        instants = draw(st.lists(st.integers(0, 8), min_size=len(machine), max_size=len(machine)))
         down = draw(st.lists(st.integers(0, 2), min_size=len(machine), max_size=len(machine)))
-        faults = gs.Faults.of(machine, at, [a + d for a, d in zip(at, down, strict=True)])
+        faults = gs.Faults.of(machine, instants, [a + d for a, d in zip(instants, down, strict=True)])
     return gs.Scenario(
         gs.Platform.of([1000.0] * nodes), workload, network, faults=faults, seed=draw(st.integers(0, 99))
     )
@@ -426,7 +426,7 @@ def scenarios(draw: st.DrawFn) -> gs.Scenario:
 def schedulers(draw: st.DrawFn, machines: int) -> gs.Scheduler:
     roles, at_once = draw(st.sampled_from(VARIANTS))
     reports = not roles and draw(st.booleans())
-    drawn = scheduler_class(
+    sample = scheduler_class(
         roles,
         at_once,
         draw(st.sampled_from(["idle", "completion"])),
@@ -434,7 +434,7 @@ def schedulers(draw: st.DrawFn, machines: int) -> gs.Scheduler:
         reports,
     )
     some_parts = st.sets(st.integers(0, len(PARTS) - 1)).map(lambda parts: sum(2**part for part in parts))
-    return drawn(
+    return sample(
         degree=draw(st.integers(1, 3)),
         detection=draw(st.sampled_from([0.0, 1.0])),
         age=draw(st.sampled_from([0.0, 1.5])),
@@ -582,8 +582,8 @@ def test_mistakes_of_nodes_raise_the_same_errors_in_all_forms(mistake: str) -> N
     scenario = gs.Scenario(gs.Platform.of([1000.0] * 2), gs.Workload.of([0.0], 2, 1000.0, [0]), seed=1)
     errors = []
     for nodes in IN_PYTHON:
-        with pytest.raises((gs.SchedulerError, AttributeError, ValueError)) as caught:
+        with pytest.raises((gs.SchedulerError, AttributeError, ValueError)) as excinfo:
             gs.simulate(scenario, MistakenScheduler(degree=1), nodes=nodes)
-        text = str(caught.value).replace("PythonView", "gridcore.nodes.view.View")
-        errors.append((type(caught.value), text))
+        text = str(excinfo.value).replace("PythonView", "gridcore.nodes.view.View")
+        errors.append((type(excinfo.value), text))
     assert errors[0] == errors[1]

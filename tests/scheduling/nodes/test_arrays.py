@@ -110,7 +110,7 @@ def test_a_state_without_the_arrays_of_its_messages_is_rejected() -> None:
 
 
 @pytest.mark.parametrize(
-    ("matrix", "path", "said"),
+    ("matrix", "path", "message"),
     [
         ([[1.0], [2.0, 3.0]], [1], "matrix must be an array of float, of one or two dimensions"),
         ("text", [1], "node 0: matrix must be an array of float, .* got 'text'"),
@@ -125,14 +125,14 @@ def test_a_state_without_the_arrays_of_its_messages_is_rejected() -> None:
     ],
 )
 def test_values_that_are_not_arrays_are_rejected(
-    matrix: Any, path: Any, said: str, monkeypatch: pytest.MonkeyPatch
+    matrix: Any, path: Any, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def release(self: Any, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
         view.send(1, "summary", matrix=matrix, path=path, weight=1.0)
 
     monkeypatch.setattr(Node, "on_release", release)
-    with pytest.raises(gs.SchedulerError, match=said):
+    with pytest.raises(gs.SchedulerError, match=message):
         gs.simulate(scenario(), SummaryScheduler())
 
 

@@ -44,13 +44,13 @@ class EveryOperationNode(gs.NodeProgram):
             view.publish(work=1, falling=False)
         for place, other in enumerate(view.board.least(view.machines - 1, "work")):
             self.sum += place * other
-        least = view.board.least(2, name="queue")
-        if least and view.node not in least and view.board.queue[node] < 1e9:
-            self.sum += least[0] + view.board.queue[node]
+        minimum = view.board.least(2, name="queue")
+        if minimum and view.node not in minimum and view.board.queue[node] < 1e9:
+            self.sum += minimum[0] + view.board.queue[node]
         work = 0.0
         for number in view.board.work:
             work += min(number, 1e6)
-        view.note("seen", sum=self.sum, work=work, first=least[0], number=view.board[node, "work"])
+        view.note("seen", sum=self.sum, work=work, first=minimum[0], number=view.board[node, "work"])
         if view.now < 30.0:
             view.timer(view.random.exponential(2.0), "look")
 
@@ -76,8 +76,8 @@ class JobsNode(gs.NodeProgram):
         view.enqueue(application.number, tasks)
 
     def on_idle(self, view: Any) -> None:
-        least = view.board.least(2)
-        view.note("seen", first=least[0], number=view.board[least[-1]], jobs=len(view.board.values))
+        minimum = view.board.least(2)
+        view.note("seen", first=minimum[0], number=view.board[minimum[-1]], jobs=len(view.board.values))
 
 
 class JobBoardScheduler(gs.BoardScheduler, frozen=True, kw_only=True):

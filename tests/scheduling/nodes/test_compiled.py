@@ -148,8 +148,8 @@ class RoundingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 def test_compiled_nodes_round_as_python_does() -> None:
-    made = [gs.simulate(SMALL, RoundingScheduler(), nodes=form) for form in ("interpreted", "compiled")]
-    assert made[0].tables == made[1].tables
+    results = [gs.simulate(SMALL, RoundingScheduler(), nodes=form) for form in ("interpreted", "compiled")]
+    assert results[0].tables == results[1].tables
 
 
 class UncompilableNode(RandomActionNode):
@@ -191,10 +191,10 @@ def test_compiled_nodes_have_the_digest_of_interpreted_ones(
     scenario: gs.Scenario, hops: int, rule: str, degree: int
 ) -> None:
     scheduler = Scheduler(hops=hops, rule=rule, degree=degree)
-    wanted = gs.simulate(scenario, scheduler, record="decisions", events_limit=100_000)
-    found = gs.simulate(scenario, scheduler, record="decisions", events_limit=100_000, nodes="compiled")
-    assert found.digest == wanted.digest
-    assert found.tables == wanted.tables
+    expected = gs.simulate(scenario, scheduler, record="decisions", events_limit=100_000)
+    outcome = gs.simulate(scenario, scheduler, record="decisions", events_limit=100_000, nodes="compiled")
+    assert outcome.digest == expected.digest
+    assert outcome.tables == expected.tables
 
 
 def test_compiled_nodes_continue_from_a_checkpoint() -> None:
@@ -204,8 +204,8 @@ def test_compiled_nodes_continue_from_a_checkpoint() -> None:
         faults=gs.Faults.poisson(mean=300.0, seed=1),
         seed=1,
     )
-    wanted = gs.simulate(scenario, Scheduler())
-    assert resume_difference(scenario, Scheduler(), wanted, record=False, nodes="compiled") is None
+    expected = gs.simulate(scenario, Scheduler())
+    assert resume_difference(scenario, Scheduler(), expected, record=False, nodes="compiled") is None
 
 
 def test_studies_run_the_first_form_of_a_scheduler() -> None:
@@ -383,7 +383,7 @@ def _gamma(self: Any, view: Any, application: Any, tasks: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "said"),
+    ("method", "message"),
     [
         (_format, "a format in an f-string cannot be compiled"),
         (_star, r"a \* in an assignment cannot be compiled"),
@@ -410,9 +410,9 @@ def _gamma(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_no_attribute, "Unknown attribute 'foo' of type int"),
     ],
 )
-def test_errors_of_compilation_name_the_construct_and_its_line(method: Any, said: str) -> None:
+def test_errors_of_compilation_name_the_construct_and_its_line(method: Any, message: str) -> None:
     line = inspect.getsourcelines(method)[1] + 1
-    with pytest.raises(gs.CompileError, match=rf"test_compiled.py:{line}: Node.on_release: .*{said}"):
+    with pytest.raises(gs.CompileError, match=rf"test_compiled.py:{line}: Node.on_release: .*{message}"):
         gs.simulate(SMALL, scheduler_of(method), nodes="compiled")
 
 
@@ -439,18 +439,20 @@ def _halved(self: Any, view: Any, application: Any, tasks: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "helper", "said"),
+    ("method", "helper", "message"),
     [
         (_recursive, "again", "self.again is recursive"),
         (_keyword_only, "only", "only has the keyword-only argument number; write it without the"),
         (_halved, "halve", "self.count must be an int, as __init__ sets it, got a fraction"),
     ],
 )
-def test_errors_of_compilation_name_the_method_and_its_caller(method: Any, helper: str, said: str) -> None:
+def test_errors_of_compilation_name_the_method_and_its_caller(method: Any, helper: str, message: str) -> None:
     scheduler = scheduler_of(method)
     lines, first = inspect.getsourcelines(getattr(scheduler.policy, helper))
-    at = f":({'|'.join(str(first + k) for k in range(len(lines)))})"
-    with pytest.raises(gs.CompileError, match=f"{at}: Node.{helper}, which Node.on_release calls: {said}"):
+    line_suffix = f":({'|'.join(str(first + k) for k in range(len(lines)))})"
+    with pytest.raises(
+        gs.CompileError, match=f"{line_suffix}: Node.{helper}, which Node.on_release calls: {message}"
+    ):
         gs.simulate(SMALL, scheduler, nodes="compiled")
 
 
@@ -536,9 +538,9 @@ def test_compiled_handlers_raise_the_errors_of_interpreted_ones(method: Any) -> 
     """The type is the same, and so is the text unless Python itself raises the error."""
     errors = []
     for form in ("interpreted", "compiled"):
-        with pytest.raises(Exception, match=r".") as caught:
+        with pytest.raises(Exception, match=r".") as excinfo:
             gs.simulate(SMALL, scheduler_of(method), nodes=form)
-        errors.append(caught.value)
+        errors.append(excinfo.value)
     assert type(errors[0]) is type(errors[1])
     if method not in (_by_zero, _fieldless):
         assert str(errors[0]) == str(errors[1])
@@ -556,24 +558,24 @@ def test_machine_code_is_stored_and_reused(tmp_path: Path, monkeypatch: pytest.M
     from gridsim.scheduling.nodes import compiled
 
     monkeypatch.setenv("GRIDSIM_CACHE", str(tmp_path))
-    made: list[str] = []
+    items: list[str] = []
     real = compiled._compile
-    monkeypatch.setattr(compiled, "_compile", lambda *given: made.append("") or real(*given))
+    monkeypatch.setattr(compiled, "_compile", lambda *given: items.append("") or real(*given))
 
     def number_of(form: str) -> str:
         return gs.simulate(SMALL, scheduler_of(_fine), nodes=form).digest  # type: ignore[arg-type]
 
     assert number_of("compiled") == number_of("interpreted")
     assert number_of("compiled") == number_of("interpreted")
-    assert len(made) == 1
+    assert len(items) == 1
     (file,) = tmp_path.iterdir()
     raw = file.read_bytes()
     file.write_bytes(raw[:-1] + bytes([raw[-1] ^ 1]))  # a damaged file is not used
     assert number_of("compiled") == number_of("interpreted")
-    assert len(made) == 2
+    assert len(items) == 2
     monkeypatch.setitem(globals(), "LIMIT", 1)  # a global variable of the handler has changed
     assert number_of("compiled") == number_of("interpreted")
-    assert len(made) == 3
+    assert len(items) == 3
     monkeypatch.setenv("GRIDSIM_CACHE", str(file / "nowhere"))  # not a folder, so nothing can be written
     assert number_of("compiled") == number_of("interpreted")
 
@@ -607,6 +609,6 @@ def test_without_numba_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch
 
 
 def test_programs_of_several_classes_cannot_be_compiled() -> None:
-    made = type("Own", (Scheduler,), {"program": lambda self, _: None}, frozen=True, kw_only=True)
+    new_class = type("Own", (Scheduler,), {"program": lambda self, _: None}, frozen=True, kw_only=True)
     with pytest.raises(gs.CompileError, match="does not support nodes='compiled': Own defines program"):
-        gs.simulate(SMALL, made(), nodes="compiled")
+        gs.simulate(SMALL, new_class(), nodes="compiled")

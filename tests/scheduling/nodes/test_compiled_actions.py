@@ -321,13 +321,13 @@ def _publishes(self: Any, view: Any, application: Any, tasks: int) -> None:
 def test_compiled_handlers_raise_the_errors_of_interpreted_ones(method: Any) -> None:
     errors = []
     for form in ("interpreted", "compiled"):
-        with pytest.raises(gs.SchedulerError) as caught:
+        with pytest.raises(gs.SchedulerError) as excinfo:
             gs.simulate(
                 SMALL,
                 scheduler_of(method, sized=gs.Message(lambda number: 2 - number, number=int)),
                 nodes=form,
             )
-        errors.append(str(caught.value))
+        errors.append(str(excinfo.value))
     assert errors[0] == errors[1]
 
 
@@ -401,11 +401,11 @@ def test_an_error_of_the_size_of_a_message_names_kind_node_and_time() -> None:
     """Such a message is not sent: a handler that catches the error may send another one."""
     for form in RUNNABLE_FORMS:
         sized = gs.Message(lambda number: 60 // number, number=int)
-        with pytest.raises(gs.SchedulerError) as caught:
+        with pytest.raises(gs.SchedulerError) as excinfo:
             gs.simulate(SMALL, scheduler_of(_sends_nothing, sized=sized), nodes=form)
         place = "t = 0.0 s: node 0 sends 'sized': the function of its size"
-        assert str(caught.value).startswith(f"{place} raises ZeroDivisionError: integer division")
-        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+        assert str(excinfo.value).startswith(f"{place} raises ZeroDivisionError: integer division")
+        assert isinstance(excinfo.value.__cause__, ZeroDivisionError)
         result = gs.simulate(
             SMALL, scheduler_of(_sends_after_an_error, sized=sized), nodes=form, record="messages"
         )

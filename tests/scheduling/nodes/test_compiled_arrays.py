@@ -160,10 +160,10 @@ def test_arrays_of_compiled_nodes_arrive_as_those_of_interpreted_ones(
     scenario: gs.Scenario, rounds: int, degree: int
 ) -> None:
     scheduler = Scheduler(rounds=rounds, degree=degree)
-    wanted = gs.simulate(scenario, scheduler)
-    found = gs.simulate(scenario, scheduler, nodes="compiled")
-    assert found.digest == wanted.digest
-    assert found.tables == wanted.tables
+    expected = gs.simulate(scenario, scheduler)
+    outcome = gs.simulate(scenario, scheduler, nodes="compiled")
+    assert outcome.digest == expected.digest
+    assert outcome.tables == expected.tables
 
 
 LONG = gs.Scenario(
@@ -176,9 +176,9 @@ LONG = gs.Scenario(
 
 
 def test_a_run_with_arrays_continues_from_checkpoints_and_failures() -> None:
-    wanted = gs.simulate(LONG, Scheduler(rounds=9), record=True)
-    assert wanted.messages["dropped"].sum() > 0
-    difference = resume_difference(LONG, Scheduler(rounds=9), wanted, nodes="compiled")
+    expected = gs.simulate(LONG, Scheduler(rounds=9), record=True)
+    assert expected.messages["dropped"].sum() > 0
+    difference = resume_difference(LONG, Scheduler(rounds=9), expected, nodes="compiled")
     assert difference is None
 
 
@@ -253,9 +253,9 @@ def test_elements_out_of_range_are_rejected_in_both_forms(release: Any) -> None:
     for form in ("interpreted", "compiled"):
         with pytest.raises(
             gs.SchedulerError, match="values must be an array of uint16, of one dim"
-        ) as caught:
+        ) as excinfo:
             gs.simulate(SMALL, scheduler_of(release), nodes=form)
-        errors.add(str(caught.value))
+        errors.add(str(excinfo.value))
     assert len(errors) == 1
 
 
@@ -384,8 +384,8 @@ def _sorts(self: Any, view: Any, message: Any) -> None:
 @pytest.mark.parametrize("receive", [_assigns_element, _sorts])
 def test_changes_of_an_array_in_a_message_are_named_with_the_remedy(receive: Any) -> None:
     line = inspect.getsourcelines(receive)[1] + 2
-    said = r"Node.on_data: message.values is read-only; change a copy: values = np.array\(message.values\)"
-    with pytest.raises(gs.CompileError, match=rf"test_compiled_arrays.py:{line}: {said}"):
+    message = r"Node.on_data: message.values is read-only; change a copy: values = np.array\(message.values\)"
+    with pytest.raises(gs.CompileError, match=rf"test_compiled_arrays.py:{line}: {message}"):
         gs.simulate(SMALL, scheduler_of(_negative, receive=receive), nodes="compiled")
 
 

@@ -113,10 +113,10 @@ def test_compiled_nodes_compute_with_summaries_as_interpreted_ones(
     scenario: gs.Scenario, stretch: float
 ) -> None:
     scheduler = Scheduler(stretch=stretch)
-    wanted = gs.simulate(scenario, scheduler)
-    found = gs.simulate(scenario, scheduler, nodes="compiled")
-    assert found.digest == wanted.digest
-    assert found.tables == wanted.tables
+    expected = gs.simulate(scenario, scheduler)
+    outcome = gs.simulate(scenario, scheduler, nodes="compiled")
+    assert outcome.digest == expected.digest
+    assert outcome.tables == expected.tables
 
 
 def test_a_tree_of_compiled_nodes_continues_from_checkpoints_and_failures() -> None:
@@ -127,9 +127,9 @@ def test_a_tree_of_compiled_nodes_continues_from_checkpoints_and_failures() -> N
         faults=gs.Faults.of([1, 2, 4], [3.5, 6.0, 9.0], [4.0, 8.0, 12.0]),
         seed=5,
     )
-    wanted = gs.simulate(scenario, Scheduler(), record=True)
-    assert max(wanted.tables["split"]["two"].tolist()) > 0
-    assert resume_difference(scenario, Scheduler(), wanted, nodes="compiled") is None
+    expected = gs.simulate(scenario, Scheduler(), record=True)
+    assert max(expected.tables["split"]["two"].tolist()) > 0
+    assert resume_difference(scenario, Scheduler(), expected, nodes="compiled") is None
 
 
 class DebitNode(gs.NodeProgram):
@@ -198,10 +198,10 @@ def test_compiled_nodes_debit_summaries_as_interpreted_ones(rule: str) -> None:
         gs.Workload.of(np.arange(24.0), [1, 2, 4, 7] * 6, [100.0, 1000.0, 500.0] * 8, submitter=[0, 1] * 12),
         seed=2,
     )
-    wanted = gs.simulate(scenario, DebitScheduler(rule=rule), nodes="interpreted")
-    found = gs.simulate(scenario, DebitScheduler(rule=rule), nodes="compiled")
-    assert found.tables == wanted.tables
-    columns = [wanted.tables["cells"][name].tolist() for name in ("once", "printed", "aged", "lowest")]
+    expected = gs.simulate(scenario, DebitScheduler(rule=rule), nodes="interpreted")
+    outcome = gs.simulate(scenario, DebitScheduler(rule=rule), nodes="compiled")
+    assert outcome.tables == expected.tables
+    columns = [expected.tables["cells"][name].tolist() for name in ("once", "printed", "aged", "lowest")]
     assert min(columns[3]) == -1 and len(set(columns[3])) > 2
     assert all(len(set(column)) > 10 for column in columns[:3]) and columns[0] != columns[2]
 
@@ -276,12 +276,14 @@ def test_compiled_nodes_reserve_extend_and_release_slots() -> None:
         gs.Network(),
         seed=2,
     )
-    wanted = gs.simulate(scenario, ReservationScheduler())
-    found = gs.simulate(scenario, ReservationScheduler(), nodes="compiled")
-    rows = list(zip(*(wanted.tables["slots"][name].tolist() for name in ("reserved", "start")), strict=True))
+    expected = gs.simulate(scenario, ReservationScheduler())
+    outcome = gs.simulate(scenario, ReservationScheduler(), nodes="compiled")
+    rows = list(
+        zip(*(expected.tables["slots"][name].tolist() for name in ("reserved", "start")), strict=True)
+    )
     assert {-1, -2, -3, 1} <= {reserved for reserved, _ in rows}
     assert max(start for reserved, start in rows if reserved == -3) > 1
-    assert found.tables == wanted.tables
+    assert outcome.tables == expected.tables
 
 
 class WrongCallNode(gs.NodeProgram):
@@ -383,9 +385,9 @@ def _no_index(self: Any, view: Any, application: Any, tasks: int) -> None:
 def test_compiled_calls_of_kernels_raise_the_errors_of_interpreted_ones(release: Callable[..., None]) -> None:
     errors = []
     for form in ("interpreted", "compiled"):
-        with pytest.raises((ValueError, AttributeError), match=".") as caught:
+        with pytest.raises((ValueError, AttributeError), match=".") as excinfo:
             gs.simulate(SMALL, scheduler_of(release), nodes=form)  # type: ignore[arg-type]
-        errors.append((caught.type, str(caught.value)))
+        errors.append((excinfo.type, str(excinfo.value)))
     assert errors[0] == errors[1]
 
 

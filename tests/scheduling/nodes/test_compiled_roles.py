@@ -157,7 +157,7 @@ def test_true_values_are_those_of_home_nodes() -> None:
         ]
         for form in RUNNABLE_FORMS
     ]
-    assert all(each.tolist() == values[0].tolist() for each in values)
+    assert all(item.tolist() == values[0].tolist() for item in values)
     assert len(set(values[0].tolist())) > 2
 
 

@@ -174,12 +174,12 @@ def test_errors_of_compilation_name_the_line_of_the_call(method: Any, line: int,
 
 def test_try_statements_without_their_source_are_named() -> None:
     """The keywords of calls in them would be lost."""
-    made: dict[str, Any] = {}
+    items: dict[str, Any] = {}
     source = "def on_start(self, view):\n try: view.act(seconds=1.0)\n except Exception: self.errors += 1"
-    exec(source, made)
+    exec(source, items)
 
     class NodeWithoutSource(TryNode):
-        on_start = made["on_start"]
+        on_start = items["on_start"]
 
     class SchedulerWithoutSource(Scheduler, frozen=True, kw_only=True):
         policy = NodeWithoutSource

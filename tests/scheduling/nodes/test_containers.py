@@ -115,10 +115,10 @@ class Scheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 @settings(max_examples=40)
 @given(scenario=scenarios())
 def test_compiled_containers_have_the_digest_of_interpreted_ones(scenario: gs.Scenario) -> None:
-    wanted = gs.simulate(scenario, Scheduler(degree=2), events_limit=100_000)
-    found = gs.simulate(scenario, Scheduler(degree=2), events_limit=100_000, nodes="compiled")
-    assert found.digest == wanted.digest
-    assert found.tables == wanted.tables
+    expected = gs.simulate(scenario, Scheduler(degree=2), events_limit=100_000)
+    outcome = gs.simulate(scenario, Scheduler(degree=2), events_limit=100_000, nodes="compiled")
+    assert outcome.digest == expected.digest
+    assert outcome.tables == expected.tables
 
 
 class LookupNode(gs.NodeProgram):
@@ -166,9 +166,9 @@ FAILING = gs.Scenario(
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_run_with_containers_continues_from_a_checkpoint(form: str) -> None:
-    wanted = gs.simulate(FAILING, Scheduler())
-    assert len(wanted.tables["state"]) > 30
-    assert resume_difference(FAILING, Scheduler(), wanted, record=False, nodes=form) is None
+    expected = gs.simulate(FAILING, Scheduler())
+    assert len(expected.tables["state"]) > 30
+    assert resume_difference(FAILING, Scheduler(), expected, record=False, nodes=form) is None
 
 
 @pytest.mark.parametrize("form", FORMS)

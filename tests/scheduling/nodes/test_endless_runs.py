@@ -66,8 +66,8 @@ def test_an_endless_run_reaches_the_limit_of_events(how: str) -> None:
         gs.Platform.equal(nodes=2), gs.Workload.of(release=[0.0], tasks=[1], task_size=[1e9]), seed=1
     )
     # messages with a delay of 0 are handled in one go, so that the engine cannot check the limit
-    said = "messages 'now', now at node" if how == "at once" else "did not end within events_limit"
-    with pytest.raises(gs.SchedulerError, match=f"^t = 0.0 s: .*{said}"):
+    message = "messages 'now', now at node" if how == "at once" else "did not end within events_limit"
+    with pytest.raises(gs.SchedulerError, match=f"^t = 0.0 s: .*{message}"):
         gs.simulate(scenario, EndlessScheduler(how=how, degree=1), events_limit=10_000)
 
 
@@ -221,8 +221,10 @@ def test_many_events_after_the_last_task_are_allowed(monkeypatch: pytest.MonkeyP
 
 
 def test_a_run_to_the_end_that_never_ends_gives_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = "most of them messages 'news' .now at node ., Chatter.on_news, .*; all tasks are done; leave out"
-    with pytest.raises(gs.SchedulerError, match=said):
+    message = (
+        "most of them messages 'news' .now at node ., Chatter.on_news, .*; all tasks are done; leave out"
+    )
+    with pytest.raises(gs.SchedulerError, match=message):
         _chat(monkeypatch, 100)
 
 
@@ -307,10 +309,10 @@ def test_a_compiled_loop_without_end_is_an_error() -> None:
     pytest.importorskip("numba")
     with pytest.raises(
         gs.SchedulerError, match="must end within 1,000,000,000 iterations, got more"
-    ) as caught:
+    ) as excinfo:
         gs.simulate(_ONE_TASK, LoopScheduler(), nodes="compiled")
     line = inspect.getsourcelines(LoopNode.loop)[1] + 1
-    assert text_of(caught.value).endswith(f"node 1: LoopNode.on_release, {__file__}:{line} in loop")
+    assert text_of(excinfo.value).endswith(f"node 1: LoopNode.on_release, {__file__}:{line} in loop")
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs timer signals")
@@ -323,12 +325,12 @@ def test_ctrl_c_ends_a_compiled_loop_even_in_a_try_statement() -> None:
     previous = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 3.0)
     try:
-        with pytest.raises(KeyboardInterrupt) as caught:
+        with pytest.raises(KeyboardInterrupt) as excinfo:
             gs.simulate(_ONE_TASK, TryLoopScheduler(), nodes="compiled")
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, previous)
-    assert "node 1: TryLoopNode.on_release, " in text_of(caught.value)
+    assert "node 1: TryLoopNode.on_release, " in text_of(excinfo.value)
 
 
 class TinyTimerNode(gs.NodeProgram):
@@ -363,12 +365,12 @@ def test_a_clock_that_crawls_gives_a_warning(form: Any, monkeypatch: pytest.Monk
     workload = gs.Workload.of([0.0], 1, 1e9, [1])
     scenario = gs.Scenario(gs.Platform.equal(2, 1000.0), workload)
     line = inspect.getsourcelines(TinyTimerNode.on_tick)[1]
-    said = (
+    message = (
         r"^t = .* s: ticks: the simulated time hardly advances: the last .*,.* events took .*e-05 s, most of "
         rf"them timers 'tick' \(now at node 0, TinyTimerNode.on_tick, {__file__}:{line}\)$"
     )
     with (
-        pytest.warns(gs.SchedulerWarning, match=said),
+        pytest.warns(gs.SchedulerWarning, match=message),
         pytest.raises(gs.SchedulerError, match="events_limit"),
     ):
         gs.simulate(scenario, TinyTimerScheduler(degree=1), nodes=form, events_limit=60_000)

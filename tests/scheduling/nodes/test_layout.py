@@ -94,7 +94,7 @@ def test_programs_and_home_nodes_must_match_the_layout() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         (([0, 1, 3], [0, 1, 2]), "layout.home must have an entry for each of 4 machines, got 3"),
         (([0, 1, 2], [0, 1, 2, 2]), "layout.home must have an entry for each of 3 machines, got 4"),
@@ -113,10 +113,10 @@ def test_programs_and_home_nodes_must_match_the_layout() -> None:
         (([0, 1, 2], [0, 1, 2], [0, 1, 64]), r"layout.level_of\[2\] must be in 0..63, got 64"),
     ],
 )
-def test_layouts_name_machines_and_nodes_that_exist(given: tuple[list[int], ...], message: str) -> None:
+def test_layouts_name_machines_and_nodes_that_exist(arguments: tuple[list[int], ...], message: str) -> None:
     class WrongScheduler(DeskScheduler, frozen=True, kw_only=True):
         def layout(self, machines: int) -> Layout:
-            return Layout(*map(np.array, given))
+            return Layout(*map(np.array, arguments))
 
     with pytest.raises(gs.ScenarioError, match=message):
         gs.simulate(
@@ -186,15 +186,15 @@ def test_a_server_is_on_a_further_machine_that_never_fails(latency: float) -> No
         gs.Network(latency=latency, record_use=True),
         faults=gs.Faults.of([0, 1], [5.0, 5.0], [20.0, 30.0]),
     )
-    found = gs.simulate(scenario, ServerScheduler(), record="decisions")
+    outcome = gs.simulate(scenario, ServerScheduler(), record="decisions")
     seen = list(
-        zip(*(found.tables["seen"][name].tolist() for name in ("node", "machine", "at")), strict=True)
+        zip(*(outcome.tables["seen"][name].tolist() for name in ("node", "machine", "at")), strict=True)
     )
-    ticks = [(node, 2, at * 10**15) for at in (8, 16) for node in (0, 1)]
+    ticks = [(node, 2, instant * 10**15) for instant in (8, 16) for node in (0, 1)]
     assert seen[:5] == [*ticks[:2], (2, 2, LONG), *ticks[2:]]
-    assert found.tables["decisions"]["decider"].tolist() == [-1] * len(found.tables["decisions"])
-    assert found.machines["tasks"].sum() == 4 and len(found.machines) == 2
-    assert found.machines["bytes_in"].sum() > 0 == found.machines["bytes_out"].sum()
+    assert outcome.tables["decisions"]["decider"].tolist() == [-1] * len(outcome.tables["decisions"])
+    assert outcome.machines["tasks"].sum() == 4 and len(outcome.machines) == 2
+    assert outcome.machines["bytes_in"].sum() > 0 == outcome.machines["bytes_out"].sum()
     assert (
         resume_difference(scenario, ServerScheduler(), gs.simulate(scenario, ServerScheduler(), record=True))
         is None

@@ -400,20 +400,20 @@ def test_an_error_names_time_node_line_and_remedy(program: type[gs.NodeProgram],
     if form == "python" and program in ENDLESS:
         pytest.skip("takes long")
     text, node = MISTAKES[program]
-    with pytest.raises(Exception) as caught:
+    with pytest.raises(Exception) as excinfo:
         _run(program, form)
-    message = text_of(caught.value)
+    message = text_of(excinfo.value)
     assert re.search(text, message), message
     assert _line(program) in message
-    if node is not None and not isinstance(caught.value, gs.CompileError):
+    if node is not None and not isinstance(excinfo.value, gs.CompileError):
         time = "0.0" if node == 0 else "0.05008"
         assert f"t = {time} s" in message and f"node {node}" in message
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_tasks_that_are_never_placed_are_named(form: str) -> None:
-    said = "^t = 0.0 s: mistake ended with 2 of 2 tasks unfinished: node 0 holds 2 tasks of application 0"
-    with pytest.raises(gs.SchedulerError, match=said):
+    message = "^t = 0.0 s: mistake ended with 2 of 2 tasks unfinished: node 0 holds 2 tasks of application 0"
+    with pytest.raises(gs.SchedulerError, match=message):
         _run(NeverPlaced, form)
 
 

@@ -123,8 +123,8 @@ def test_a_failure_loses_held_tasks_but_keeps_notes(monkeypatch: pytest.MonkeyPa
     result = gs.simulate(scenario(faults=gs.Faults.of([0], [3.0], [3.0])), HoldingScheduler(told=[]))
     assert result.applications["resubmitted"].tolist() == [5]
     assert result.applications["first_start"].tolist() == [9.0]  # submitted again 1 s after the failure
-    given = result.tables["given"]
-    assert (given["tasks"].tolist(), given["at"].tolist()) == ([5, 5], [1.0, 4.0])
+    arguments = result.tables["given"]
+    assert (arguments["tasks"].tolist(), arguments["at"].tolist()) == ([5, 5], [1.0, 4.0])
 
 
 class OneByOneNode(Node):
@@ -216,8 +216,8 @@ def test_a_node_cannot_send_an_unknown_application(
 
     monkeypatch.setattr(WrongNode, "wrong", staticmethod(gossip))
     bags = gs.Workload.of([1.0, 9.0], 5, 1000.0, [0, 0], origin=0.0)
-    said = f"node 0 sends 'gossip' with application {number}, which it does not know"
-    with pytest.raises(gs.SchedulerError, match=said):
+    message = f"node 0 sends 'gossip' with application {number}, which it does not know"
+    with pytest.raises(gs.SchedulerError, match=message):
         gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), bags), TalkingScheduler(told=[]))
 
 
@@ -246,7 +246,7 @@ def test_a_view_is_read_only(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
     def write(view: Any) -> None:
-        for name in [*(each for each in dir(view) if not each.startswith("_")), "memory"]:
+        for name in [*(item for item in dir(view) if not item.startswith("_")), "memory"]:
             with pytest.raises(AttributeError):
                 setattr(view, name, 1)
             tried.append(name)
@@ -261,7 +261,7 @@ WHOLE, REAL = "must be a whole number of 64 bits, got", "must be a number in the
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         (lambda view: view.send(1, "say", count=2**63, weight=0.0), f"count {WHOLE} {2**63}"),
         (lambda view: view.send(1, "say", count=-(2**70), weight=0.0), f"count {WHOLE} -{2**70}"),
@@ -282,9 +282,9 @@ WHOLE, REAL = "must be a whole number of 64 bits, got", "must be a number in the
         (lambda view: view.timer(float("nan"), "tick"), "the timer 'tick': .* got nan"),
     ],
 )
-def test_values_of_another_type_are_named(wrong: Any, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_of_another_type_are_named(wrong: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WrongNode, "wrong", staticmethod(wrong))
-    with pytest.raises(gs.SchedulerError, match=f"^.*node 0.*{said}"):
+    with pytest.raises(gs.SchedulerError, match=f"^.*node 0.*{message}"):
         gs.simulate(scenario(), TalkingScheduler(told=[]))
 
 
@@ -304,14 +304,14 @@ def test_numpy_numbers_and_extreme_values_arrive_unchanged(monkeypatch: pytest.M
     told: list[Any] = []
     monkeypatch.setattr(WrongNode, "wrong", staticmethod(say))
     monkeypatch.setattr(WrongNode, "say", lambda *_: None)
-    given = gs.simulate(scenario(), TalkingScheduler(told=told)).tables["given"]
-    came = [(each["count"], each["weight"]) for _, each in told]
+    arguments = gs.simulate(scenario(), TalkingScheduler(told=told)).tables["given"]
+    came = [(item["count"], item["weight"]) for _, item in told]
     assert came == [(2**63 - 1, np.inf), (-(2**63), 7.0), (5, 0.5), (1, 1.0)]
-    assert list(zip(given["count"].tolist(), given["weight"].tolist(), strict=True)) == came
+    assert list(zip(arguments["count"].tolist(), arguments["weight"].tolist(), strict=True)) == came
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: gs.Message(10, sender=int), "the name of a message field must .* got 'sender'"),
         *(
@@ -348,8 +348,8 @@ def test_numpy_numbers_and_extreme_values_arrive_unchanged(monkeypatch: pytest.M
         (lambda: HalfScheduler(detection=-1.0), "halves.detection must be a number in 0..2e.09 s, got -1.0"),
     ],
 )
-def test_invalid_declarations_are_rejected(make: Any, said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=said):
+def test_invalid_declarations_are_rejected(make: Any, message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
         make()
 
 
@@ -360,13 +360,13 @@ class PlainNode(gs.NodeProgram):
 
 def _handles(name: str, *given: str) -> type[gs.NodeProgram]:
     """Return a node with a further method."""
-    made: dict[str, Any] = {}
-    exec(f"def {name}({', '.join(given)}): pass", made)
-    return type("Own", (PlainNode,), {name: made[name]})
+    items: dict[str, Any] = {}
+    exec(f"def {name}({', '.join(given)}): pass", items)
+    return type("Own", (PlainNode,), {name: items[name]})
 
 
 @pytest.mark.parametrize(
-    ("declared", "said"),
+    ("declared", "message"),
     [
         ({"policy": _handles("on_realease", "self")}, "Own.on_realease is never called: .* mean on_release?"),
         (
@@ -384,18 +384,18 @@ def _handles(name: str, *given: str) -> type[gs.NodeProgram]:
         ({"local_order": "lifo"}, r"Single.local_order must be one of .*, got 'lifo'"),
     ],
 )
-def test_classes_are_checked_when_a_scheduler_is_made(declared: Any, said: str) -> None:
+def test_classes_are_checked_when_a_scheduler_is_made(declared: Any, message: str) -> None:
     body = {"policy": PlainNode, "__module__": __name__, **declared}
-    made = type("Single", (gs.NodeScheduler,), body, frozen=True, kw_only=True)
-    with pytest.raises(gs.ScenarioError, match=said):
-        made()
+    new_class = type("Single", (gs.NodeScheduler,), body, frozen=True, kw_only=True)
+    with pytest.raises(gs.ScenarioError, match=message):
+        new_class()
 
 
 def test_the_handler_on_done_does_not_support_reports() -> None:
     body = {"policy": _handles("on_done", "self", "view", "application"), "reports": True}
-    made = type("Single", (gs.NodeScheduler,), body, frozen=True, kw_only=True)
+    new_class = type("Single", (gs.NodeScheduler,), body, frozen=True, kw_only=True)
     with pytest.raises(gs.ScenarioError, match="on_done does not support reports=True"):
-        gs.simulate(scenario(), made())
+        gs.simulate(scenario(), new_class())
 
 
 def test_methods_that_other_methods_call_may_be_named_like_handlers() -> None:
@@ -452,9 +452,9 @@ def test_missing_handlers_are_errors() -> None:
 
 def test_random_neighbours_are_distinct_machines() -> None:
     for machines, degree in ((1, 3), (2, 3), (5, 2), (40, 8), (9, 8)):
-        made = random_neighbours(machines, degree, Streams(1)("x"))
-        assert made.shape == (machines, min(degree, machines - 1))
-        for u, row in enumerate(made.tolist()):
+        neighbours = random_neighbours(machines, degree, Streams(1)("x"))
+        assert neighbours.shape == (machines, min(degree, machines - 1))
+        for u, row in enumerate(neighbours.tolist()):
             assert u not in row and sorted(set(row)) == row and all(0 <= v < machines for v in row)
     counts = np.bincount(random_neighbours(500, 10, Streams(2)("x")).ravel(), minlength=500)
     assert counts.max() < 30 and counts.min() > 0

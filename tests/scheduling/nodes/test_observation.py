@@ -226,7 +226,7 @@ class OpenScheduler(CountingScheduler, frozen=True, kw_only=True):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
-    ("column", "said"),
+    ("column", "message"),
     [
         (lambda program, view: setattr(program, "count", 99), "count of the memory of a node is read-only"),
         (lambda program, view: program.change(), "count of the memory of a node is read-only"),
@@ -235,10 +235,10 @@ class OpenScheduler(CountingScheduler, frozen=True, kw_only=True):
         (lambda program, view: program.shared.set(np.ones(3)), ""),
     ],
 )
-def test_a_column_cannot_change_a_program(column: Any, said: str, form: Any) -> None:
+def test_a_column_cannot_change_a_program(column: Any, message: str, form: Any) -> None:
     observe = gs.Observe(every=1.0, columns={"x": column})
-    if said:
-        with pytest.raises((AttributeError, ValueError), match=said):
+    if message:
+        with pytest.raises((AttributeError, ValueError), match=message):
             gs.simulate(pair(), OpenScheduler(), observe=observe, nodes=form)
     else:
         digest = gs.simulate(pair(), OpenScheduler()).digest
@@ -246,13 +246,13 @@ def test_a_column_cannot_change_a_program(column: Any, said: str, form: Any) -> 
 
 
 def test_the_error_of_a_column_names_time_and_node() -> None:
-    with pytest.raises(IndexError) as caught:
+    with pytest.raises(IndexError) as excinfo:
         sampled({"x": "load[2]"})
-    assert caught.value.__notes__ == ["at t = 0.0 s, in observe.columns['x'] of node 0"]
+    assert excinfo.value.__notes__ == ["at t = 0.0 s, in observe.columns['x'] of node 0"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (
             {"columns": ["cuont"]},
@@ -274,8 +274,8 @@ def test_the_error_of_a_column_names_time_and_node() -> None:
         ({"columns": {"x": "count + 1"}}, r"observe.columns\['x'\] must be an attribute such as"),
     ],
 )
-def test_wrong_observations_are_refused(arguments: Any, said: str) -> None:
-    with pytest.raises(gs.ScenarioError, match=said):
+def test_wrong_observations_are_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(gs.ScenarioError, match=message):
         sampled(**arguments)
 
 
@@ -316,11 +316,11 @@ def test_nodes_with_handlers_written_by_hand_show_their_memory() -> None:
     pytest.importorskip("numba", reason="needs the extra jit")
     for columns in (["view.work"], ["busy", "queue"]):
         observe = gs.Observe(every=1.0, columns=columns)
-        found = [
+        actual = [
             gs.simulate(pair(), "sparrow", nodes=form, observe=observe)
             for form in ("compiled", "interpreted")
         ]
-        assert found[0].observed == found[1].observed and len(found[0].observed)
+        assert actual[0].observed == actual[1].observed and len(actual[0].observed)
 
 
 def test_checkpoints_refuse_columns_that_are_functions(tmp_path: Path) -> None:
@@ -360,19 +360,19 @@ def test_results_with_samples_are_saved(tmp_path: Path) -> None:
 
 
 def test_the_view_shows_the_state_of_its_node() -> None:
-    shown: list[str] = []
+    displayed: list[str] = []
 
     class ShowingNode(CountingNode):
         def on_release(self, view: Any, application: Any, tasks: int) -> None:
-            shown.append(repr(view))
+            displayed.append(repr(view))
             view.enqueue(application.number, tasks)
-            shown.append(repr(view))
+            displayed.append(repr(view))
 
     class Scheduler(CountingScheduler, frozen=True, kw_only=True):
         policy = ShowingNode
 
     gs.simulate(pair(), Scheduler())
-    assert shown == [
+    assert displayed == [
         "<View of node 0, t = 1.0 s: machine 0; 0 waiting and 0 running tasks; tasks to place: "
         "4 of application 0; timers: beat at 1.0 s>",
         "<View of node 0, t = 1.0 s: machine 0; 4 waiting and 0 running tasks; timers: beat at 1.0 s>",

@@ -146,8 +146,8 @@ def test_a_failed_node_forgets_its_requests(form: Any) -> None:
 
 
 def test_requests_keep_the_invariants(tmp_path: Any) -> None:
-    found = check_scheduler(AskingScheduler(), examples=4, max_nodes=5, hash_seeds=False, folder=tmp_path)
-    assert set(found.left_out) == {"hash seed", "decisions"}
+    actual = check_scheduler(AskingScheduler(), examples=4, max_nodes=5, hash_seeds=False, folder=tmp_path)
+    assert set(actual.left_out) == {"hash seed", "decisions"}
 
 
 def test_a_late_answer_with_tasks_arrives_as_a_plain_message() -> None:
@@ -176,9 +176,9 @@ def test_a_late_answer_with_tasks_arrives_as_a_plain_message() -> None:
         "task": gs.Message(24, moves_tasks=True, delay=0.2, application=int, tasks=int),
     }
     methods = (on_start, on_ask, on_release, on_fetch, on_task, on_timeout)
-    made = scheduler_of(*methods, messages=messages, tables={"timeouts": {"to": int, "now": float}})
+    scheduler = scheduler_of(*methods, messages=messages, tables={"timeouts": {"to": int, "now": float}})
     workload = gs.Workload.of([0.0], [4], [1000.0], submitter=[1])
-    result = gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), workload, seed=1), made())
+    result = gs.simulate(gs.Scenario(gs.Platform.of([1000.0] * 2), workload, seed=1), scheduler())
     assert result.tables["timeouts"]["now"].tolist() == [0.75]
     assert result.applications["resubmitted"].tolist() == [0]
     assert result.machines["tasks"].tolist() == [1, 3]
@@ -275,7 +275,7 @@ def test_emulated_nodes_have_the_requests_of_simulated_ones() -> None:
         gs.Platform.of([1000.0] * 3), gs.Workload.of([0.0], [6], [5000.0]), gs.Network(latency=0.25), seed=1
     )
     results = [in_virtual_time(scenario, TalkingScheduler()), gs.simulate(scenario, TalkingScheduler())]
-    rows = [sorted(zip(*(column.tolist() for column in _columns(each)), strict=True)) for each in results]
+    rows = [sorted(zip(*(column.tolist() for column in _columns(item)), strict=True)) for item in results]
     assert rows[0] == rows[1] and {event for event, *_ in rows[0]} == {0, 1, 2}
     assert sum(number == 0 for _, number, _ in rows[0]) == 3  # plain messages; late answers are dropped
 

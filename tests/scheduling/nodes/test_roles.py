@@ -143,7 +143,7 @@ def test_neighbours_are_home_nodes() -> None:
         2:
     ]
     for node in range(2, 9):
-        seen = [neighbour for at, neighbour in rows if at == node]
+        seen = [neighbour for owner, neighbour in rows if owner == node]
         assert len(set(seen)) == 3 and set(seen) <= {*range(4, 9)} - {node}
 
 

@@ -129,7 +129,7 @@ def check_calls(table: Any, nodes: int) -> None:
                     batch = sorted((key for key in pending if key[0] == now), key=lambda key: key[1])
                 assert (now, timer, a, x) == batch.pop(0)
                 pending.remove((now, timer, a, x))
-        assert all(at >= end for at, *_ in pending)
+        assert all(instant >= end for instant, *_ in pending)
 
 
 @settings(max_examples=30, deadline=None)
@@ -157,8 +157,8 @@ def test_pending_timers_continue_from_a_checkpoint(form: Any) -> None:
 
 
 def test_timers_with_fields_keep_the_invariants(tmp_path: Any) -> None:
-    found = check_scheduler(TimerScheduler(), examples=5, max_nodes=5, hash_seeds=False, folder=tmp_path)
-    assert set(found.left_out) == {"hash seed", "decisions"}
+    actual = check_scheduler(TimerScheduler(), examples=5, max_nodes=5, hash_seeds=False, folder=tmp_path)
+    assert set(actual.left_out) == {"hash seed", "decisions"}
 
 
 # -- declarations -------------------------------------------------------------------------------------------
@@ -175,8 +175,8 @@ class PlainNode(gs.NodeProgram):
 
 def scheduler_of(*methods: Any, **declared: Any) -> type[gs.NodeScheduler]:
     """Return the class of a scheduler whose nodes have further methods."""
-    made = {method.__name__: method for method in methods}
-    body = {"policy": type("Own", (PlainNode,), made), "__module__": __name__, **declared}
+    methods_by_name = {method.__name__: method for method in methods}
+    body = {"policy": type("Own", (PlainNode,), methods_by_name), "__module__": __name__, **declared}
     return type("Single", (gs.NodeScheduler,), body, frozen=True, kw_only=True)
 
 
@@ -185,9 +185,9 @@ def on_start(self: Any, view: Any) -> None:
 
 
 def _on_retry(source: str) -> Any:
-    made: dict[str, Any] = {}
-    exec(f"def on_retry({source}): pass", made)
-    return made["on_retry"]
+    items: dict[str, Any] = {}
+    exec(f"def on_retry({source}): pass", items)
+    return items["on_retry"]
 
 
 @pytest.mark.parametrize(
@@ -227,13 +227,13 @@ def test_a_declared_timer_has_no_handler_of_its_own() -> None:
 
 
 def test_handlers_of_one_timer_have_the_same_fields_in_all_classes() -> None:
-    made = scheduler_of(on_start, _on_retry("self, view, job: int"))
+    scheduler = scheduler_of(on_start, _on_retry("self, view, job: int"))
     other = scheduler_of(on_start, _on_retry("self, view, job: float"))
 
     def program(self: Any, node: int) -> Any:
-        return (made if node else other).policy(self)
+        return (scheduler if node else other).policy(self)
 
-    both = type("Both", (made,), {"program": program}, frozen=True, kw_only=True)
+    both = type("Both", (scheduler,), {"program": program}, frozen=True, kw_only=True)
     with pytest.raises(gs.ScenarioError, match="Own.on_retry must have the fields job, as in another class"):
         gs.simulate(scenario_of(), both())
 
@@ -243,8 +243,8 @@ def test_ticks_call_handlers_of_their_own() -> None:
         view.note("ticks", now=view.now)
 
     tables = {"ticks": {"now": float}}
-    made = scheduler_of(on_half_past, ticks={"half-past": 2.0}, tables=tables)
-    result = gs.simulate(scenario_of(), made())
+    scheduler = scheduler_of(on_half_past, ticks={"half-past": 2.0}, tables=tables)
+    result = gs.simulate(scenario_of(), scheduler())
     assert result.tables["ticks"]["now"].tolist()[:6] == [2.0] * 3 + [4.0] * 3
     with pytest.raises(gs.ScenarioError, match="ticks requires Own.on_timer or on_other"):
         gs.simulate(scenario_of(), scheduler_of(ticks={"other": 1.0})())
@@ -259,10 +259,10 @@ def test_the_end_of_tasks_is_watched_if_it_is_handled() -> None:
         view.note("ends", now=view.now)
 
     tables = {"ends": {"now": float}}
-    found = gs.simulate(scenario_of(), scheduler_of(on_end, tables=tables)())
-    assert len(found.tables["ends"]) == 5  # the run is over when the last of six tasks ends
-    found = gs.simulate(scenario_of(), scheduler_of(on_end, tables=tables, watch="idle")())
-    assert len(found.tables["ends"]) == 0
+    outcome = gs.simulate(scenario_of(), scheduler_of(on_end, tables=tables)())
+    assert len(outcome.tables["ends"]) == 5  # the run is over when the last of six tasks ends
+    outcome = gs.simulate(scenario_of(), scheduler_of(on_end, tables=tables, watch="idle")())
+    assert len(outcome.tables["ends"]) == 0
 
 
 # -- errors at run time -------------------------------------------------------------------------------------

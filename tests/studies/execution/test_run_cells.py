@@ -42,17 +42,17 @@ def some(count: int) -> list[Cell]:
     return [Cell(replication(small(), k // 2), schedulers[k % 2]) for k in range(count)]
 
 
-def gathered(cells: list[Cell], **how: object) -> list[RunRecord]:
-    found: dict[int, RunRecord] = {}
+def gathered(cells: list[Cell], **options: object) -> list[RunRecord]:
+    actual: dict[int, RunRecord] = {}
 
     def report(over: list[tuple[int, RunRecord]]) -> None:
         for number, measured in over:
-            assert number not in found
-            found[number] = measured
+            assert number not in actual
+            actual[number] = measured
 
-    run_cells(cells, report, **how)
-    assert sorted(found) == list(range(len(cells)))
-    return [found[number] for number in range(len(cells))]
+    run_cells(cells, report, **options)
+    assert sorted(actual) == list(range(len(cells)))
+    return [actual[number] for number in range(len(cells))]
 
 
 FATAL = """
@@ -234,8 +234,8 @@ def test_the_code_version_is_a_digest_of_the_sources(tmp_path: Path, monkeypatch
     (tmp_path / "gridsim/deep/in/b.py").rename(tmp_path / "gridsim/b.py")  # and where it is
     assert digest() != before
     (tmp_path / "gridsim/b.py").rename(tmp_path / "gridsim/deep/in/b.py")
-    found = Path.rglob
-    monkeypatch.setattr(Path, "rglob", lambda folder, name: reversed([*found(folder, name)]))
+    actual = Path.rglob
+    monkeypatch.setattr(Path, "rglob", lambda folder, name: reversed([*actual(folder, name)]))
     assert digest() == before  # but not in which order a system tells of them
 
 
@@ -243,13 +243,13 @@ def test_the_code_version_is_a_digest_of_the_sources(tmp_path: Path, monkeypatch
 
 
 def values(found: list[RunRecord]) -> list[tuple]:
-    return [(each.digest, dict(each.values).keys(), each.error) for each in found]
+    return [(item.digest, dict(item.values).keys(), item.error) for item in found]
 
 
 def test_results_do_not_depend_on_the_executor() -> None:
     cells = some(9)
     here = gathered(cells)
-    assert len({each.digest for each in here}) == 9 and not any(each.error for each in here)
+    assert len({item.digest for item in here}) == 9 and not any(item.error for item in here)
     for workers, batch in ((1, None), (3, 2), (2, 50)):
         with ThreadPoolExecutor(workers) as pool:
             assert values(gathered(cells, executor=pool, batch=batch)) == values(here)
@@ -281,8 +281,8 @@ def test_a_failed_connection_to_dask_is_reported(monkeypatch: pytest.MonkeyPatch
         raise TypeError("TLS expects a context")
 
     monkeypatch.setattr(distributed, "Client", fails)
-    said = r"--dask must be .*, got 'tls://localhost:1' \(TLS expects a context\)"
-    with pytest.raises(gs.ScenarioError, match=said), executor_of(None, "tls://localhost:1"):
+    message = r"--dask must be .*, got 'tls://localhost:1' \(TLS expects a context\)"
+    with pytest.raises(gs.ScenarioError, match=message), executor_of(None, "tls://localhost:1"):
         pass
 
 
@@ -297,7 +297,7 @@ class CountingExecutor(Executor):
     def submit(self, fn, cells):
         self.sizes.append(len(cells))
         future: Future = Future()
-        future.set_result([dataclasses.replace(each, wall_seconds=0.01) for each in fn(cells)])
+        future.set_result([dataclasses.replace(item, wall_seconds=0.01) for item in fn(cells)])
         return future
 
 
@@ -316,27 +316,27 @@ def test_a_failed_run_does_not_stop_other_runs(fatal: Any) -> None:
     cells = some(5)
     cells[2] = Cell(small(), fatal(how="raise"))
     cells[4] = Cell(small(), fatal(how="exit"))
-    found = gathered(cells)
-    assert [bool(each.error) for each in found] == [False, False, True, False, True]
-    assert found[4].error.startswith("SystemExit: 3 (fatal")
-    assert found[2].error.startswith("ZeroDivisionError: as asked for \\ud800 (fatal_scheduler.py:")
-    assert "as asked for" in found[2].trace and not found[2].values
+    actual = gathered(cells)
+    assert [bool(item.error) for item in actual] == [False, False, True, False, True]
+    assert actual[4].error.startswith("SystemExit: 3 (fatal")
+    assert actual[2].error.startswith("ZeroDivisionError: as asked for \\ud800 (fatal_scheduler.py:")
+    assert "as asked for" in actual[2].trace and not actual[2].values
 
 
 @pytest.mark.parametrize("workers", [False, True])
 def test_an_error_whose_text_fails_is_recorded(fatal: Any, workers: bool) -> None:
     """A scheduler or a metric raises the error."""
     metrics = {"bad": sys.modules[fatal.__module__].speechless}
-    said = "Speechless: no text: str() of the error raises RuntimeError (fatal_scheduler.py:"
-    with Processes(1) if workers else nullcontext() as where:
+    message = "Speechless: no text: str() of the error raises RuntimeError (fatal_scheduler.py:"
+    with Processes(1) if workers else nullcontext() as location:
         schedulers = {"good": gs.Fcfs(), "bad": fatal(how="speechless")}
-        found = gs.replicate(small(), schedulers, replicates=2, errors="record", executor=where)
-        assert [*found.errors] == [("bad", 0), ("bad", 1)]
-        assert all(each.startswith(said) for each in found.errors.values())
-        found = gs.replicate(
-            small(), {"good": gs.Fcfs()}, replicates=1, metrics=metrics, errors="record", executor=where
+        actual = gs.replicate(small(), schedulers, replicates=2, errors="record", executor=location)
+        assert [*actual.errors] == [("bad", 0), ("bad", 1)]
+        assert all(item.startswith(message) for item in actual.errors.values())
+        actual = gs.replicate(
+            small(), {"good": gs.Fcfs()}, replicates=1, metrics=metrics, errors="record", executor=location
         )
-        assert found.errors["good", 0].startswith(said)
+        assert actual.errors["good", 0].startswith(message)
     with pytest.raises(gs.GridSimError, match="^fatal: Speechless: no text"):
         gs.replicate(small(), schedulers, replicates=1)
 
@@ -346,12 +346,12 @@ def test_a_killed_worker_fails_only_its_own_run(fatal: Any, tmp_path: Path) -> N
     cells = some(8)
     cells[3] = Cell(small(), fatal())
     with Processes(2) as pool:
-        found = gathered(cells, executor=pool, batch=2)
-        assert [k for k, each in enumerate(found) if each.error] == [3]
-        assert found[3].error.startswith("the worker was lost: ")
+        actual = gathered(cells, executor=pool, batch=2)
+        assert [k for k, item in enumerate(actual) if item.error] == [3]
+        assert actual[3].error.startswith("the worker was lost: ")
         # by chance, as one would say: it is tried once more
         cells[3] = Cell(small(), fatal(once=str(tmp_path / "there")))
-        assert not any(each.error for each in gathered(cells, executor=pool, batch=2))
+        assert not any(item.error for item in gathered(cells, executor=pool, batch=2))
 
 
 def lose_one(pool: Processes) -> None:
@@ -367,9 +367,9 @@ def lose_one(pool: Processes) -> None:
 @pytest.mark.slow
 def test_the_loss_of_an_idle_worker_fails_no_run() -> None:
     with Processes(2) as pool:
-        assert not any(each.error for each in gathered(some(4), executor=pool))
+        assert not any(item.error for item in gathered(some(4), executor=pool))
         lose_one(pool)
-        assert not any(each.error for each in gathered(some(4), executor=pool))
+        assert not any(item.error for item in gathered(some(4), executor=pool))
 
 
 class WorkerLossPool(Processes):
@@ -386,7 +386,7 @@ class WorkerLossPool(Processes):
 
 def test_the_loss_of_a_worker_during_submissions_fails_no_run() -> None:
     with WorkerLossPool(2) as pool:
-        assert not any(each.error for each in gathered(some(6), executor=pool, batch=2))
+        assert not any(item.error for item in gathered(some(6), executor=pool, batch=2))
 
 
 class BatchLossPool(Processes):
@@ -412,8 +412,8 @@ class BatchLossPool(Processes):
 
 
 def test_runs_lost_with_a_broken_pool_are_repeated() -> None:
-    found = gathered(some(6), executor=BatchLossPool(), batch=2)
-    assert not any(each.error for each in found)
+    actual = gathered(some(6), executor=BatchLossPool(), batch=2)
+    assert not any(item.error for item in actual)
 
 
 def test_a_broken_pool_waits_for_the_end_of_its_workers() -> None:
@@ -439,12 +439,12 @@ def test_an_import_error_of_a_worker_fails_only_its_own_run(fatal: Any, tmp_path
     cells = some(4)
     cells[1] = Cell(small(), fatal())
     with Processes(1) as pool:
-        assert not any(each.error for each in gathered(some(2), executor=pool))
+        assert not any(item.error for item in gathered(some(2), executor=pool))
         (tmp_path / "fatal_scheduler.py").unlink()  # before a worker has seen it
-        found = gathered(cells, executor=pool, batch=2)
-    assert [k for k, each in enumerate(found) if each.error] == [1]
-    said = "the worker could not run it: ModuleNotFoundError: No module named 'fatal_scheduler'"
-    assert found[1].error == said
+        actual = gathered(cells, executor=pool, batch=2)
+    assert [k for k, item in enumerate(actual) if item.error] == [1]
+    message = "the worker could not run it: ModuleNotFoundError: No module named 'fatal_scheduler'"
+    assert actual[1].error == message
 
 
 class DroppingExecutor(CountingExecutor):
@@ -469,9 +469,9 @@ class DroppingExecutor(CountingExecutor):
 
 def test_runs_dropped_by_an_executor_are_repeated_once() -> None:
     cells = [Cell(replication(small(), k), gs.Fcfs()) for k in range(5)]
-    found = gathered(cells, executor=DroppingExecutor(always=3), batch=1)
-    assert [k for k, each in enumerate(found) if each.error] == [3]
-    assert found[3].error == "the worker could not run it: CancelledError: "
+    actual = gathered(cells, executor=DroppingExecutor(always=3), batch=1)
+    assert [k for k, item in enumerate(actual) if item.error] == [3]
+    assert actual[3].error == "the worker could not run it: CancelledError: "
 
 
 def test_a_broken_pool_is_reported(fatal: Any) -> None:
@@ -504,10 +504,10 @@ class BreakingExecutor(CountingExecutor):
 
 @pytest.mark.parametrize(("refuses", "kept"), [(True, [0]), (False, [0, 2, 3])])
 def test_runs_finished_before_an_executor_broke_are_reported(refuses: bool, kept: list[int]) -> None:
-    told: list[Any] = []
+    answers: list[Any] = []
     with pytest.raises(gs.GridSimError, match="no more.; what was finished is kept"):
-        run_cells(some(4), told.extend, executor=BreakingExecutor(1, refuses), batch=1)
-    assert [number for number, _ in told] == kept
+        run_cells(some(4), answers.extend, executor=BreakingExecutor(1, refuses), batch=1)
+    assert [number for number, _ in answers] == kept
 
 
 def test_workers_with_another_version_of_the_code_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -529,8 +529,8 @@ def test_warnings_of_a_worker_are_returned(tmp_path: Path) -> None:
     log.write_text("\n".join(jobs) + "\n")
     cell = Cell(dataclasses.replace(small(), workload=gs.Workload.from_log(log)), gs.Fcfs())
     with Processes(1) as pool:
-        (found,) = gathered([cell], executor=pool)
-    assert found.notes and all(issubclass(kind, gs.TraceWarning) for kind, _ in found.notes)
+        (actual,) = gathered([cell], executor=pool)
+    assert actual.notes and all(issubclass(kind, gs.TraceWarning) for kind, _ in actual.notes)
 
 
 # -- the end of a process ---------------------------------------------------------------------------------
@@ -627,15 +627,15 @@ def test_workers_have_the_environment_of_their_parent(
         if value is not None:
             monkeypatch.setenv(name, value)
     with Processes(1) as pool:
-        found = [pool.submit(os.getenv, name).result(timeout=60) for name in names]
-    assert found == [value, value or "4"]
+        actual = [pool.submit(os.getenv, name).result(timeout=60) for name in names]
+    assert actual == [value, value or "4"]
     assert [os.environ.get(name) for name in names] == [value, value]
 
 
 def test_cancelled_runs_cause_no_error_in_a_broken_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread of the pool reports the loss of the workers to all pending runs."""
-    told: list[Any] = []
-    monkeypatch.setattr(threading, "excepthook", told.append)
+    answers: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", answers.append)
     with Processes(1) as pool:
         pool.submit(os.getpid).result(timeout=60)
         manager, (worker,) = pool._pool._executor_manager_thread, pool._pool._processes.values()
@@ -643,11 +643,11 @@ def test_cancelled_runs_cause_no_error_in_a_broken_pool(monkeypatch: pytest.Monk
         assert manager is not None and futures[-1].cancel()
         worker.kill()
         manager.join(timeout=60)
-    assert not manager.is_alive() and told == [] and all(future.done() for future in futures)
+    assert not manager.is_alive() and answers == [] and all(future.done() for future in futures)
 
 
 def test_measured_values_equal_those_of_simulate() -> None:
-    found = measure(some(1)[0])
-    assert found.digest == gs.simulate(replication(small(), 0), gs.Fcfs()).digest
-    assert found.values["makespan"] == gs.simulate(replication(small(), 0), gs.Fcfs()).makespan
-    assert found.code == code_version() and found.wall_seconds > 0
+    actual = measure(some(1)[0])
+    assert actual.digest == gs.simulate(replication(small(), 0), gs.Fcfs()).digest
+    assert actual.values["makespan"] == gs.simulate(replication(small(), 0), gs.Fcfs()).makespan
+    assert actual.code == code_version() and actual.wall_seconds > 0

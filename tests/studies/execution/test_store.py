@@ -29,9 +29,9 @@ def some(count: int) -> list[Cell]:
 
 def test_stored_runs_are_not_repeated(tmp_path: Path, ran: list[int]) -> None:
     first = collect(some(3), store=Store(tmp_path / "s"))
-    again = collect(some(5), store=Store(tmp_path / "s"))  # growing reuses what is there
+    second = collect(some(5), store=Store(tmp_path / "s"))  # growing reuses what is there
     assert ran == [3, 2]
-    assert str([(m.digest, sorted(m.values.items())) for m in again[:3]]) == str(
+    assert str([(m.digest, sorted(m.values.items())) for m in second[:3]]) == str(
         [(m.digest, sorted(m.values.items())) for m in first]
     )
     assert len(Store(tmp_path / "s")) == 5
@@ -41,17 +41,17 @@ def test_stored_runs_are_not_repeated(tmp_path: Path, ran: list[int]) -> None:
 
 def test_equal_cells_are_run_once(tmp_path: Path, ran: list[int]) -> None:
     cells = [some(1)[0], some(1)[0], some(2)[1]]
-    found = collect(cells, store=Store(tmp_path / "s"))
-    assert ran == [2] and found[0] == found[1] != found[2]
+    actual = collect(cells, store=Store(tmp_path / "s"))
+    assert ran == [2] and actual[0] == actual[1] != actual[2]
 
 
 def test_a_failed_run_is_stored_with_its_error(tmp_path: Path, ran: list[int]) -> None:
     cells = [*some(2), Cell(small(), gs.DgsAsap())]
     store = Store(tmp_path / "s")
     for retry in (False, False, True):
-        found = collect(cells, store=store, retry=retry)
-        assert [bool(each.error) for each in found] == [False, False, True]
-        assert "dgs-asap" in found[2].error and found[2].error.startswith("ScenarioError: ")
+        actual = collect(cells, store=store, retry=retry)
+        assert [bool(item.error) for item in actual] == [False, False, True]
+        assert "dgs-asap" in actual[2].error and actual[2].error.startswith("ScenarioError: ")
     assert ran == [3, 0, 1] and len(store) == 3
     with pytest.raises(gs.GridSimError, match="dgs-asap: ScenarioError: "):
         collect(cells, store=store, fail_fast=True)
@@ -114,11 +114,11 @@ def test_columns_equal_those_that_pyarrow_makes(tmp_path: Path) -> None:
     }
     for kind, column in values.items():
         for count in (0, len(column)):
-            made = store._column(column[:count], kind)
-            made.validate(full=True)
-            assert made.equals(arrow.array(column[:count], kind)) and made.null_count == column[:count].count(
-                None
-            )
+            array = store._column(column[:count], kind)
+            array.validate(full=True)
+            assert array.equals(arrow.array(column[:count], kind)) and array.null_count == column[
+                :count
+            ].count(None)
 
 
 def test_whole_results_are_stored_on_request(tmp_path: Path, ran: list[int]) -> None:
@@ -128,10 +128,10 @@ def test_whole_results_are_stored_on_request(tmp_path: Path, ran: list[int]) -> 
     with pytest.raises(gs.GridSimError, match="there is no result of"):
         store.result(keys[0])
     keeping = Store(tmp_path / "s", keep_results=True)
-    found = collect(some(2), store=keeping)  # they are run again for their results, once
+    actual = collect(some(2), store=keeping)  # they are run again for their results, once
     collect(some(2), store=keeping)
     assert ran == [2, 2, 0] and len(store) == 2
-    assert [keeping.result(key).digest for key in keys] == [each.digest for each in found]
+    assert [keeping.result(key).digest for key in keys] == [item.digest for item in actual]
 
 
 def test_a_store_is_read_as_tables(tmp_path: Path) -> None:
@@ -175,20 +175,20 @@ def test_a_changed_file_causes_a_new_run(tmp_path: Path) -> None:
     for run_time in (100, 900):
         log.write_text(f"1 0 0 {run_time} 1 -1 -1 1 {run_time} -1 1 1 1 1 1 1 -1 -1\n")
         scenario = dataclasses.replace(small(), workload=gs.Workload.from_log(log))
-        (found,) = collect([Cell(scenario, gs.Fcfs())], store=store)
-        spans.append(found.values["makespan"])
+        (actual,) = collect([Cell(scenario, gs.Fcfs())], store=store)
+        spans.append(actual.values["makespan"])
     assert spans[0] != spans[1]
 
 
 def test_a_run_lost_with_its_worker_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, cells = Store(tmp_path / "s"), some(2)
 
-    def run_cells(todo, report, **how) -> None:
+    def run_cells(todo, report, **options) -> None:
         report([(0, RunRecord(error="the worker was lost", lost=True)), (1, RunRecord(error="x", code="c"))])
 
     with monkeypatch.context() as patch:
         patch.setattr(collecting, "run_cells", run_cells)
-        assert [each.error for each in collect(cells, store=store)] == ["the worker was lost", "x"]
+        assert [item.error for item in collect(cells, store=store)] == ["the worker was lost", "x"]
     first, second = collect(cells, store=store)
     assert first.digest and second.error == "x (in the store: retry runs it again)"
 
@@ -313,8 +313,10 @@ def test_a_shard_with_a_flipped_bit_is_rejected(tmp_path: Path) -> None:
     collect(some(1), store=store)
     (shard,) = (tmp_path / "s" / "cells").iterdir()
     content = shard.read_bytes()
-    for at in range(0, len(content), len(content) // 50):
-        shard.write_bytes(content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :])
+    for position in range(0, len(content), len(content) // 50):
+        shard.write_bytes(
+            content[:position] + bytes([content[position] ^ 1 << position % 8]) + content[position + 1 :]
+        )
         with pytest.raises(gs.GridSimError, match=f"{shard}: not a sound shard of a store"):
             len(store)
     shard.rename(shard.with_name(f"{'a' * 32}.parquet"))  # as earlier states of gridsim called them
@@ -359,12 +361,12 @@ def test_runs_finished_before_an_interrupt_are_stored(
     cells = some(4)
     store = Store(tmp_path / "s")
     measure = __import__("gridsim.studies.execution.run_cells", fromlist=["measure"]).measure
-    done: list[Cell] = []
+    completed: list[Cell] = []
 
     def interrupted(cell: Cell) -> RunRecord:
-        if len(done) == 2:
+        if len(completed) == 2:
             raise KeyboardInterrupt
-        done.append(cell)
+        completed.append(cell)
         return measure(cell)
 
     monkeypatch.setattr("gridsim.studies.execution.run_cells.measure", interrupted)
