@@ -30,7 +30,7 @@ def changed(
     about: Callable[[Any], Any] = lambda about: None,
     name: str = "result.json",
 ) -> Path:
-    """Replace `members` of an archive and edit its JSON with `about`; return the file."""
+    """Replace `members` of an archive and edit its JSON by `about`; return the file."""
     with zipfile.ZipFile(file) as archive:
         content = {member: archive.read(member) for member in archive.namelist()}
     document = json.loads(content[name])

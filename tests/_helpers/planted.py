@@ -1,4 +1,4 @@
-"""Wrong schedulers on cohorts with a fault each, most of which show rarely: under load, late, elsewhere."""
+"""Faulty schedulers on cohorts, with faults that occur rarely: under load, late, or in other processes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _PeekAfterSixApplications(_Planted):
 
 
 class _PeekAtOneNeighbour(_Planted):
-    """Policy that does not send to the next machine while that works."""
+    """Policy that sends nothing to the next machine while that machine is busy."""
 
     def targets(self, submitter: int, application: int) -> Any:
         honest = super().targets(submitter, application)
@@ -86,7 +86,7 @@ class _ReleaseForesight(_Planted):
 
 
 class _MemoryOfLastRun(_Planted):
-    """Policy that begins with the machine that the last run ended with."""
+    """Policy that starts with the last machine of the previous run."""
 
     last: ClassVar[list[int]] = []
 
@@ -102,7 +102,7 @@ class _MemoryOfLastRun(_Planted):
 
 
 class _CacheOfAllRuns(_Planted):
-    """Policy that keeps the first targets of each number of tasks for all runs to come."""
+    """Policy that caches the first targets for each number of tasks across runs."""
 
     cache: ClassVar[dict[int, Any]] = {}
 
@@ -262,7 +262,7 @@ class _StalePeek(_Planted):
 
 
 class _MemoryAfterFailure(_Planted):
-    """A machine sends to as many others as the last share that it got says, also if it has failed since."""
+    """Policy whose machines use the number of targets in their last share even after a failure."""
 
     STATE = (*_Planted.STATE, "heard")
 
@@ -280,7 +280,7 @@ class _MemoryAfterFailure(_Planted):
 
 
 class _BacklogAfterFailure(_Planted):
-    """A machine that got an odd number of tasks passes the next share on, also if it has failed since."""
+    """Policy whose machines forward the next share after an odd number of tasks, even after a failure."""
 
     STATE = (*_Planted.STATE, "got")
 
@@ -356,7 +356,7 @@ class _FalseSender(_Planted):
 
 
 class _InstantMessage(_Planted):
-    """Policy that sends shares to itself, in the name of others, which then have them without a message."""
+    """Policy that sends shares to itself on behalf of other machines, which get them without a message."""
 
     def place(self, i: int, tasks: int) -> None:
         super().place(i, tasks)
@@ -418,7 +418,7 @@ class _FolderDependence(_Planted):
 
 
 class _FileMemory(_Planted):
-    """Policy that remembers in a file which machines it took for a number of tasks."""
+    """Policy that stores in a file the machines chosen for each number of tasks."""
 
     def targets(self, submitter: int, application: int) -> Any:
         name = os.path.join(tempfile.gettempdir(), f"planted-{os.getuid()}")
@@ -430,7 +430,7 @@ class _FileMemory(_Planted):
 
 
 class _OwnSeed(_Planted):
-    """Policy that draws from a generator of its own, independent of the seed of the scenario."""
+    """Policy that draws from its own generator, independent of the seed of the scenario."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -438,7 +438,7 @@ class _OwnSeed(_Planted):
 
 
 class _SeededGlobalGenerator(_Planted):
-    """Policy that seeds the generator of the module random, and draws from it."""
+    """Policy that seeds the global generator of the module random, and draws from it."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -474,7 +474,7 @@ class _RecordingDependence(_Planted):
 
 
 class _ElapsedTimeDependence(_Planted):
-    """Policy that sends to fewer machines after some elapsed time."""
+    """Policy that sends to fewer machines after some wall time."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
@@ -580,7 +580,7 @@ class _EndlessTimer(_Planted):
 
 
 def scheduler_of(policy: type[SharesPolicy], module: dict[str, Any]) -> type[Shares]:
-    """Return the scheduler of a policy, a class of that module, where other interpreters find it."""
+    """Create the scheduler of a policy, and add it to `module` so that other interpreters find it."""
 
     def start(self: Shares, run: Run) -> Policy:
         return policy(run)
@@ -601,10 +601,10 @@ def scheduler_of(policy: type[SharesPolicy], module: dict[str, Any]) -> type[Sha
 
 
 class Fault(NamedTuple):
-    """A wrong scheduler.
+    """A faulty scheduler.
 
-    kind : of the fault.  tier : of the scheduler: cohorts or nodes.
-    laws : invariants of which one is found to be broken.
+    kind : kind of the fault.  tier : tier of the scheduler, cohorts or nodes.
+    laws : invariants, one of which is reported as broken.
     """
 
     scheduler: type[Any]
@@ -679,7 +679,7 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
     },
 }
 
-#: Those of `wrong_schedulers` by kind; they show often.
+#: Faults of `wrong_schedulers` by kind, which occur often.
 _PLAIN: dict[str, dict[str, tuple[str, ...]]] = {
     "knows what no message told": dict.fromkeys(("QueuePeek", "SpeedPeek", "FutureKnowledge"), ("locality",)),
     "remembers beyond the run": {"Alternation": ("repeatable",)},
@@ -691,7 +691,7 @@ _PLAIN: dict[str, dict[str, tuple[str, ...]]] = {
     "forgets in a checkpoint": {"StateLoss": ("resumed",)},
 }
 
-#: Name -> fault.
+#: Name of the fault -> fault.
 PLANTED = {
     policy.__name__.removeprefix("_"): Fault(scheduler_of(policy, globals()), kind, "cohorts", laws)
     for kind, policies in _KINDS.items()
@@ -704,7 +704,7 @@ PLANTED = {
 
 
 class IgnoredLoad(Shares, frozen=True, kw_only=True):
-    """Policy that declares support of background load, and ignores it."""
+    """Scheduler that declares support of background load but ignores it."""
 
     name: ClassVar[str] = "ignores-load"
     fluctuating: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Wrong central schedulers, most of which use knowledge of the future."""
+"""Faulty centralized schedulers, most of which use knowledge of the future."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _LastApplicationForesight(EvenPolicy):
 
 
 class _LargerApplicationForesight(EvenPolicy):
-    """Policy that leaves a machine free if a larger application is released within a minute."""
+    """Policy that keeps a machine free if a larger application is released within a minute."""
 
     def chosen(self, application: int, now: int) -> Any:
         honest, bags, after = super().chosen(application, now), self.run.applications, application + 1
@@ -98,7 +98,7 @@ def _fault(policy: type[Policy], base: type[Scheduler], kind: str, law: str) -> 
     return Fault(new_class, kind, "cohorts", (law,))
 
 
-#: Name -> fault.
+#: Name of the fault -> fault.
 PLANTED_FUTURE = {
     policy.__name__.removeprefix("_"): _fault(policy, base, *rest)
     for policy, base, *rest in (

@@ -1,4 +1,4 @@
-"""Schedulers on cohorts that report something false: outcomes, bytes, decisions."""
+"""Schedulers on cohorts with false reports: outcomes, bytes, decisions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gridsim.scheduling.contract import DecisionVerb, Outcome, Policy, Run
 
 
 class _FalsePeak(_Planted):
-    """Policy that reports that one task more has waited on the fullest machine."""
+    """Policy that reports one waiting task too many for the machine with the longest queue."""
 
     def finish(self) -> Outcome:
         outcome = super().finish()
@@ -34,14 +34,14 @@ class _MissingPeak(_Planted):
 
 
 class _DecisionOnTooMany(_Planted):
-    """Policy that reports that it shared out twice as many tasks."""
+    """Policy that reports twice as many tasks as it sent."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         super().note(i, 2 * tasks, submitter, among)
 
 
 class _DecisionByAnotherMachine(_Planted):
-    """Policy that reports that the next machine decided."""
+    """Policy that reports decisions as those of the next machine."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         super().note(i, tasks, (submitter + 1) % len(self.run.speeds), among)
@@ -93,7 +93,7 @@ class _MisdirectedShareReport(_ShareReport):
 
 
 def _reporting(table: str, column: str, change: Callable[[Any, Any], None], doc: str) -> type[_Planted]:
-    """Return a policy that changes a column of a table of its outcome before it reports it."""
+    """Return a policy that reports a changed column of a table of its outcome."""
 
     def finish(self: Any) -> Outcome:
         outcome = _Planted.finish(self)
@@ -161,7 +161,7 @@ class _RepeatedLosses(_reporting("applications", "resubmitted", _add_many, "Coun
 
 
 class _MissingDroppedTasks(_Planted):
-    """Policy that reports nothing of tasks that were lost with a message."""
+    """Policy that does not report tasks lost with a message."""
 
     def on_lost(self, rows: Any) -> None:
         before = self.resubmitted.copy()
@@ -176,7 +176,7 @@ class _FalsePeakAfterFailures(
 
 
 class _LateDecisionTime(_Planted):
-    """Policy that reports that it decided 50 s later."""
+    """Policy that reports decisions 50 s too late."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         if self.run.decisions is not None:
@@ -187,7 +187,7 @@ class _LateDecisionTime(_Planted):
 
 
 class _EarlyDecisionTime(_Planted):
-    """Policy that reports that it decided a second before."""
+    """Policy that reports decisions one second too early."""
 
     def note(self, i: int, tasks: int, submitter: int, among: int) -> None:
         if self.run.decisions is not None:
@@ -198,7 +198,7 @@ class _EarlyDecisionTime(_Planted):
 
 
 class _SharesWithoutBytes(_Planted):
-    """Policy whose shares have no bytes."""
+    """Policy whose messages with shares have no bytes."""
 
     def __init__(self, run: Run) -> None:
         kind = run.network.kind
@@ -233,7 +233,7 @@ class FalseResubmission(Olb, frozen=True, kw_only=True):
 
 
 class ShareReport(Shares, frozen=True, kw_only=True):
-    """The sound policy."""
+    """Scheduler with sound reports of shares."""
 
     name: ClassVar[str] = "gives"
     decision_words: ClassVar[DecisionTexts] = {"gave": ("gave {tasks} tasks to machine {machine}", "", "")}
@@ -282,7 +282,7 @@ _KINDS: dict[str, dict[type[SharesPolicy], tuple[str, ...]]] = {
     },
 }
 
-#: Name -> fault.
+#: Name of the fault -> fault.
 PLANTED_REPORTS = {
     policy.__name__.removeprefix("_"): Fault(scheduler_of(policy, globals()), kind, "cohorts", laws)
     for kind, policies in _KINDS.items()

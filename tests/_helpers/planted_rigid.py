@@ -1,4 +1,4 @@
-"""Wrong schedulers of rigid jobs, each in one way."""
+"""Faulty schedulers of rigid jobs, each with one fault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gridsim.schedulers.rigid.asap import Asap, _AsapPolicy
 from gridsim.scheduling.contract import Outcome, Policy, Run, Scheduler
 from gridsim.scheduling.rigid_runs import Runs
 
-#: After everything else of an instant.
+#: Priority of an event that follows all others of an instant.
 _LAST = 4001
 
 
@@ -46,7 +46,7 @@ class FirstFitPolicy(Policy):
         self.wait(applications)
 
     def wait(self, jobs: list[int]) -> None:
-        """Let `jobs` wait, and start at this instant what can start."""
+        """Queue `jobs`, and start at this instant those that fit."""
         self.waiting += jobs
         self.run.engine.at(self.run.engine.now, "dispatch", 0)
 
@@ -77,7 +77,7 @@ class FirstFitPolicy(Policy):
         self.wait(self.again(lost))
 
     def again(self, lost: list[int]) -> list[int]:
-        """Return which of the jobs that have lost a machine wait again."""
+        """Return the jobs that wait again, among those that have lost a machine."""
         return lost
 
     def unfinished(self) -> Any:
@@ -96,7 +96,7 @@ class _NoJobs(FirstFitPolicy):
 
 
 class _DroppedJobs(FirstFitPolicy):
-    """Of jobs that are lost at one instant, rejects all except the first."""
+    """Policy that rejects all except the first of the jobs lost at one instant."""
 
     def again(self, lost: list[int]) -> list[int]:
         return lost[:1]
@@ -124,7 +124,7 @@ class _EarlyStart(FirstFitPolicy):
 
 
 class _EarlyCompletion(FirstFitPolicy):
-    """A job that loses a machine after 90 % of its time counts as completed."""
+    """Policy that reports a job as completed if it loses a machine after 90 % of its time."""
 
     def on_faults(self, failed: Any, back: Any) -> None:
         now = self.run.engine.now
@@ -136,7 +136,7 @@ class _EarlyCompletion(FirstFitPolicy):
 
 
 class _LossAtEnd(FirstFitPolicy):
-    """A job whose machine fails as it ends counts as lost."""
+    """Policy that reports a job as lost if its machine fails as the job ends."""
 
     def __init__(self, parameters: Scheduler, run: Run) -> None:
         super().__init__(parameters, run)
@@ -148,7 +148,7 @@ class _LossAtEnd(FirstFitPolicy):
 
 
 class _RestartBeforeEarliestStart(_AsapPolicy):
-    """A job that is lost may start again at once, whatever it states."""
+    """Policy that ignores the earliest start of a lost job."""
 
     def on_faults(self, failed: Any, back: Any) -> None:
         kept, self.first_slots = self.first_slots, np.zeros_like(self.first_slots)
@@ -157,7 +157,7 @@ class _RestartBeforeEarliestStart(_AsapPolicy):
 
 
 class _ExtendedDeadlines(_AsapPolicy):
-    """Long jobs may end a slot after their deadlines."""
+    """Policy that allows long jobs to end a slot after their deadlines."""
 
     def __init__(self, parameters: Asap, run: Run) -> None:
         super().__init__(parameters, run)
@@ -167,7 +167,7 @@ class _ExtendedDeadlines(_AsapPolicy):
 
 
 class _CancellationForesight(_AsapPolicy):
-    """A job that its user cancels within ten minutes is not placed at all."""
+    """Policy that does not place a job whose user cancels it within ten minutes."""
 
     def _place(self, jobs: list[int]) -> None:
         at, soon = self.run.applications.instants("cancel_at"), self.run.engine.now + 600 * 10**9
@@ -177,7 +177,7 @@ class _CancellationForesight(_AsapPolicy):
 
 
 class _MissingReservation(_AsapPolicy):
-    """A job that its user cancels before it would start holds nobody back."""
+    """Policy that reserves nothing for a job that is cancelled before its start."""
 
     def _place(self, jobs: list[int]) -> None:
         at = self.run.applications.instants("cancel_at")
@@ -190,7 +190,7 @@ class _MissingReservation(_AsapPolicy):
 
 
 class _LateRestart(_AsapPolicy):
-    """A job that is lost may start again after its last start."""
+    """Policy that allows a lost job to restart after its latest start."""
 
     def on_faults(self, failed: Any, back: Any) -> None:
         kept, self.last_slots = self.last_slots, np.full_like(self.last_slots, 2**40)
@@ -199,14 +199,14 @@ class _LateRestart(_AsapPolicy):
 
 
 class _MissingCancellation(_AsapPolicy):
-    """A job that has lost a machine, and waits until enough are up, is not cancelled."""
+    """Policy that does not cancel a lost job that waits for machines."""
 
     def on_call_off(self, jobs: list[int]) -> None:
         super().on_call_off([job for job in jobs if job not in self.waiting or not self.resubmitted[job]])
 
 
 class _LateCancellation(_AsapPolicy):
-    """A job that runs goes on for a slot when its user cancels it."""
+    """Policy that runs a cancelled job for another slot."""
 
     STATE = (*_AsapPolicy.STATE, "late")
 

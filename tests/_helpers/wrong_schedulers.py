@@ -1,4 +1,4 @@
-"""A sound decentralized scheduler, and thirteen schedulers with one fault each."""
+"""A sound decentralized scheduler, and thirteen variants with one fault each."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class SharesPolicy(Policy):
             self.wait(i, tasks, 10.0)
             return
         submitter = int(self.run.applications.submitter[i])
-        if not self.run.up[submitter]:  # the next one that is up acts for it
+        if not self.run.up[submitter]:  # the next machine that is up acts on its behalf
             submitter = int(np.flatnonzero(self.run.up)[0])
         targets = self.targets(submitter, i)
         self.note(i, tasks, submitter, len(targets))
@@ -165,7 +165,7 @@ class _FailedMachineUse(SharesPolicy):
 
 
 class _QueuePeek(SharesPolicy):
-    """Policy that sends shares to the machines with the shortest queues of all."""
+    """Policy that sends shares to the machines with the shortest queues."""
 
     def targets(self, submitter: int, application: int) -> Any:
         machines = range(len(self.run.speeds))
@@ -175,7 +175,7 @@ class _QueuePeek(SharesPolicy):
 
 
 class _SpeedPeek(SharesPolicy):
-    """Policy that sends shares to the fastest machines of all."""
+    """Policy that sends shares to the fastest machines."""
 
     def targets(self, submitter: int, application: int) -> Any:
         up = np.flatnonzero(self.run.up)
@@ -212,7 +212,7 @@ class _ReverseOrder(SharesPolicy):
 
 
 class _SetOrderDependence(SharesPolicy):
-    """Policy that takes the first machines of a set of names."""
+    """Policy that uses the first machines of a set of names."""
 
     def targets(self, submitter: int, application: int) -> Any:
         names = {f"machine {u}" for u in np.flatnonzero(self.run.up)}
@@ -220,7 +220,7 @@ class _SetOrderDependence(SharesPolicy):
 
 
 class _DoubleBooking(SharesPolicy):
-    """Policy whose machines serve two queues at a time."""
+    """Policy whose machines serve two queues at once."""
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)

@@ -47,7 +47,7 @@ def rigid() -> gs.Scenario:
     return gs.Scenario(gs.Platform.equal(8, attributes=own), jobs, seed=3)
 
 
-#: Each shares something else between nodes: nothing, a server, a board, a tree, words that take no time.
+#: The systems differ in what nodes share: nothing, a server, a board, a tree, or messages without delay.
 NAMES = ["sparrow", "hawk", "join-shortest-queue", "fair-tree", "rjss", "WQR-FT"]
 
 
@@ -113,7 +113,7 @@ def test_users_cancel_jobs_in_processes() -> None:
 
 @pytest.mark.parametrize("store", ["server", "local"])
 def test_task_copies_of_killed_processes_are_accounted_for(store: str) -> None:
-    """All cycles add up, also those of copies that a kill has ended; checkpoints on disks survive it."""
+    """All cycles add up, also those of copies ended by a kill; checkpoints on disks survive kills."""
     faults = gs.Faults.of([1, 2, 0], [25.0, 40.0, 55.0], [28.0, 43.0, 58.0])
     parameters = {"checkpoint_interval": 4.0, "checkpoint_cost": 0.5, "restore_cost": 0.5}
     scheduler = make_scheduler("WQR-FT", {**parameters, "checkpoint_store": store})
@@ -215,7 +215,7 @@ class FaultyScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 def test_an_error_of_a_node_ends_the_run_and_its_processes() -> None:
-    before = processes(1, os.getpid())  # of other tests
+    before = processes(1, os.getpid())  # processes of other tests
     with pytest.raises(gs.SchedulerError, match="places .* tasks of application"):
         emulate(bags(), FaultyScheduler(), speedup=200.0)
     assert processes(1, os.getpid()) == before
@@ -370,7 +370,7 @@ def child() -> Iterator[int]:
         os._exit(0)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     yield pid
-    with pytest.raises(ChildProcessError):  # that was done meanwhile
+    with pytest.raises(ChildProcessError):  # the process was already waited for
         os.waitpid(pid, os.WNOHANG)
 
 
@@ -396,7 +396,7 @@ def test_a_process_that_ends_before_it_connects_is_an_error(child: int) -> None:
     run = Coordinator(setup(), None)
     run.peers = {0: Peer(child, 0)}
     run._reap()
-    run._kill(run.peers[0])  # kills nothing: the number may be that of another process by now
+    run._kill(run.peers[0])  # no process is killed, since its number may have been reused
     assert "process 0 of the emulation ended" in str(run.failure) and not run.killed_pids
 
 
@@ -411,7 +411,7 @@ def test_a_run_continues_after_it_kills_a_process(child: int) -> None:
 def test_a_closed_connection_is_an_error_unless_its_process_was_killed() -> None:
     run = Coordinator(setup(), None)
     run.peers = {0: Peer(-1, 0), 1: Peer(-1, 1)}
-    run.on_left(0, 1, 0)  # of the life before
+    run.on_left(0, 1, 0)  # of the previous life
     run.peers[1].dead = True
     run.on_left(0, 1, 1)
     assert run.failure is None

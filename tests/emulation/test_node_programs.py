@@ -1,4 +1,4 @@
-"""What a node program can use works in processes, also if they are killed: one program uses all of it."""
+"""A node program that uses all features runs in processes, even if they are killed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gridsim.validation.results import validate_result
 
 
 class Desk(gs.NodeProgram):
-    """A desk queues released tasks, asks workers for room, and moves tasks to those that have some."""
+    """A desk queues released tasks, requests room from workers, and moves tasks to workers with room."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters)
@@ -28,7 +28,7 @@ class Desk(gs.NodeProgram):
     on_lost = on_release
 
     def ask(self, view: Any) -> None:
-        """Ask the two workers that seem to have the least work."""
+        """Send requests to the two workers that seem to have the least work."""
         if self.waiting and not self.open:
             for worker in view.board.least(2, "work"):
                 number = view.request(worker, "ask", timeout=2.0, job=self.waiting[0][0])
@@ -76,7 +76,7 @@ class Worker(gs.NodeProgram):
         view.publish(work=view.work, tasks=view.tasks)
 
     def on_ask(self, view: Any, message: Any) -> None:
-        # some do not answer
+        # some workers do not answer
         if view.random.uniform(0.0, 1.0) < 0.5:
             view.reply(message, "offer", room=2.0 - view.tasks, weights=np.array([view.work]))
 
@@ -160,7 +160,7 @@ def test_an_error_in_a_handler_says_where_it_happened() -> None:
 
 
 class PublishingNode(gs.NodeProgram):
-    """A node that publishes a number once, and notes now and then what it sees."""
+    """A node that publishes a number once, and records the published numbers periodically."""
 
     def on_start(self, view: Any) -> None:
         view.publish(5.0 + view.node)

@@ -17,13 +17,13 @@ from gridsim.scheduling.registry import make_scheduler, registered
 from gridsim.validation.results import validate_result
 from tests.emulation.test_virtual_time import OWN, in_virtual_time
 
-#: Those with a node program; of the policies of work queues one is enough.
+#: Schedulers with a node program; one of the policies of work queues is enough.
 NAMES = [
     name
     for name, (kind, _) in registered().items()
     if "interpreted" in kind.node_forms and not kind.rigid and not name.endswith("Info")
 ]
-#: Size of a task of each application, Mflop -> what is stated of it; and sizes that differ.
+#: Task size of each application, Mflop -> stated estimates; and sizes that differ.
 EQUAL = [[5000.0] * 4, [800.0] * 6, [20000.0] * 3]
 UNEQUAL = [[5000.0, 700.0, 12000.0, 30.0], [800.0, 90.0, 4000.0, 10.0, 2500.0], [600.0]]
 ESTIMATES = {"none": None, "wrong": [500.0, 9000.0, 20000.0], "zero": [0.0, 0.0, 0.0]}
@@ -38,14 +38,14 @@ def check_sizes(result: gs.Result, sizes: list[list[float]]) -> None:
     """Check that each task was completed once, in the time that its true size takes."""
     assert validate_result(result) == []
     ran, speed = result.tables["schedule"], result.machines["speed"]
-    if "task" in ran:  # of work queues, where checkpoints take time; validated by their numbers
+    if "task" in ran:  # work queues, whose checkpoints take time, are validated by task numbers
         return
     work = np.round((ran["end"] - ran["start"]) * speed[ran["machine"]], 1)  # 1 ns is 0.002 Mflop at most
     for i, own in enumerate(sizes):
         mine = (ran["application"] == i) & (ran["completed"] > 0)
         if (ran["tasks"] == 1).all():
             assert Counter(work[mine].tolist()) == Counter(own)
-        else:  # `rjss` reports what ran without a gap as one
+        else:  # `rjss` reports consecutive runs as one row
             assert work[mine].sum() == pytest.approx(sum(own)) and ran["tasks"][mine].sum() == len(own)
 
 

@@ -36,14 +36,12 @@ class NodeOrderWorker(VirtualWorker):
         coordinator.is_alone = False
 
     def tell(self, name: str, *values: Any) -> None:
-        """See `VirtualWorker`."""
         if name == "note":
             self.noted.append(values)
         else:
             super().tell(name, *values)
 
     def run_to_end(self) -> None:
-        """See `VirtualWorker`."""
         super().run_to_end()
         for now, node, table, row in sorted(self.noted, key=lambda values: -values[1]):
             super().tell("note", now, node, table, row)
@@ -58,7 +56,6 @@ class LateSignalsWorker(VirtualWorker):
     longest = 3.0
 
     def run_to_end(self) -> None:
-        """See `VirtualWorker`."""
         self.chance, self.last = Streams(5)("late signals"), dict[tuple[int, int], int]()
         self.core.mail.send = self.send  # type: ignore[method-assign]
         super().run_to_end()
@@ -163,7 +160,7 @@ def test_a_release_while_no_machine_is_up_is_lost_and_submitted_again() -> None:
 @given(runs())
 def test_drawn_programs_have_the_digests_of_simulations(run: tuple[gs.Scenario, gs.Scheduler]) -> None:
     scenario, scheduler = run
-    # of messages sent at the very end, a simulation leaves those without delay in the links
+    # messages without delay that are sent at the very end stay in the links of a simulation
     assume(scenario.network.latency > 0)
     try:
         emulated = gs.emulate(scenario, scheduler, processes=1, speedup=math.inf)

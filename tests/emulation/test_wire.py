@@ -117,10 +117,10 @@ def test_random_bytes_are_never_handled(caplog: pytest.LogCaptureFixture) -> Non
 
     server = with_server(say)
     assert not server.handled and len(server.met) == 40
-    assert 40 <= len(lines(caplog)) <= 80  # a connection that ends in the middle of a frame needs none
+    assert 40 <= len(lines(caplog)) <= 80  # a connection that ends within a frame logs nothing
 
 
-#: What all messages begin with: node, sender, due, start, life, move, tasks.
+#: The first fields of all messages: node, sender, due, start, life, move, tasks.
 HEADER = [0, 1, 0, 0, 0, 0, []]
 WRONG = {
     "an unknown kind": [9, *HEADER, 5, 6],
@@ -173,7 +173,7 @@ def test_the_oldest_connections_are_closed_if_too_many_send_no_greeting(
         writer.write(GREETING)
         while not server.met or len(server.pending_greetings) > 4:
             await asyncio.sleep(0.005)
-        assert not reader.at_eof()  # it was the oldest ones that were closed
+        assert not reader.at_eof()  # the oldest connections were closed
         for _, item in [*open_, (reader, writer)]:
             item.close()
 
@@ -208,7 +208,7 @@ def message(number: int, **fields: Any) -> Any:
 
 
 def there_and_back(number: int, **fields: Any) -> Any:
-    """Return a message as it comes."""
+    """Return a message after encoding and decoding."""
     kind = KINDS[number]
     sent = message_frame(kind.pack(1, message(number, **fields), 3))
     return kind.unpack(decoder_of(KINDS).decode(sent[4:]))

@@ -89,7 +89,7 @@ WALKERS: dict[str, gs.Scheduler] = {
     "resource-exclusion, fastest": gs.ResourceExclusion(k=0.3, reading="fastest"),
     "no-migration": gs.NoMigration(),
 }
-#: Where owners come and go.
+#: Scenarios with owner absences.
 VOLUNTEERS: dict[str, gs.Scheduler] = {
     "rjss": gs.Rjss(k=0.3, probe_latency="network"),
     "rjss, migrating": gs.Rjss(k=0.3, on_return="migrate", predictor="past", state=50_000, retry=5.0),
@@ -112,7 +112,7 @@ RIGID: dict[str, gs.Scheduler] = {
     "asap": gs.Asap(estimate="run", slot=10.0),
     "backfill": gs.BatchQueue(estimate="run"),
     "backfill-fcfs": gs.BatchQueue(backfill="none", estimate="requested"),
-    # a job outlives what it has requested
+    # a job exceeds its requested time
     "dgs-asap, requested": gs.DgsAsap(degree=8, slot=10.0),
     "dgs-acap, requested, wanting": gs.DgsAcap(degree=4, near=4, slot=10.0, tolerance=20.0),
     "asap, requested": gs.Asap(slot=10.0),
@@ -123,7 +123,7 @@ NETWORKS = {
     "jitter": gs.Network(jitter=0.02, bandwidth=50_000.0),
     "ideal": gs.Network(latency=0.0, bandwidth=math.inf),
 }
-#: Where tasks move data over the links of machines.
+#: Scenarios in which tasks move data over links of machines.
 MOVING = {
     "fair-tree, data": gs.FairTree(),
     "fair-tree, data ignored": gs.FairTree(data="ignored", update_on="change"),
@@ -132,7 +132,7 @@ MOVING = {
     "bandwidth-centric": gs.BandwidthCentric(branching=3),
     "bandwidth-centric, in turn": gs.BandwidthCentric(rule="in-turn", port="many", master_bandwidth=5e6),
 }
-#: Where tasks need memory or disk that not all machines have.
+#: Scenarios in which tasks need memory or disk that not all machines have.
 NEEDING = {
     "fair-tree, needs": gs.FairTree(),
     "fair-tree, needs ignored": gs.FairTree(needs="ignored", update_on="change"),

@@ -384,7 +384,7 @@ def test_a_time_limit_after_the_end_does_not_change_the_digest(name: str) -> Non
             assert gs.simulate(scenario, scheduler, time_limit=limit).digest == full_run.digest
 
 
-#: Schedulers of all kinds of policies, most of which place the last task, and know its end, long before it.
+#: Schedulers of all kinds of policies, most of which know the end of the last task long before it.
 _FORESIGHTED: dict[str, gs.Scheduler] = {
     **CENTRAL,
     "min-min": gs.MinMin(),

@@ -1,7 +1,7 @@
-"""Runs that go on from damaged states: none crashes, and Ctrl-C ends each.
+"""Runs that continue from damaged states: none crashes, and Ctrl-C ends each of them.
 
-The states are those of whole runs, which together have all kernels.  Some numbers, rows or lengths are
-changed, and a run goes on from the state in a process of its own.  The state may be rejected, and the run may
+The states are those of whole runs, which together use all kernels.  Some numbers, rows or lengths are
+changed, and a run continues from the state in its own process.  The state may be rejected, and the run may
 end, fail with an error, or not end.  The checks of bounds in a build with `GRIDCORE_CHECKED` find accesses
 that would not crash here.
 
@@ -31,11 +31,11 @@ from gridsim.simulation.simulate import Options, Simulation
 from gridsim.support.state import unpack
 from gridsim.testing.resuming import Snapshot, snapshot
 
-#: The state of a run is damaged so many times in a test.
+#: Number of damaged states of a run in a test.
 STATES = 40
 #: Time (s) after which a run gets the signal of Ctrl-C, and time that it then has to end.
 PATIENCE, GRACE = 2.0, 20.0
-#: Memory (bytes) of a process; a damaged state may ask for any.
+#: Memory limit (bytes) of a process, since a damaged state may request any amount.
 MEMORY = 6 << 30
 NUMBERS = (-(2**63), -(2**31), -2, -1, 0, 1, 2, 7, 9, 100, 2**15, 2**31 - 1, 2**31, 2**61, 2**63 - 1)
 REALS = (0.0, -1.0, 1e-300, 1e300, float("inf"), float("nan"))
@@ -164,7 +164,7 @@ def damage(state: Snapshot, draw: random.Random) -> tuple[Any, list[Array], list
 
 
 def go_on(run: Simulation, text: Any, arrays: list[Array]) -> str:
-    """Continue a run from a state; return how it ends."""
+    """Continue a run from a state; return its end."""
     errors: list[BaseException | None] = []
     sys.unraisablehook = lambda unraisable: errors.append(unraisable.exc_value)  # of functions without errors
     end = "rejected"
@@ -181,7 +181,7 @@ def go_on(run: Simulation, text: Any, arrays: list[Array]) -> str:
 
 
 def end_of(run: Simulation, text: Any, arrays: list[Array]) -> str:
-    """Return how a run that continues in a process of its own ends; `run` itself stays at its beginning."""
+    """Return the end of a run that continues in its own process; `run` itself does not advance."""
     receive, send = os.pipe()
     process = os.fork()
     if process == 0:
@@ -212,7 +212,7 @@ def end_of(run: Simulation, text: Any, arrays: list[Array]) -> str:
 
 
 def main(name: str, number: int, seed: int = 0) -> None:
-    """Damage the state of a run `number` times; print how often the runs that go on from it end in each way.
+    """Damage the state of a run `number` times; print the counts of the ends of the continued runs.
 
     Raises AssertionError if a process crashes, or Ctrl-C does not end it.
     """

@@ -105,7 +105,7 @@ class History:
     first_start: dict[int, int] = field(default_factory=dict)
     finish: dict[int, int] = field(default_factory=dict)
     resubmitted: Counter[int] = field(default_factory=Counter)
-    #: The number of occurrences of cases that a test of this simulator must cover.
+    #: Numbers of occurrences of the cases that tests of this simulator must cover.
     cases: Counter[str] = field(default_factory=Counter)
 
 

@@ -12,7 +12,7 @@ from tests.reference.task_queues import Integers, TaskQueues
 
 
 class OwnSizes(TaskQueues):
-    """See `gridcore.queues.task_queues.TaskQueues`, with ``sizes`` and ``tasks``."""
+    """Reference implementation of `gridcore.queues.task_queues.TaskQueues`, with ``sizes`` and ``tasks``."""
 
     def __init__(self, speed: ArrayLike, **options: Any) -> None:
         super().__init__(speed, **options)

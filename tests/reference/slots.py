@@ -1,4 +1,4 @@
-"""Reference implementation of `gridcore.dgs.slots`: every slot at which a reservation ends is tried."""
+"""Reference implementation of `gridcore.dgs.slots`, which tries every slot at which a reservation ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Booking:
 
 
 class SlotSchedules:
-    """See `gridcore.dgs.slots.SlotSchedules`."""
+    """Reference implementation of `gridcore.dgs.slots.SlotSchedules`."""
 
     def __init__(self, nodes: int, *, stale: bool = False) -> None:
         self.nodes, self.stale = int(nodes), stale
@@ -38,7 +38,6 @@ class SlotSchedules:
     def reserve(
         self, nodes: ArrayLike, starts: ArrayLike, slots: ArrayLike, jobs: ArrayLike, now: int
     ) -> NDArray[np.bool_]:
-        """See the kernel."""
         u, at, length = integers(nodes), integers(starts), integers(slots)
         of = integers(jobs)
         completed = []
@@ -59,7 +58,6 @@ class SlotSchedules:
         ends: ArrayLike | None = None,
         jobs: ArrayLike | None = None,
     ) -> NDArray[np.bool_]:
-        """See the kernel."""
         u, at = integers(nodes), integers(starts)
         to = at if ends is None else integers(ends)
         of = None if jobs is None else integers(jobs)
@@ -79,7 +77,6 @@ class SlotSchedules:
         return np.array(completed, np.bool_)
 
     def extend(self, node: int, start: int, end: int, job: int, now: int) -> tuple[Integers, Integers] | None:
-        """See the kernel."""
         integers([node])
         own = [
             item for item in self._standing(node) if (item.start, item.job) == (start, job) and item.end < end
@@ -95,7 +92,6 @@ class SlotSchedules:
         return rows[:, 0].copy(), rows[:, 1].copy()
 
     def lose(self, nodes: ArrayLike, slot: int, now: int) -> tuple[Integers, Integers, Integers, Integers]:
-        """See the kernel."""
         lost = []
         for node in integers(nodes):
             for item in self._standing(node):
@@ -106,14 +102,12 @@ class SlotSchedules:
         return columns[:, 0].copy(), columns[:, 1].copy(), columns[:, 2].copy(), columns[:, 3].copy()
 
     def forget(self, slot: int, released_by: int) -> None:
-        """See the kernel."""
         for node in range(self.nodes):
             self._bookings[node] = [
                 item for item in self._bookings[node] if item.end > slot and item.dropped > released_by
             ]
 
     def reservations(self, node: int) -> tuple[Integers, Integers, Integers]:
-        """See the kernel."""
         rows = np.array([(b.start, b.end, b.job) for b in self._standing(node)], np.int64).reshape(-1, 3)
         return rows[:, 0].copy(), rows[:, 1].copy(), rows[:, 2].copy()
 
@@ -122,7 +116,6 @@ class SlotSchedules:
     def is_free(
         self, nodes: ArrayLike, start: int, slots: int, as_of: ArrayLike | None = None
     ) -> NDArray[np.bool_]:
-        """See the kernel."""
         u = integers(nodes)
         seen = self._as_of(as_of, len(u), "node")
         return np.array([self._fits(n, s, start, slots) for n, s in zip(u, seen, strict=True)], np.bool_)
@@ -135,7 +128,6 @@ class SlotSchedules:
         not_before: int,
         as_of: ArrayLike | None = None,
     ) -> tuple[int, Integers] | None:
-        """See the kernel."""
         u = integers(candidates)
         seen = self._as_of(as_of, len(u), "candidate")
         return self._earliest(list(zip(u, seen, strict=True)), n_nodes, slots, not_before)
@@ -170,7 +162,6 @@ class SlotSchedules:
         poll_period: int = 0,
         until: int = 0,
     ) -> tuple[Integers, Integers, Integers, Integers, Integers]:
-        """See the kernel."""
         u = integers(searchers)
         seen = self._as_of(as_of, self.nodes, "node")
         expected, length = _each(n_nodes, len(u)), _each(slots, len(u))

@@ -67,7 +67,7 @@ class Application:
 
 
 class TaskQueues:
-    """See `gridcore.queues.task_queues.TaskQueues`."""
+    """Reference implementation of `gridcore.queues.task_queues.TaskQueues`."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class TaskQueues:
         return self._machine[machine].speed
 
     def work(self, machine: int, now: int) -> float:
-        """Return how long a machine works on all its tasks from `now` ns, by their stated sizes, s."""
+        """Return the time that a machine needs for all its tasks from `now` ns, by their stated sizes, s."""
         self._advance(machine, now)
         m = self._machine[machine]
         size = sum(self._application[share.application].task_size * share.tasks for share in m.queue)
@@ -192,7 +192,7 @@ class TaskQueues:
         m.peak = max(m.peak, m.waiting)
 
     def withdraw(self, machine: int, application: int, tasks: int, now: int) -> int:
-        """Take up to `tasks` waiting tasks out of the queue of `machine`; return how many."""
+        """Withdraw up to `tasks` waiting tasks from the queue of `machine`; return their number."""
         self._advance(machine, now)
         m, owner = self._machine[machine], self._owner(application)
         n_taken = 0
@@ -209,7 +209,7 @@ class TaskQueues:
         return n_taken
 
     def reschedule(self, machines: ArrayLike, now: int) -> None:
-        """Bring the queues of `machines` into EDF order at their minimum stretch."""
+        """Sort the queues of `machines` into EDF order at their minimum stretch."""
         for u in integers(machines):
             if self.order == "edf":
                 self._advance(u, now)
@@ -404,7 +404,7 @@ class TaskQueues:
         now: int,
         machines: ArrayLike | None = None,
     ) -> Integers:
-        """Return how many tasks each of `machines` (default: all) can take at `stretch`."""
+        """Return the number of tasks that each of `machines` (default: all) can take at `stretch`."""
         result = []
         for u in range(self.machines) if machines is None else integers(machines):
             self._advance(u, now)

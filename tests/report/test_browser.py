@@ -37,7 +37,7 @@ PATIENCE = 60.0  # s
 
 
 def missing_requirement() -> str:
-    """Return a program or package that is missing_requirement for the browser; empty if none is."""
+    """Return a program or package that is missing for the browser, or ""."""
     if find_spec("selenium") is None:
         return "selenium"
     for names in (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",)):

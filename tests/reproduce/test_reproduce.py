@@ -156,7 +156,7 @@ def test_an_experiment_has_rows_and_tables_of_all_cases():
     cases = [f"{kind}, N = {nodes}" for kind in "UV" for nodes in (6, 10)]
     last = [row for case in cases for row in (f"{case}: tree - tree", f"{case}: tree")]
     assert [row.quantity for row in report.rows] == [*(f"{case}: tree / central" for case in cases), *last]
-    assert [row.verdict for row in report.rows] == ["undecided"] * 4 + ["undecided", ""] * 4  # of two seeds
+    assert [row.verdict for row in report.rows] == ["undecided"] * 4 + ["undecided", ""] * 4  # for two seeds
     assert [row.unit for row in report.rows[4:6]] == ["s", ""] and report.rows[4].paper == "0"
     first, flat, _, _ = report.grids
     assert (first.title, list(first.columns)) == ("U: stretch", ["scheduler", "N = 6", "N = 10"])
@@ -343,7 +343,9 @@ def test_windows_of_a_log_are_drawn_by_seed(log):
         drawn_scenario = what(seed)
         assert drawn_scenario == what(seed)
         applications = drawn_scenario.workload.realize(drawn_scenario.platform)
-        assert 49 <= len(applications) <= 51 and applications.tasks.max() == 8  # two jobs share a second
+        assert (
+            49 <= len(applications) <= 51 and applications.tasks.max() == 8
+        )  # two jobs are submitted in the same second
         span = applications.release[-1]
         assert applications.size.sum() / (100 * span * drawn_scenario.platform.speeds[0]) == pytest.approx(
             0.5
@@ -459,7 +461,7 @@ def test_messages_of_floods_and_jobs_are_as_computed_by_hand(monkeypatch):
     monkeypatch.setattr(rivals, "HOPS", (1, 2))
     monkeypatch.setattr(rivals, "FLOOD_NODES", 300)
     assert rivals.floods(repeats=True) == {1: 8, 2: 72}
-    # a flood to the end misses who is nobody's neighbour: with seed 9 node 188, with seed 8 nobody
+    # a full flood misses nodes that are no node's neighbour: node 188 with seed 9, none with seed 8
     overlay = random_neighbours(300, 8, Streams(9)("zorilla overlay"))
     assert np.setdiff1d(np.arange(300), overlay).tolist() == [188]
     assert [rivals.unreached_nodes(seed) for seed in (8, 9)] == [0, 1]

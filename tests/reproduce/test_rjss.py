@@ -21,7 +21,8 @@ def test_conditions_have_no_effect_at_the_sizes_of_the_paper():
     )
     (report,) = json.loads(answer.stdout)["reproductions"]
     equal = [row for row in report["rows"] if row["paper"] == "0"]
-    # nearby, as printed and as meant; as printed without what others send, at all latencies; at both loads
+    # short latency: rules as printed and as intended; all latencies: as printed without others' jobs; both
+    # loads
     assert len(equal) == 6 and {row["measured"]["mean"] for row in equal} == {0.0}
 
 
@@ -46,7 +47,7 @@ def test_claims_are_judged_by_measured_values():
     assert {row.verdict for row in grows_less("c", cases(first, last))} == {"reproduced"}
     assert {row.verdict for row in grows_less("c", cases(last, first))} == {"not reproduced"}
     assert rises("c", cases(first, last), "NM", "turnaround", LARGER).measured.mean == pytest.approx(10.0)
-    # to be equal is not to be better
+    # an equal value does not count as better
     same = made(RJSS=spread, RE=spread, NM=spread)
     assert {row.verdict for row in rows_of(all_faster("c"), {"same": same})} == {"not reproduced"}
 

@@ -77,7 +77,7 @@ def test_a_quick_run_compares_all_policies_on_real_desktops(desktops, tmp_path):
     assert answer.exit_code == 0, answer.output
     (report,) = json.loads(answer.stdout)["reproductions"]
     assert list(report["grids"][-1]["rows"]) == list(POLICIES)
-    assert "9 machines" in report["grids"][0]["title"]  # who was never up is one, too
+    assert "9 machines" in report["grids"][0]["title"]  # a host that was never up also counts
     assert len(report["rows"]) == len(ORDERINGS) + len(POLICIES)
     assert report["claims"][-1]["verdict"] == "reproduced"
 
@@ -89,7 +89,7 @@ def test_orders_of_bags_are_compared_on_drawn_and_real_machines(desktops):
     real = MULTI_BAG.run(Run([1], quick=True, desktops=desktops))
     assert [len(grid.rows) for grid in real.grids] == [5] * 3
     nodes = [RealBags(desktops, load)(1).platform.nodes for load in (0.9, 0.01)]
-    assert nodes == [1, 8]  # of eight that are ever up
+    assert nodes == [1, 8]  # eight hosts are ever up
     for report in (sample, real):
         assert MULTI_BAG.draw(report).axes
 
@@ -108,7 +108,7 @@ def test_equal_results_do_not_count_as_better():
 def test_bags_of_a_log_are_scaled_to_the_desktops(desktops):
     drawn_scenario = OneBag(6, 4.0, "real", desktops)(3)
     applications = drawn_scenario.workload.realize(drawn_scenario.platform)
-    assert applications.tasks.tolist() == [24]  # the bag that is large enough
+    assert applications.tasks.tolist() == [24]  # only this bag is large enough
     assert drawn_scenario == OneBag(6, 4.0, "real", desktops)(3) != OneBag(6, 4.0, "real", desktops)(4)
 
 

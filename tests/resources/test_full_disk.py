@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 RUN = ["run", "--nodes", "30", "--applications", "6"]
 COMPARE = ["compare", "--nodes", "20", "--applications", "4", "--schedulers", "fcfs,met", "--workers", "1"]
 REPLICAS = [*COMPARE, "--replicates", "2"]
-#: What writes to a file called FILE; RESULT is a recorded result, SWEEP a sweep.
+#: Commands that write to the file FILE; RESULT is a recorded result, SWEEP a sweep.
 WRITERS = {
     "result": [*RUN, "--out", "FILE"],
     "scenario": [*RUN, "--save-scenario", "FILE"],
@@ -121,7 +121,7 @@ def test_a_full_disk_leaves_the_old_file(what: str, full: Path, made: dict[str, 
 def test_a_disk_that_fails_at_the_end_leaves_the_old_file(
     call: str, number: int, tmp_path: Path, made: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The system call that writes the content or the name to the disk fails."""
+    """The system call that writes the content or the file name to the disk fails."""
 
     def fails(*_: Any) -> None:
         raise OSError(number, os.strerror(number))
@@ -136,7 +136,7 @@ def test_a_disk_that_fails_at_the_end_leaves_the_old_file(
 def test_the_first_error_is_raised_if_cleaning_up_fails_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error of the cleaning up must not replace it."""
+    """An error during clean-up must not replace the first error."""
 
     def failing(number: int) -> Callable[..., None]:
         def fails(*_: Any) -> None:

@@ -39,7 +39,7 @@ def a_result(folder: Path) -> str:
 def keep_a_checkpoint(folder: Path) -> Callable[[], None]:
     def run() -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", gs.CheckpointWarning)  # where one cannot be written
+            warnings.simplefilter("ignore", gs.CheckpointWarning)  # the checkpoint may fail to be written
             gs.simulate(SCENARIO, gs.Fcfs(), checkpoint=folder / "c", checkpoint_every=0.0)
 
     return run

@@ -24,7 +24,7 @@ from tests.resources.memory_cases import CASES, QUICK
 
 pytestmark = pytest.mark.slow
 
-#: Kernels that keep no memory but that of numpy.
+#: Kernels that allocate memory only through numpy.
 WITHOUT = {"dgs.overlay"}
 
 
@@ -143,7 +143,7 @@ def test_a_library_is_not_loaded_without_enough_address_space(
     """In a small address space, OpenBLAS retries forever while it is loaded, and Arrow crashes."""
     pytest.importorskip(module)
     monkeypatch.setattr("gridsim.support.memory.free_address_space", lambda: 399_000_000)
-    assert import_extra(module, "data", "this").__name__ == module  # it is there
+    assert import_extra(module, "data", "this").__name__ == module  # the library is installed
     monkeypatch.delitem(sys.modules, module)
     with pytest.raises(OutOfMemory, match=f"memory for {library}: it takes 400 MB .* 399 MB are"):
         import_extra(module, "data", "this")
@@ -215,7 +215,7 @@ _initialize_worker(None)
     assert answer.returncode == 1 and answer.stdout == answer.stderr == ""
 
 
-#: From the first checkpoint on there is hardly more memory than is in use.
+#: Code that limits the memory to slightly more than is in use after the first checkpoint.
 NO_MORE = """
 import resource
 from gridsim.simulation import checkpoint
@@ -235,7 +235,7 @@ checkpoint.save = last
 def test_a_run_without_memory_can_be_resumed_with_more(tmp_path: Path) -> None:
     command = ["run", "--nodes", "20000", "--applications", "50", "--scheduler", "fcfs", "--record"]
     kept = ["--checkpoint", "kept", "--checkpoint-every"]
-    # one checkpoint, as early as can be: with another one the first warning might be of that
+    # a single early checkpoint, since a second one might cause the first warning
     cut = run(tmp_path, NO_MORE, *command, *kept, "0", "--out", "cut.npz")
     assert cut.returncode == 2 and cut.stdout == ""
     *warned, message = cut.stderr.splitlines()

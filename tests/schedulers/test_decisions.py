@@ -182,7 +182,7 @@ def test_ages_of_reports_on_two_machines_are_as_computed_by_hand() -> None:
     scenario = bags([1000.0] * 2, [10.0, 10.01, 10.2], 4)
     result = gs.simulate(scenario, FairTree(accept="minimum", samples=SMALL, bound=1e9), record="decisions")
     table = result.tables["decisions"]
-    # both leaves have reported to the root at 0, and not since
+    # both leaves last reported to the root at 0
     gave = rows_of(table, "gave")
     assert gave["tasks"].tolist()[:2] == [2, 2] and gave["machine"].tolist()[:2] == [0, 1]
     first, second, third = (rows_of(result.why(i).decisions, "accepted-at-root", "gave") for i in range(3))

@@ -115,7 +115,7 @@ def test_branches_of_the_program_are_covered_first(tmp_path: Any) -> None:
 
 
 class SleepingNode(gs.NodeProgram):
-    """A node that never returns from a release on a platform of other than 1 or 5 machines, or on any."""
+    """Node that never returns from a release, on any platform or on those without 1 or 5 machines."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         view.enqueue(application.number, tasks)
@@ -134,7 +134,7 @@ def test_a_handler_that_sleeps_for_ever_ends_a_check(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, always: bool
 ) -> None:
     monkeypatch.setattr("gridsim.testing.run_limits.HANDLER_TIME", 0.3)
-    monkeypatch.setattr(conformance, "OVERTIME", 0.0)  # else the hang must begin within `seconds`
+    monkeypatch.setattr(conformance, "OVERTIME", 0.0)  # otherwise the hang must begin within `seconds`
     location = f"SleepingNode.on_release, {__file__}:"
     message = f"'runs' .* a handler has not ended .*; t = .* s, node .: {location}"
     previous = signal.signal(signal.SIGALRM, signal.SIG_IGN)
@@ -150,7 +150,7 @@ def test_a_handler_that_sleeps_for_ever_ends_a_check(
 
 
 class PeekingNode(gs.NodeProgram):
-    """A node that knows at some parameters what was submitted elsewhere."""
+    """Node that, for some parameters, knows about submissions at other nodes."""
 
     submitted: ClassVar[list[float]] = [-1.0]
 
@@ -176,7 +176,7 @@ class PeekingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 def test_locality_is_checked_with_drawn_parameters(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Isolated nodes share no list, so that only locality finds what nodes know of each other."""
+    """Isolated nodes share no list, so only the check of locality detects shared knowledge."""
     monkeypatch.setattr(conformance, "can_isolate_nodes", lambda scheduler: False)
     sample = parameters(PeekingScheduler, degree=2, detection=1.0)
     with pytest.raises(ConformanceError, match="breaks the invariant 'locality'") as excinfo:
@@ -386,7 +386,7 @@ class DrawingScheduler(gs.NodeScheduler, frozen=True, kw_only=True):
 
 
 def test_aligned_streams_forget_earlier_draws() -> None:
-    """Else a machine that has drawn more before its failure would act differently after it."""
+    """Otherwise a machine that has drawn more numbers before its failure would act differently afterwards."""
     sent = []
     for tasks in (2, 5):
         workload = gs.Workload.of([0.0], tasks, 1e6, submitter=[0])

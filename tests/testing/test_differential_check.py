@@ -79,7 +79,7 @@ def test_difference_that_does_not_recur_is_called_nondeterministic(
     """Such differences come from schedulers that sometimes draw random numbers from the system."""
     different = iter(
         [None, None, "rows", "rows"]
-    )  # of the run again, the runs cut at 1 and at 3, and a repetition
+    )  # the repeated run, the runs cut at 1 and 3 rows, and a repetition
     monkeypatch.setattr(DIFFERENTIAL_CHECK, "_difference", lambda *_: next(different, None))
     (error,) = differential(["fcfs"], runs=1, processes=False, folder=tmp_path).differences
     assert error.law == "again" and error.args[0].startswith("nondeterministic: ")

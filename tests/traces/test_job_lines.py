@@ -197,7 +197,7 @@ def test_a_job_of_unknown_submission_is_left_out(write):
     never = write("c/log.swf", job(-1, 0, -1, 5) + job(7) + job(9, number=2))
     assert [item.partition(" (")[0] for item in read_all_ways(never)[3]] == ["1: 1 jobs that never ran"]
     assert read_all_ways(never, start=1.0)[3] == []
-    # in a log with times below -1, -1 is a time too
+    # in a log with times below -1, -1 is also a time
     assert read_all_ways(write("b/log.swf", job(-5) + job(-1) + job(2)))[0].release.tolist() == [0, 4, 7]
 
 
@@ -232,7 +232,7 @@ MIXED = "".join(
     ("options", "lines"),
     [
         ({}, [3, 4, 4, 5, 6, 7]),
-        ({"start": 450.0, "max_nodes": 64}, [8]),  # reported only as left out
+        ({"start": 450.0, "max_nodes": 64}, [8]),  # reported only as omitted
         ({"start": 550.0}, []),
         ({"end": 50.0}, []),
         ({"start": 150.0, "end": 250.0}, [5]),

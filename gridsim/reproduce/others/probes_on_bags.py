@@ -98,16 +98,13 @@ class LognormalBags(BagSource):
 
     @property
     def name(self) -> str:
-        """See `BagSource`."""
         return "drawn"
 
     @property
     def description(self) -> str:
-        """See `BagSource`."""
         return f"{self.bags} drawn bags of 1 to 19 tasks; speeds of a desktop grid"
 
     def workload(self, seed: int) -> gs.Workload:
-        """See `BagSource`."""
         streams, bags = Streams(seed), self.bags
         release = np.cumsum(streams("probes on bags arrivals").exponential(60.0, bags))
         sizes = CUTOFF * np.exp(2.0 * (streams("probes on bags sizes").standard_normal(bags) - 1.28))
@@ -126,7 +123,6 @@ class _Log(BagSource):
 
     @property
     def name(self) -> str:
-        """See `BagSource`."""
         return self.file.split(".")[0].lower()
 
     @property
@@ -142,14 +138,12 @@ class GridLog(_Log):
 
     @property
     def description(self) -> str:
-        """See `BagSource`."""
         return (
             f"{self.part} bags in a row of {self.file}, other ones for each seed; long: tasks above "
             f"{self.cutoff:g} s; speeds of a desktop grid"
         )
 
     def workload(self, seed: int) -> gs.Workload:
-        """See `BagSource`."""
         whole = gs.Workload.from_log(self.path, reference_speed=CUTOFF / self.cutoff, seed=seed)
         windows = max(1, len(whole.realize(gs.Platform.equal(self.machines))) // self.part)
         skip = (seed - 1) % windows * self.part
@@ -164,18 +158,15 @@ class TaskTrace(_Log):
 
     @property
     def description(self) -> str:
-        """See `BagSource`."""
         return (
             f"one job in {self.part} of {self.file}, other ones for each seed, all tasks of a job as long as "
             f"their mean; long: above {self.cutoff:g} s; machines of one speed"
         )
 
     def platform(self, seed: int) -> gs.Platform:
-        """See `BagSource`."""
         return gs.Platform.equal(self.machines)
 
     def workload(self, seed: int) -> gs.Workload:
-        """See `BagSource`."""
         from gridsim.traces import read_tr
 
         whole = read_tr(self.path)

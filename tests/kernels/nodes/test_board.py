@@ -18,7 +18,7 @@ SECOND = 10**9
 
 
 class Reference:
-    """The board in plain Python: it keeps all publications, and computes each shown number from them."""
+    """Board in plain Python, which stores all publications and computes each visible number from them."""
 
     def __init__(self, up: Any, *, age: int, refresh: str, batch: int, error: float, phase: Any) -> None:
         self.refresh = "continuous" if age == 0 and refresh != "decisions" else refresh
@@ -28,7 +28,7 @@ class Reference:
         self.published: dict[tuple[int, int], list[Any]] = {
             (node, column): [] for node in range(NODES) for column in range(2)
         }
-        #: (node, column) -> the last addition: to which publication and refresh, ns, number, whether it falls
+        #: (node, column) -> the last addition: its publication and refresh (ns), number, and whether it falls
         self.changed: dict[tuple[int, int], tuple[tuple[int, int], int, float, bool]] = {}
         self.additions = self.refreshes = self.refreshed_at = 0
 
@@ -39,7 +39,7 @@ class Reference:
         self.published[node, column].append((now, value, falling, factor, self.refreshes))
 
     def shown(self, node: int, now: int, column: int) -> tuple[tuple[int, int], int, float, bool, float]:
-        """Return what is shown: its publication and refresh, ns, value, whether it falls, factor."""
+        """Return the visible number: its publication and refresh (ns), value, whether it falls, factor."""
         publications = self.published[node, column]
         if self.refresh == "decisions":
             at, count = self.refreshed_at, sum(item[4] < self.refreshes for item in publications)

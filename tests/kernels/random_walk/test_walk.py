@@ -154,7 +154,7 @@ def test_the_log_changes_no_result(case: Case) -> None:
 
 
 def test_a_dispatcher_busy_beyond_the_last_instant_raises_an_error() -> None:
-    """Each job leaves for the faster node, and none has arrived there when three are decided."""
+    """All jobs move to the faster node, and three are decided before the first one arrives there."""
     case = plain(
         release=[0] * 9, node=[0] * 9, work=[1.0] * 9, data=[0] * 9, pick="fastest", rule="none",
         probe_time=2**60 - 1,

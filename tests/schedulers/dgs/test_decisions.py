@@ -33,7 +33,7 @@ def said(rows: list[Row], action: str, job: int, *names: str) -> list[tuple[Any,
     return [tuple(round(row[name], 6) for name in names) for row in selection]
 
 
-#: Three machines: of machine 0's neighbours, 1 and 2, each has only the other one to look at.
+#: Three machines: of machine 0's neighbours 1 and 2, each can examine only the other one.
 THREE: dict[str, Any] = {"nodes": 3, "forward": 2, "degree": 2, "candidates": "others"}
 
 
@@ -58,7 +58,7 @@ def test_age_of_an_answer_is_the_delay_of_its_messages() -> None:
         (0.21, 2, 0, 60.0, 180.0)
     ]
     assert said(rows, "released", 1, "tasks", "saw", "limit") == [(0, 0.0, 1.0)]
-    # job 2: machine 1 sees machine 2 as it was at 0.12 s, and answers at 0.17 s what is true no more
+    # job 2: machine 1 sees machine 2 as of 0.12 s, and its answer at 0.17 s is outdated
     assert said(rows, "answered", 2, "decider", "saw", "true", "age")[:2] == [
         (1, 60.0, 180.0, 0.05), (2, 60.0, 60.0, 0.05)
     ]  # fmt: skip
@@ -71,7 +71,7 @@ def test_age_of_an_answer_is_the_delay_of_its_messages() -> None:
 def test_ages_of_pulled_and_polled_schedules_are_recorded() -> None:
     jobs = gs.Workload.jobs_of([500.0], 1, 100.0, submitter=[0], origin=0.0)
     _, rows = decided(jobs, policy="pull", **THREE)
-    # to ask and to hear takes 0.1 s, and what is heard is of the beginning
+    # a request and its answer take 0.1 s, and the answer has the state of the beginning
     assert said(rows, "answered", 0, "time", "age") == [(500.15, 0.1), (500.15, 0.1)]
     _, rows = decided(jobs, policy="poll", poll_period=100.0, **THREE)
     polls = Streams(1)("dgs.polls").integers(100 * 10**9, size=3) / 1e9
@@ -117,7 +117,7 @@ def test_decisions_on_failures_are_recorded() -> None:
     assert said(rows, "missed", 0, "time", "decider", "tasks", "saw", "true", "age") == [
         (130.0, 0, 2, 1.0, 2.0, 30.0)
     ]
-    # the other one is not missed before 140 s, is asked to commit, and does not reply
+    # the other machine's failure is detected at 140 s; until then it is asked to commit, and does not reply
     assert said(rows, "overdue", 0, "time", "saw") == [(pytest.approx(250.1, abs=0.2), 1.0)]
     assert said(rows, "asked", 0, "time")[5:10] == [(130.0,)] * 5
 
@@ -140,7 +140,7 @@ def failing() -> gs.Scenario:
         gs.DgsAsap(policy="push", degree=8, slot=5.0),
         gs.DgsAsap(policy="pull", degree=8, overlay="cyclon", cycle=50.0),
         gs.DgsAsap(policy="poll", degree=6, overlay="cyclon", wide="fail", estimate="requested"),
-        gs.DgsAsap(policy="pull", degree=2, hops=5),  # searchers meet themselves, and go on
+        gs.DgsAsap(policy="pull", degree=2, hops=5),  # searchers that reach themselves continue
     ],
     ids=lambda each: f"{each.policy}-{each.degree}",
 )
@@ -156,7 +156,7 @@ def test_recording_decisions_does_not_change_the_result(scheduler: gs.DgsAsap, f
     cut = gs.simulate(scenario, scheduler, record="decisions", cohort_limit=1)
     assert noted.digest == plain.digest == cut.digest and "decisions" not in plain.tables
     table = noted.tables["decisions"]
-    # whoever sees what is fresh sees what is true, and nobody answers before the first slot left
+    # fresh values are true values, and no answer names a start before the first remaining slot
     fresh = (table["age"] == 0) & ~np.isnan(table["true"])
     assert (table["saw"] == table["true"])[fresh].all()
     answers = table["action"] == "answered"

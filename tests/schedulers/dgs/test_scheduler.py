@@ -75,7 +75,7 @@ def test_job_of_the_whole_grid_is_placed(policy: str) -> None:
         actual = run(jobs, 6, EQUAL, **of_all)
         assert actual.failed == 0 and actual.applications["first_start"].tolist() == [60.0, 240.0]
         assert actual.applications["reached"].tolist() == [6, 6]
-        # who asks itself to commit needs no message
+        # a node that commits itself needs no message
         commits = actual.messages["sent"][actual.messages["kind"] == "commit"].sum()
         assert commits == 10
         scenario = gs.Scenario(gs.Platform.equal(6), jobs, EQUAL, seed=1)
@@ -107,7 +107,7 @@ def test_unused_slots_are_released_at_the_end_of_a_job() -> None:
     # with three machines each searcher has one candidate, and there are two of them
     assert table([0.0, 5.0])["first_start"].tolist() == [0.0, 60.0]
     assert table([0.0, 1.0, 100.0])["waiting"][2] == 20.0
-    # it was placed behind a whole request, and that is where it stays
+    # the job was placed behind a full reservation, and keeps its start
     assert table([0.0, 1.0, 2.0])["first_start"][2] == 600.0
 
 
@@ -130,7 +130,7 @@ def test_job_of_a_failed_machine_is_placed_again() -> None:
     actual = run(jobs, 12, EQUAL, degree=6, faults=faults, detection=30.0)
     rows = [tuple(row.values()) for row in actual.tables["schedule"].rows()]
     lost = [row for row in rows if row[5] == 0]
-    # the other one is told one latency after the failure has been missed
+    # the other machine is informed one latency after the failure is detected
     assert lost == [(had[0], 0, 1, 60.0, 100.0, 0), (had[1], 0, 1, 60.0, 130.05, 0)]
     second = [row for row in rows if row[5] == 1]
     assert len(second) == 2 and {row[3:5] for row in second} == {(180.0, 480.0)}
@@ -182,7 +182,7 @@ def test_failed_searches_count_from_the_last_placement() -> None:
     gone = gs.Faults.of([had[0]], [100.0], [math.inf])
     actual = run(jobs, 5, faults=gone, forward=4, degree=4, tries=1)
     assert actual.failed == 0 and actual.applications["searches"].tolist() == [2]
-    # each change is told to four: two machines commit, one of them is released, two commit
+    # each change is sent to four nodes: two machines commit, one of them is released, two commit
     assert sent(actual, "push") == (2 + 1 + 2) * 4
 
 
@@ -208,13 +208,13 @@ def test_the_policies_push_and_pull_count_sent_schedules() -> None:
     jobs = gs.Workload.jobs_of(np.arange(8) * 1000.0, [1, 3, 2, 5, 4, 1, 2, 9], 60.0, origin=0.0)
     degree, forward = 10, 5
     pull = run(jobs, 60, policy="pull", degree=degree, forward=forward)
-    # the grid is idle: nobody is opened
+    # the grid is idle, so no neighbour is opened
     searches = int(pull.applications["searches"].sum()) * forward
     assert searches == 40
     assert sent(pull, "pull") == searches * degree
     assert sent(pull, "push") == sent(pull, "poll") == sent(pull, "retrieve") == 0
     push = run(jobs, 60, policy="push", degree=degree, forward=forward)
-    # each machine of a job tells all who know it; everybody is known by ten on average
+    # each machine of a job sends its schedule to the ten nodes that know it on average
     allocated = int(push.applications["tasks"].sum())
     low, high = push.facts["in_degree_min"], push.facts["in_degree_max"]
     assert allocated * low <= sent(push, "push") <= allocated * high
@@ -233,7 +233,7 @@ def test_single_jobs_without_latency_have_no_conflicts(policy: str) -> None:
     actual = run(one_at_a_time(250), 100, policy=policy, degree=8)
     assert actual.applications["conflicts"].sum() == 0
     assert (actual.applications["searches"] == 1).all() and actual.failed == 0
-    # two at one instant do collide
+    # two jobs at one instant conflict
     both = gs.Workload.jobs_of([0.0] * 20, 10, 60.0, submitter=[0] * 20)
     assert run(both, 100, policy=policy, degree=8).applications["conflicts"].sum() > 0
 
@@ -270,14 +270,13 @@ def test_jobs_wait_while_all_machines_are_down(policy: Any) -> None:
         faults = gs.Faults.exponential(up=150.0, down=300.0, seed=seed)
         jobs = gs.Workload.jobs_of([0.0, 1.0, 100.0, 300.0], [2, 3, 1, 2], [100.0, 1.0, 100.0, 1.0])
         actual = run(jobs, 5, gs.Network(latency=1.0), faults=faults, policy=policy)
-        assert actual.failed < 4  # some wait in vain, for as many at once as they want
-    # while they are asked to commit, and there are other answers to try
+        assert actual.failed < 4  # some jobs wait for all machines at once while other answers remain
     network, late = gs.Network(latency=10.0, bandwidth=math.inf), {"patience": 60.0, "slot": 300.0}
     for instant in range(15, 100, 10):
         faults = gs.Faults.of(list(range(8)), [float(instant)] * 8, [1000.0] * 8)
         actual = run(gs.Workload.jobs_of([0.0], 2, 300.0), 8, network, faults=faults, policy=policy, **late)
         assert actual.failed == 0 and actual.applications["finish"][0] > 1300.0
-    # one by one, within what it takes to miss the first
+    # one by one, within the time to detect the first failure
     down = [70.0, 75.0, 80.0, 85.0, 90.0]
     faults = gs.Faults.of(list(range(5)), down, [500.0, 505.0, 510.0, 515.0, 520.0])
     actual = run(gs.Workload.jobs_of([0.0], 3, 300.0), 5, gs.Network(), faults=faults, policy=policy)

@@ -107,7 +107,7 @@ SCHEDULERS: dict[str, tuple[gs.Scheduler, dict[str, Any]]] = {
         # cancelled before it starts: its slots are the next job's
         ({"cancel_at": [math.inf, 15.0, math.inf]}, [0.0, None, 100.0], [0, 0, 0], [0, 1, 0]),
         ({"cancel_at": [15.0, math.inf, math.inf]}, [0.0, 100.0, 20.0], [0, 0, 0], [1, 0, 0]),
-        # that has ended by then is not cancelled
+        # a job that has ended by then is not cancelled
         ({"cancel_at": [100.0, math.inf, math.inf]}, [0.0, 100.0, 200.0], [0, 0, 0], [0, 0, 0]),
     ],
 )

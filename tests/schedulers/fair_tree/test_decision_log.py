@@ -1,4 +1,4 @@
-"""The true values of recorded decisions, against a bisection that asks all machines in each step."""
+"""True values of recorded decisions, compared with a bisection that examines all machines in each step."""
 
 from __future__ import annotations
 

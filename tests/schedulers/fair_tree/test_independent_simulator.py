@@ -35,7 +35,7 @@ CASES = {
     },
 }
 
-#: "minimum" accepts hardly anything below the root at small bounds.
+#: With small bounds, "minimum" accepts few requests below the root.
 BOUNDS = {
     "minimum": [0.0, 1.0, 1.25, 2.0, 4.0, 8.0],
     "root": [0.0, 1.0, 1.06, 1.25, 2.0],
@@ -154,7 +154,7 @@ def assert_equal(result: Result, history: History, case: Case) -> None:
         assert pair[0] == pair[1], f"decision {k}"
     assert len(decisions) == len(expected)
     for k, (limit, decision) in enumerate(zip(limits, history.decisions, strict=True)):
-        if math.isnan(limit):  # nothing is known, or the root accepts
+        if math.isnan(limit):  # no value is known, or the root accepts
             assert math.isnan(decision.limit) or decision.limit == 0.0, f"decision {k}"
         else:
             assert limit == pytest.approx(decision.limit, rel=1e-8), f"decision {k}"

@@ -107,7 +107,7 @@ def test_second_successor_replaces_a_router_if_the_first_is_down() -> None:
     result = run(gs.Faults.of([0, 1], [35.0] * 2, [math.inf] * 2))
     by_router = {row[0]: row for row in rows(result)}
     assert by_router[0][:4] == (0, 35.0, 2, 150.0)
-    # nobody is below router 1 any more who could miss it
+    # no node below router 1 is left to detect its failure
     assert by_router[1][2] == -1 and math.isnan(by_router[1][3])
     assert kinds(result)["take"] == 1
 

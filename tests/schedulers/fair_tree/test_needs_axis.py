@@ -127,7 +127,9 @@ def test_every_slice_of_a_debited_summary_stays_a_bound(machines, before, new, m
     debited = leaves.axis.debited(before_it, 0, less)
     assert (debited <= leaves.cells()).all()
     everything = debit(before_it[0], GRID, leaves=len(machines), **dispatched)
-    assert (debited[0] == everything).all()  # what needs nothing sees what a tree without needs does
+    assert (
+        debited[0] == everything
+    ).all()  # an application without needs sees the same as in a tree without needs
 
 
 def test_an_application_is_looked_up_where_most_machines_serve_it():

@@ -227,7 +227,7 @@ def test_accept_of_a_leaf_follows_the_request_of_its_router() -> None:
     _, _, got = logged(scenario(4), run_on=True)
     hop = LATENCY + REQUEST_NS
     arrived = 10 * NS + hop + REQUEST_NS + LATENCY + ACCEPT_NS
-    assert arrived <= got.times("accept", sender=4)[0] <= 300 * NS  # the submitter looks when it needs to
+    assert arrived <= got.times("accept", sender=4)[0] <= 300 * NS  # the submitter examines it on demand
     actual = ledger(run(scenario(4), run_on=True))["accept"]
     assert actual["sent"] == actual["delivered"] == 3
 

@@ -48,7 +48,7 @@ _RATES = st.sampled_from([math.nan, 0.0, 0.2, 0.5, 1.0, 3.0])
 
 @dataclass(frozen=True)
 class RatedWorkload(gs.Workload):
-    """A workload that states the rate of releases of each machine, jobs/s."""
+    """Workload with the rate of releases of each machine, jobs/s."""
 
     rates: tuple[float, ...] = ()
 
@@ -58,7 +58,7 @@ class RatedWorkload(gs.Workload):
 
 
 class AnyRuleRjss(gs.Rjss, frozen=True, kw_only=True):
-    """RJSS with what only its rivals have, so that all conditions of the kernel meet one another."""
+    """RJSS with the rules of its rivals, so that all conditions of the kernel are combined."""
 
     name = "any-rule"
 
@@ -104,7 +104,7 @@ def scenarios(draw: st.DrawFn) -> gs.Scenario:
 def schedulers(draw: st.DrawFn) -> gs.Scheduler:
     common: dict[str, Any] = {
         "k": draw(st.sampled_from([0.0, 0.3, 0.5, 1.0, 1.0])),
-        # half of an odd number of ns is not the other half
+        # the halves of an odd number of ns differ
         "probe_latency": draw(st.sampled_from([0.0, "network", 0.5, 1.0, 3e-9, 0.7, 0.100000001])),
         "dispatcher": draw(st.sampled_from(["queue", "parallel"])),
         "load_packet": draw(st.sampled_from([0, 100])),
@@ -209,7 +209,7 @@ def test_each_message_calls_a_handler(
     assert {kind: calls[f"on_{kind}"] for kind in sent} == sent
     assert sent["probe"] == jobs["probes"].sum()
     assert calls["on_release"] == calls["on_done"] == len(jobs)
-    # what is not counted as traffic goes through the engine, too
+    # messages that are not counted as traffic also pass through the engine
     assert calls["on_scheduled"] == sent["job"]
     assert calls["on_walk"] == (sent["probe"] if overlay else 0)
     assert calls["on_passed"] == sent["probe"] - sent["load"]
@@ -241,7 +241,7 @@ def test_nodes_know_only_their_own_rates() -> None:
 def test_checkpoints_contain_pending_searches(
     latency: float, overlay: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gridsim.simulation.simulate._STRIDE", 20)  # jobs between two looks of the engine
+    monkeypatch.setattr("gridsim.simulation.simulate._STRIDE", 20)  # jobs between two checks by the engine
     scenario = streams(12, horizon=100.0)
     scheduler = gs.Rjss(k=0.5, probe_latency=latency, overlay=overlay, pick="best")
     result = gs.simulate(scenario, scheduler, record="all", nodes="interpreted")

@@ -315,7 +315,7 @@ def test_number_of_probed_nodes_is_limited() -> None:
 def test_runs_are_valid_and_reproducible(name: str) -> None:
     one, repeated = (gs.simulate(streams(30), ALL[name], record=True) for _ in range(2))
     assert one.digest == repeated.digest and validate_result(one) == []
-    # whoever runs them, the jobs are the same
+    # all schedulers run the same jobs
     plain = gs.simulate(streams(30), gs.NoMigration())
     for column in ("release", "size", "submitter", "data"):
         assert np.array_equal(one.applications[column], plain.applications[column])
@@ -339,7 +339,7 @@ class RunInterruption(Exception):
 
 
 def test_checkpoints_contain_pending_searches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gridsim.simulation.simulate._STRIDE", 50)  # jobs between two looks of the engine
+    monkeypatch.setattr("gridsim.simulation.simulate._STRIDE", 50)  # jobs between two checks by the engine
     scenario, file = streams(), tmp_path / "run.checkpoint"
     scheduler = gs.Rjss(k=0.3, probe_latency=0.5, pick="best")
     full_run = gs.simulate(scenario, scheduler, record=True)

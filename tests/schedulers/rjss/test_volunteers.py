@@ -1,4 +1,4 @@
-"""RJSS and resource exclusion where owners come and go: runs computed by hand, and rejected input."""
+"""RJSS and resource exclusion with owner absences: runs computed by hand, and rejected input."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def stays_of(result: Result) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     ("on_return", "last", "back"),
     [
-        # word reaches the home at 4.2 s; 6.67 s on the third node, 1.1 s there and back
+        # the message reaches the home at 4.2 s; 6.67 s on the third node, 1.1 s each way
         ("restart", (2, 5.3, 5.3 + 1000 / 150, 1, 0.0), 6.4 + 1000 / 150),
         # the job, 400 Mflop done, is at home at 5.1 s, with a state of 900 bytes; it takes 6 s there, and
         # 2 s + 4 s + 1.1 s by way of the third node
@@ -125,7 +125,7 @@ def test_a_job_that_has_found_a_place_admits_no_slow_nodes_any_more() -> None:
         # back after 7.2 s and one move, 1 s and the state; from the third node after 8.87 s
         ("completion", "migrate", 0, 1),
         ("completion", "migrate", 900, 2),
-        # 3.1 s in vain
+        # 3.1 s of work are lost
         ("completion", "restart", 0, 2),
     ],
 )
@@ -226,7 +226,7 @@ def test_unsupported_combinations_are_rejected(scheduler: gs.Scheduler, message:
 def test_states_that_no_message_can_carry_are_rejected(state: int, message: str) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
         ran(few([100.0, 200.0]), BACK, gs.Rjss(k=1.0, on_return="home", state=state))
-    ran(few([100.0, 200.0]), BACK, gs.Rjss(k=1.0, on_return="restart", state=state))  # it does not travel
+    ran(few([100.0, 200.0]), BACK, gs.Rjss(k=1.0, on_return="restart", state=state))  # this state is not sent
 
 
 def test_wave_schedulers_support_the_same_owners() -> None:

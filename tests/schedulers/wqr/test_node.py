@@ -50,7 +50,7 @@ def schedulers(draw: st.DrawFn) -> gs.WqrFt:
 
 
 def result(scenario: gs.Scenario, scheduler: gs.WqrFt, **options: Any) -> Result | str:
-    """Return the result, or what is wrong."""
+    """Return the result, or the text of the error."""
     try:
         return gs.simulate(scenario, scheduler, **options)
     except gs.ScenarioError as error:
@@ -178,7 +178,7 @@ def test_node_programs_handle_all_events(calls: Counter[str], store: Any) -> Non
     assert min(written, recoveries, restored, machines["interrupted"].sum()) > 0
     begun_later = int((rows["begin"] > 0).sum())
     assert begun_later - machines["interrupted"].sum() <= restored <= begun_later
-    # each of these calls is an event of its own
+    # each of these calls is a separate event
     signals = sum(calls[f"{who}.on_{kind}"] for who in ("Server", "Worker") for kind in SIGNALS)
     timers = restored + written + tasks + failures + calls["Server.on_dispatch"]
     assert outcome.provenance["events"] >= signals + timers + calls["Worker.on_start"] + 2
@@ -196,7 +196,7 @@ def speeds_and_sizes(found: Result) -> list[tuple[float, float]]:
 
 
 def checkpoints(start: float, end: float, begin: float, of: tuple[float, float]) -> int:
-    """Return how many checkpoints a task copy wrote, one after 50 s each, which takes 3 s."""
+    """Return the number of checkpoints of a task copy, which are written every 50 s and take 3 s."""
     speed, size = of
     planned = math.ceil((size - begin) / speed / 50.0 - 1e-9) - 1
     return min(planned, max(0, math.floor((end - start - (10.0 if begin else 0.0)) / 53.0 + 1e-9)))

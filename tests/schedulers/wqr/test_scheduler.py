@@ -262,7 +262,7 @@ def test_prediction_errors_change_the_result() -> None:
     subset = gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=1.0))
     assert exact.digest == none.digest != subset.digest
     assert subset.digest == gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=1.0)).digest
-    # who does not look at predictions does the same; a random order is drawn from a stream of its own
+    # policies without predictions are unchanged; a random order is drawn from its own stream
     for name in ("GreatET-CpuInfo", "WQR-FT"):
         uninformed = gs.simulate(scenario, named(name, prediction_error=1.0))
         assert uninformed.digest == gs.simulate(scenario, named(name)).digest

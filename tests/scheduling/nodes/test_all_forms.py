@@ -153,7 +153,7 @@ class Node(gs.NodeProgram):
 
     def withdraw(self, view: Any) -> None:
         for application, tasks in view.queued:
-            if application in self.known:  # by this node, or by another one here
+            if application in self.known:  # by this node, or by another one on this machine
                 taken = view.take(application, view.random.integers(tasks + 2))
                 if taken:
                     self.place(view, application, taken, self.parameters.hops - 1)
@@ -370,14 +370,16 @@ class Scheduler(gs.BoardScheduler, frozen=True, kw_only=True):
             return super().layout(machines)
         if self.arrangement == 1:
             return Layout.with_server(machines)
-        nodes = np.arange(2 * machines)  # two on each machine; the second one is at home there
+        nodes = np.arange(2 * machines)  # two nodes per machine, the second of which is its home node
         return Layout(nodes % machines, nodes[machines:], nodes % 3)
 
 
 @cache
 def scheduler_class(roles: str, at_once: bool, watch: str, order: str, reports: bool) -> type[Scheduler]:
     """Return a class of schedulers; those with roles, or without, share their machine code by `at_once`."""
-    is_long = at_once != bool(roles)  # some of each kind, but not all pairs, which would be compiled apart
+    is_long = at_once != bool(
+        roles
+    )  # some schedulers of each kind, but not all pairs, each of which would be compiled separately
     members: dict[str, Any] = {
         "at_once": at_once, "watch": watch, "local_order": order, "to_the_end": is_long, "reports": reports,
         "ticks": {} if is_long else {"beat": 2.0},  # ticks never end

@@ -93,7 +93,7 @@ def test_stable_storage_survives_a_killed_process() -> None:
 
 
 class FailureEnvironment(Environment):
-    """An environment that counts failures, knows when machines fail next, and lets it rain on all nodes."""
+    """Environment that counts failures, knows the next ones, and fires a timer on all nodes."""
 
     because = "it is a test"
     STATE = "failures", "next_failure"
@@ -178,7 +178,7 @@ def test_a_timer_of_the_environment_has_no_fields() -> None:
 
 
 class CountingEnvironment(Environment):
-    """An environment in which nodes count one another: what each says is known to all of them."""
+    """Environment in which nodes count one another: the announcement of each node reaches all processes."""
 
     because = "it is a test"
     STATE = "heard", "said"
@@ -192,13 +192,13 @@ class CountingEnvironment(Environment):
         return self
 
     def say(self, node: int) -> None:
-        """Say to all processes that a node is there."""
+        """Announce a node to all processes."""
         self.said += 1
         self.hear(node)
         self.share("hear", node)
 
     def hear(self, node: int) -> None:
-        """Hear that a node is there."""
+        """Record the announcement of a node."""
         self.heard.append(node)
 
     def is_over(self) -> bool:
@@ -247,7 +247,7 @@ def test_environments_of_several_processes_share_what_they_declare(kill: bool) -
     faults = gs.Faults.of([0], [2.0], [3.0]) if kill else None
     quick = gs.Scenario(gs.Platform.equal(4), gs.Workload.of([0.0], 1, 500.0, submitter=[3]), faults=faults)
     result = gs.emulate(quick, CountingScheduler(), processes=2, speedup=5.0, kill=kill)
-    # nodes 0 and 1 start again, and know also what was said before
+    # nodes 0 and 1 restart, and also know the earlier announcements
     starts = 6 if kill else 4
     assert result.tables["seen"]["heard"].tolist() == [starts] * 4
     assert result.facts["said"] == starts

@@ -126,7 +126,7 @@ def test_layouts_name_machines_and_nodes_that_exist(arguments: tuple[list[int], 
 
 # -- a server on a further machine ---------------------------------------------------------------------------
 
-#: ns, which are no float of seconds.
+#: A time in ns that no float of seconds represents.
 LONG = 2**53 + 1
 
 

@@ -328,7 +328,7 @@ def _line(program: type) -> str:
     return f"{__file__}:{first + next(k for k, line in enumerate(lines) if '# mistake' in line)}"
 
 
-#: Program -> what its error must say, and the node in it; None if the error is raised before the run.
+#: Program -> pattern of its error, and the node in it; None if the error is raised before the run.
 class UnsetVariable(Correct):
     def act(self, view: Any) -> None:
         if self.count > 0:
@@ -455,7 +455,7 @@ def test_a_kind_must_not_have_the_name_of_an_event() -> None:
 
 
 def test_a_misspelt_handler_is_not_taken_for_a_field() -> None:
-    """The string ``"tasks"`` in a method is no handler that could be meant."""
+    """The string ``"tasks"`` in a method is not suggested as the intended handler."""
 
     class Misspelt(Correct):
         def act(self, view: Any) -> None:

@@ -1,4 +1,4 @@
-"""Observed and recorded runs take the course of those that are not; samples show nodes after each instant."""
+"""Observation and recording do not change runs; samples show nodes after each instant."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests._helpers.forms import needs_numba
 
 
 class SplitNode(gs.NodeProgram):
-    """Keeps short tasks, and sends long ones to a neighbour."""
+    """Node that keeps short tasks, and sends long ones to a neighbour."""
 
     def on_release(self, view: Any, application: Any, tasks: int) -> None:
         is_long = application.size > self.parameters.longest
@@ -67,7 +67,7 @@ def test_result_is_about_the_submitted_applications(form: Any) -> None:
     columns = ("first_start", "finish", "nodes_used", "resubmitted")
     rows = zip(*(result.applications[name].tolist() for name in columns), strict=True)
     assert list(rows) == [(0.0, 31.0, 2, 0), (15.0, 17.0, 1, 0)]
-    # what a machine ran of an application without a gap is one row
+    # consecutive tasks of an application on a machine are one row
     schedule = result.tables["schedule"]
     names = ("machine", "application", "tasks", "start", "end", "completed")
     assert list(zip(*(schedule[name].tolist() for name in names), strict=True)) == [

@@ -226,17 +226,17 @@ def test_the_code_version_is_a_digest_of_the_sources(tmp_path: Path, monkeypatch
         (tmp_path / name).write_text("changed")
         assert (digest() == before) == (name in others), name
         (tmp_path / name).write_text("as it was")
-    for name in counted:  # what it is called counts, too
+    for name in counted:  # the file name also counts
         (tmp_path / name).rename((tmp_path / name).with_stem("c"))
         assert digest() != before
         (tmp_path / name).with_stem("c").rename(tmp_path / name)
     assert digest() == before
-    (tmp_path / "gridsim/deep/in/b.py").rename(tmp_path / "gridsim/b.py")  # and where it is
+    (tmp_path / "gridsim/deep/in/b.py").rename(tmp_path / "gridsim/b.py")  # and the folder
     assert digest() != before
     (tmp_path / "gridsim/b.py").rename(tmp_path / "gridsim/deep/in/b.py")
     actual = Path.rglob
     monkeypatch.setattr(Path, "rglob", lambda folder, name: reversed([*actual(folder, name)]))
-    assert digest() == before  # but not in which order a system tells of them
+    assert digest() == before  # but not the order in which the system lists the files
 
 
 # -- where they run ---------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def test_results_do_not_depend_on_the_executor() -> None:
         assert values(gathered(cells[:3], executor=pool, batch=1)) == values(here[:3])
 
 
-@pytest.mark.filterwarnings("ignore:Couldn't detect a suitable IP address")  # where there is no network
+@pytest.mark.filterwarnings("ignore:Couldn't detect a suitable IP address")  # without a network
 def test_runs_on_dask_equal_local_runs() -> None:
     import distributed
 
@@ -349,7 +349,7 @@ def test_a_killed_worker_fails_only_its_own_run(fatal: Any, tmp_path: Path) -> N
         actual = gathered(cells, executor=pool, batch=2)
         assert [k for k, item in enumerate(actual) if item.error] == [3]
         assert actual[3].error.startswith("the worker was lost: ")
-        # by chance, as one would say: it is tried once more
+        # the loss may be accidental, so the run is repeated once
         cells[3] = Cell(small(), fatal(once=str(tmp_path / "there")))
         assert not any(item.error for item in gathered(cells, executor=pool, batch=2))
 
@@ -428,7 +428,7 @@ def test_a_broken_pool_waits_for_the_end_of_its_workers() -> None:
                 pool.submit(time.sleep, 0.01).result(timeout=60)
         for worker in workers:
             assert connection.wait([worker.sentinel], timeout=60), "it goes on"
-        pool._pool.shutdown()  # who waits for them is a thread, which knows by then
+        pool._pool.shutdown()  # the thread that waits for them has noticed their ends by then
         assert [worker.exitcode for worker in workers] == [-signal.SIGKILL] * 2
         pool.renew()
         assert pool.submit(os.getpid).result(timeout=60)
@@ -553,7 +553,7 @@ def _lives(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except ProcessLookupError:
         return False
-    except FileNotFoundError:  # over by now, or a system without /proc
+    except FileNotFoundError:  # the process has ended, or the system has no /proc
         return not Path("/proc").exists()
 
 
@@ -593,7 +593,7 @@ def test_workers_ignore_signals_from_their_start(tmp_path: Path, monkeypatch: py
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_a_signal_during_a_submission_leaves_no_unknown_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal is handled once the pool knows the started worker."""
-    monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: set())  # other threads hear it anyway
+    monkeypatch.setattr(signal, "pthread_sigmask", lambda *_: set())  # other threads receive it anyway
     start = SpawnProcess.start
     heard = []
 

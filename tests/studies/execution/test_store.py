@@ -29,7 +29,7 @@ def some(count: int) -> list[Cell]:
 
 def test_stored_runs_are_not_repeated(tmp_path: Path, ran: list[int]) -> None:
     first = collect(some(3), store=Store(tmp_path / "s"))
-    second = collect(some(5), store=Store(tmp_path / "s"))  # growing reuses what is there
+    second = collect(some(5), store=Store(tmp_path / "s"))  # a larger study reuses the stored runs
     assert ran == [3, 2]
     assert str([(m.digest, sorted(m.values.items())) for m in second[:3]]) == str(
         [(m.digest, sorted(m.values.items())) for m in first]
@@ -210,7 +210,7 @@ def test_many_shards_are_merged_into_one(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(store) == 3
     for row in store.to_arrow().to_pylist():
         assert store.scenario(row["scenario"]).seed == row["seed"]
-    # cut off between the two halves of that, the old ones are still there: nothing changes
+    # if the merge is interrupted, the old shards remain and nothing changes
     before = store.to_arrow()
     store._write("cells", before)
     assert store.to_pandas().equals(before.to_pandas())
@@ -319,7 +319,7 @@ def test_a_shard_with_a_flipped_bit_is_rejected(tmp_path: Path) -> None:
         )
         with pytest.raises(gs.GridSimError, match=f"{shard}: not a sound shard of a store"):
             len(store)
-    shard.rename(shard.with_name(f"{'a' * 32}.parquet"))  # as earlier states of gridsim called them
+    shard.rename(shard.with_name(f"{'a' * 32}.parquet"))  # names of earlier versions of gridsim
     shard.with_name(f"{'a' * 32}.parquet").write_bytes(content)
     assert len(store) == 1
 
