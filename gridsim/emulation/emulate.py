@@ -131,10 +131,10 @@ def result_of(run: Coordinator) -> Result:
             run.network.counters.add(packed)
         if counts:
             run.policy.environment.merge({name: from_plain(value) for name, value in counts.items()})
-    for table, written in run.row_sources.items():
+    for table, sources in run.row_sources.items():
         if not run.is_alone:  # a single process writes rows in the order of a simulation
             rows = run.policy.notes.rows[table]
-            rows[:] = [rows[k] for k in sorted(range(len(rows)), key=written.__getitem__)]
+            rows[:] = [rows[k] for k in sorted(range(len(rows)), key=sources.__getitem__)]
     if run.setup.kill:
         _replace_faults(run)
     else:
@@ -162,7 +162,7 @@ def _replace_faults(run: Coordinator) -> None:
 
 def _execution_facts(run: Coordinator) -> dict[str, Any]:
     """Return facts about the execution of the run and its lateness."""
-    late = [sum(each) for each in zip(*(final[0][:3] for final in run.final), strict=True)]
+    late = [sum(item) for item in zip(*(final[0][:3] for final in run.final), strict=True)]
     mean = late[1] / late[0] if late[0] else 0.0
     spread = math.sqrt(max(0.0, late[2] / late[0] - mean * mean)) if late[0] else 0.0
     behind = [final[1] for final in run.final]
@@ -182,7 +182,7 @@ def _execution_facts(run: Coordinator) -> dict[str, Any]:
         "late_deviation": spread / NS,
         "late_most": max((final[0][3] for final in run.final), default=0.0) / NS,
         # in simulated seconds
-        "messages_behind": sum(each[0] for each in behind),
-        "behind_mean": sum(each[1] for each in behind) / max(1, sum(each[0] for each in behind)) / NS,
-        "behind_most": max((each[2] for each in behind), default=0) / NS,
+        "messages_behind": sum(item[0] for item in behind),
+        "behind_mean": sum(item[1] for item in behind) / max(1, sum(item[0] for item in behind)) / NS,
+        "behind_most": max((item[2] for item in behind), default=0) / NS,
     }

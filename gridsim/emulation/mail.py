@@ -82,17 +82,21 @@ class EmulatedMail(Mail):
 
     def _send(self, now: int, kind: MessageKind, letter: Letter) -> None:
         sender, to = letter.message.sender, letter.to
-        here, there, links = self.core.machines[sender], self.core.machines[to], self.counters
-        is_outside, start, due = here != there, now, now
+        sender_machine, receiver_machine, links = (
+            self.core.machines[sender],
+            self.core.machines[to],
+            self.counters,
+        )
+        is_outside, start, due = sender_machine != receiver_machine, now, now
         self._sent += kind.delay < 0
         if kind.delay > 0:
             due = self.engine.clock() + kind.delay
         elif is_outside and kind.delay < 0:
-            start, due = self._departure(here, letter.nbytes)
+            start, due = self._departure(sender_machine, letter.nbytes)
         if is_outside and self.counting and kind.is_counted:
-            links.count(kind.number, letter.nbytes, self.level_of[sender], here)
+            links.count(kind.number, letter.nbytes, self.level_of[sender], sender_machine)
         if self.core.is_local[to] and (kind.delay == 0 or not is_outside):
-            life = _LOST if links.down[here] else links.life(there)
+            life = _LOST if links.down[sender_machine] else links.life(receiver_machine)
             self._add(kind, (due, self._next_number(), to, life, is_outside, letter.message))
             return
         process, move = self.core.process_of[to], 0
@@ -107,7 +111,7 @@ class EmulatedMail(Mail):
                     links.drop(kind.number)
                 self.core.report_lost(application, letter.message.tasks, to)
                 return
-        life = _LOST if links.down[here] else links.life(here)
+        life = _LOST if links.down[sender_machine] else links.life(sender_machine)
         packed = self.wire[kind.name].pack(
             to, letter.message, due, start=start, life=life, move=move, tasks=tasks
         )
@@ -165,18 +169,18 @@ class EmulatedMail(Mail):
         if tasks:
             core.unqueued_tasks.setdefault(message.application, TaskSet()).add(tasks)
         now, due = self.engine.clock(), packed._due
-        here, there = core.machines[message.sender], core.machines[node]
-        is_outside, links = here != there, self.counters
+        sender_machine, receiver_machine = core.machines[message.sender], core.machines[node]
+        is_outside, links = sender_machine != receiver_machine, self.counters
         is_modelled = is_outside and self.process.modelled
         if due < now and is_modelled and kind.delay != 0:
             self.behind[0] += 1
             self.behind[1] += now - due
             self.behind[2] = max(self.behind[2], now - due)
         number = self._next_number()
-        life = _LOST if packed._life == _LOST else links.life(there)
+        life = _LOST if packed._life == _LOST else links.life(receiver_machine)
         arrival = max(due, now), number, node, life, is_outside, message
         if is_modelled and self.has_interfaces and kind.delay < 0:
-            departure = here, packed._life, packed._start
+            departure = sender_machine, packed._life, packed._start
             heappush(self._heads, (arrival[0], number, kind, departure, arrival))
         else:
             self._add(kind, arrival)

@@ -79,14 +79,14 @@ class Counters:
 
     def packed(self) -> bytes:
         """Return all counts as bytes."""
-        return b"".join(each.tobytes() for each in self._all())
+        return b"".join(item.tobytes() for item in self._all())
 
     def add(self, packed: bytes) -> None:
         """Add the counts of another process."""
         counts, at = np.frombuffer(packed, np.int64), 0
-        for each in self._all():
-            each += counts[at : at + each.size].reshape(each.shape)
-            at += each.size
+        for item in self._all():
+            item += counts[at : at + item.size].reshape(item.shape)
+            at += item.size
 
     def _all(self) -> list[NDArray[np.int64]]:
         return [

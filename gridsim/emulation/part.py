@@ -109,8 +109,8 @@ class Part(Simulation):
         """Return the process of each node; neighbouring machines share one, and servers are in the last."""
         machines, processes = self.scenario.platform.nodes, self.setup.processes
         of = np.minimum(np.asarray(machine_of) * processes // machines, processes - 1)
-        found: list[int] = of.tolist()
-        return found
+        processes_of_nodes: list[int] = of.tolist()
+        return processes_of_nodes
 
     def stop(self) -> None:
         """Do nothing: the coordinator detects the end of the run."""

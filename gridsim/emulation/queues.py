@@ -145,9 +145,9 @@ class MachineQueues(_Columns):
 
     def queue(self, machine: int) -> tuple[Rows, Rows, int, int]:
         """Return (applications, tasks, running application or -1, its end in ns) of a machine."""
-        of = self.of[machine]
-        rows = np.array(_task_counts(of.queue), np.int64).reshape(-1, 2)
-        return rows[:, 0], rows[:, 1], of.running, of.end
+        state = self.of[machine]
+        rows = np.array(_task_counts(state.queue), np.int64).reshape(-1, 2)
+        return rows[:, 0], rows[:, 1], state.running, state.end
 
     def is_busy(self, machines: Any) -> list[bool]:
         """Return whether each of `machines` has tasks."""
@@ -155,9 +155,9 @@ class MachineQueues(_Columns):
 
     def work(self, machine: int, now: int) -> float:
         """Return the time that a machine needs for all its tasks, s."""
-        of = self.of[machine]
-        size = sum(self.task_size[share.application] * len(share.tasks) for share in of.queue)
-        left = max(0, of.planned - now) / NS if of.running >= 0 else 0.0
+        state = self.of[machine]
+        size = sum(self.task_size[share.application] * len(share.tasks) for share in state.queue)
+        left = max(0, state.planned - now) / NS if state.running >= 0 else 0.0
         return left + size / self.speed[machine]
 
     def _queue(self, machine: int, at: int, queue: list[list[int]], running: int, end: int) -> dict[str, Any]:
@@ -176,12 +176,12 @@ class MachineQueues(_Columns):
         return [self._minimum_stretch(machine, now) for machine in machines]
 
     def _minimum_stretch(self, machine: int, now: int) -> float:
-        of = self.of[machine]
-        if of.running < 0 and not of.queue:
+        state = self.of[machine]
+        if state.running < 0 and not state.queue:
             return math.inf
-        free = max(of.planned, now) if of.running >= 0 else now
+        free = max(state.planned, now) if state.running >= 0 else now
         how: dict[str, Any] = {"method": "bisection", "rtol": self.tolerance} if self.tolerance else {}
-        asked = self._queue(machine, now, _task_counts(of.queue), of.running, of.planned)
+        asked = self._queue(machine, now, _task_counts(state.queue), state.running, state.planned)
         return float(optimal_stretch(**asked, now=free / NS, **how))
 
     def summaries(self, machines: Any, grid: Any, now: int, *, cell: int) -> list[NDArray[np.uint32]]:
@@ -189,9 +189,9 @@ class MachineQueues(_Columns):
         return [self._sample(machine, grid, now, cell) for machine in machines]
 
     def _sample(self, machine: int, grid: Any, now: int, release: int) -> NDArray[np.uint32]:
-        of = self.of[machine]
-        queue, running = _task_counts(of.queue), of.running
-        end = max(of.planned, now) if running >= 0 else now
+        state = self.of[machine]
+        queue, running = _task_counts(state.queue), state.running
+        end = max(state.planned, now) if running >= 0 else now
         floor = 0.0
         if release > now and (queue or running >= 0):
             floor = self._minimum_stretch(machine, now)
@@ -250,29 +250,29 @@ class MachineQueues(_Columns):
         for machine in machines if self.edf else ():
             queue = self.of[machine].queue
             if len(queue) > 1:
-                least = self._minimum_stretch(machine, now)
+                minimum = self._minimum_stretch(machine, now)
                 # ordered by deadline as a float; ties keep their order
                 queue.sort(
-                    key=lambda share: self.release[share.application] + least * self.size[share.application]
+                    key=lambda share: self.release[share.application] + minimum * self.size[share.application]
                 )
 
     def begin_tasks(self) -> None:
         """Start the first task of each idle machine, after all tasks of this instant have been queued."""
         for machine in sorted(self.idle):
-            of = self.of[machine]
-            if of.running >= 0 or not of.queue:
+            state = self.of[machine]
+            if state.running >= 0 or not state.queue:
                 continue
-            first = of.queue[0]
-            ((of.task, _),) = first.tasks.take(1)
+            first = state.queue[0]
+            ((state.task, _),) = first.tasks.take(1)
             if not first.tasks:
-                del of.queue[0]
-            of.running, of.start = first.application, self.engine.moment()
-            of.end = of.start + self.run_time(machine, of.running, of.task)
-            of.planned = of.start + self.planned(machine, of.running)
-            of.life += 1
+                del state.queue[0]
+            state.running, state.start = first.application, self.engine.moment()
+            state.end = state.start + self.run_time(machine, state.running, state.task)
+            state.planned = state.start + self.planned(machine, state.running)
+            state.life += 1
             self.running += 1
-            self.tell("began", machine, of.running, of.task, of.start)
-            heappush(self._ends, (of.end, machine, of.life))
+            self.tell("began", machine, state.running, state.task, state.start)
+            heappush(self._ends, (state.end, machine, state.life))
         self.idle.clear()
 
     def next_change(self) -> int:
@@ -289,13 +289,13 @@ class MachineQueues(_Columns):
         machines = list[int]()
         while self.next_change() <= now:
             _, machine, _ = heappop(self._ends)
-            of = self.of[machine]
-            application, of.running = of.running, -1
+            state = self.of[machine]
+            application, state.running = state.running, -1
             self.running -= 1
             self.tasks_done += 1
             self.idle.add(machine)
             machines.append(machine)
-            self.tell("ended", machine, application, of.task, of.end)
+            self.tell("ended", machine, application, state.task, state.end)
             if self.log:
                 done = self._completions
                 done[machine, application] = done.get((machine, application), 0) + 1
@@ -319,23 +319,23 @@ class MachineQueues(_Columns):
         """Lose all tasks of machines; return (machine, application, tasks), see `TaskQueues`."""
         lost = []
         for machine in np.asarray(machines).tolist():
-            of = self.of[machine]
+            state = self.of[machine]
             left = dict[int, int]()
-            for share in of.queue:
+            for share in state.queue:
                 left[share.application] = len(share.tasks)
                 self._hold(share.application, share.tasks.take_all())
-            if of.running >= 0:
-                if of.start < now:
-                    self.tell("interrupted", machine, of.running, of.task, now)
+            if state.running >= 0:
+                if state.start < now:
+                    self.tell("interrupted", machine, state.running, state.task, now)
                 else:  # the task was started before the earlier failure of the machine was known here
-                    self.tell("undone", machine, of.running, of.task)
-                left[of.running] = left.get(of.running, 0) + 1
-                self._hold(of.running, [(of.task, of.task + 1)])
+                    self.tell("undone", machine, state.running, state.task)
+                left[state.running] = left.get(state.running, 0) + 1
+                self._hold(state.running, [(state.task, state.task + 1)])
                 self.running -= 1
             lost += [(machine, i, left[i]) for i in sorted(left)]
-            if of.queue:
+            if state.queue:
                 self.tell("failed", machine)
-            of.queue, of.running = [], -1
+            state.queue, state.running = [], -1
         return _columns(lost, 3)
 
 
@@ -469,8 +469,8 @@ class Ledger(_Columns):
         np.minimum.at(first, i, start)
         np.maximum.at(finish, i[done > 0], end[done > 0])
         v, j, tasks, _ = np.array(self.arrival_rows, np.int64).reshape(-1, 4).T
-        pairs, of = np.unique(v * count + j, return_inverse=True)
-        used = pairs[np.bincount(of, tasks, len(pairs)) > 0] % count
+        pairs, pair_index = np.unique(v * count + j, return_inverse=True)
+        used = pairs[np.bincount(pair_index, tasks, len(pairs)) > 0] % count
         return {
             "first_start": np.where(first == NEVER, -1, first),
             "finish": finish,

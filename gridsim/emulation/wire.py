@@ -354,7 +354,7 @@ class Kind:
 def _array(kind: ArrayField, packed: Packed) -> NDArray[Any]:
     """Decode an array of a message; raises ValidationError if it is malformed."""
     shape, data = packed.shape, packed.data
-    if len(shape) not in kind.dimensions or any(each < 0 for each in shape):
+    if len(shape) not in kind.dimensions or any(item < 0 for item in shape):
         raise msgspec.ValidationError(
             f"the shape of an array must be >= 0 and have {kind.dimensions} dimensions, got {shape}"
         )
@@ -377,7 +377,7 @@ def message_frame(message: Message_) -> bytes:
     content = frame(message)
     if len(content) > LONGEST_MESSAGE:
         fields = {name: getattr(message, name) for name in message.__struct_fields__}
-        arrays = [(len(each.data), name) for name, each in fields.items() if isinstance(each, Packed)]
+        arrays = [(len(item.data), name) for name, item in fields.items() if isinstance(item, Packed)]
         part = "".join(f", of which the array {name!r} has {size}" for size, name in sorted(arrays)[-1:])
         raise SchedulerError(
             f"node {message.sender}: a message {message.kind!r} in an emulation must have at most "

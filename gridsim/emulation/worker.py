@@ -99,12 +99,12 @@ class Worker(Part):
 
     def take_over(self, coordinator: Part) -> None:
         """Restore stable storage, the board and the environment from the coordinator's state."""
-        there = coordinator.policy
-        if there.environment is not None:
-            copy_state(there.environment, self.policy.environment)
-        board, shown = self.core.board, coordinator.core.board
-        if board is not None and shown is not None:
-            board.setstate(shown.getstate())
+        policy = coordinator.policy
+        if policy.environment is not None:
+            copy_state(policy.environment, self.policy.environment)
+        board, coordinator_board = self.core.board, coordinator.core.board
+        if board is not None and coordinator_board is not None:
+            board.setstate(coordinator_board.getstate())
         for node, program in enumerate(self.core.programs):
             for name in program.stable_storage:
                 setattr(program, name, getattr(coordinator.core.programs[node], name))
@@ -388,7 +388,7 @@ class Worker(Part):
 
     def do_end(self) -> None:
         """Send the final report, and stop handling events."""
-        late, behind = [float(each) for each in self.engine.late], self.core.mail.behind
+        late, behind = [float(item) for item in self.engine.late], self.core.mail.behind
         self.end_nodes()
         self._send_counts()
         self.engine.started = False

@@ -191,14 +191,14 @@ class Run:
 
         def replicate_part(part: ScenarioFactory | Case) -> Replicates:
             part = part if isinstance(part, Case) else Case(part)
-            chosen = schedulers if part.schedulers is None else part.schedulers
-            return self.replicate(part.scenario, chosen or {}, part.metrics or metrics)
+            selection = schedulers if part.schedulers is None else part.schedulers
+            return self.replicate(part.scenario, selection or {}, part.metrics or metrics)
 
         measurements = {}
         for key, case in cases.items():
             values, *further = map(replicate_part, case if isinstance(case, Sequence) else [case])
-            for each in further:
-                values = values.joined(each)
+            for item in further:
+                values = values.joined(item)
             measurements[key] = values
         return Measurements(self, measurements)
 

@@ -43,7 +43,7 @@ def to_dict(experiment: Reproduction, report: Report, record: Sequence[Experimen
             for grid in report.grids
         ],
         "remarks": list(report.remarks),
-        "runs": [_run(each) for each in record],
+        "runs": [_run(item) for item in record],
     }
 
 
@@ -67,8 +67,8 @@ def markdown(experiment: Reproduction, report: Report) -> str:
         lines += ["Quick run (`--quick`): verdicts are about a smaller experiment than the paper's.", ""]
     lines += [_seeds_text(len(report.seeds))]
     for claim in experiment.claims:
-        _, verdict, why = conclude(claim, report.rows)
-        lines += ["", f"{claim}: **{verdict}{_mark(report)}** ({why})", "", *_rows(claim, report)]
+        _, verdict, reason = conclude(claim, report.rows)
+        lines += ["", f"{claim}: **{verdict}{_mark(report)}** ({reason})", "", *_rows(claim, report)]
     if further := _rows("", report):
         lines += ["", "Also measured:", "", *further]
     for grid in report.grids:

@@ -180,11 +180,11 @@ def conclude(claim: str, rows: Sequence[Row]) -> Conclusion:
 
 
 def _range_text(low: float, high: float) -> str:
-    (least, above), (most, below) = _end(low, -math.inf), _end(high, math.inf)
+    (minimum, above), (maximum, below) = _end(low, -math.inf), _end(high, math.inf)
     if math.isfinite(low) and math.isfinite(high) and not (above or below):
         return f"{low:.4g}..{high:.4g}"
-    lower = "" if math.isinf(low) else f"{'above' if above else 'at least'} {least:.4g}"
-    upper = "" if math.isinf(high) else f"{'below' if below else 'at most'} {most:.4g}"
+    lower = "" if math.isinf(low) else f"{'above' if above else 'at minimum'} {minimum:.4g}"
+    upper = "" if math.isinf(high) else f"{'below' if below else 'at maximum'} {maximum:.4g}"
     return " and ".join(filter(None, (lower, upper)))
 
 
@@ -212,7 +212,7 @@ def _digits(measured: Estimate, low: float, high: float) -> str:
     """Return the interval with more digits if rounding in the table moves it across an end, else ""."""
     ends = [end for end, _ in (_end(low, -math.inf), _end(high, math.inf)) if math.isfinite(end)]
     for value in (measured.low, measured.high):
-        told = float(f"{value:.4g}")
-        if any((value < end) != (told < end) or (value > end) != (told > end) for end in ends):
+        text = float(f"{value:.4g}")
+        if any((value < end) != (text < end) or (value > end) != (text > end) for end in ends):
             return f" ({measured.low:.10g} to {measured.high:.10g})"
     return ""

@@ -71,7 +71,7 @@ def foresight_violation(
         return None
     recipe = scenario.workload.recipe
     if isinstance(recipe, JobListRecipe) and recipe.requested is None:
-        recipe = msgspec.structs.replace(recipe, requested=tuple(2.0 * each for each in recipe.run_time))
+        recipe = msgspec.structs.replace(recipe, requested=tuple(2.0 * item for item in recipe.run_time))
         scenario = dataclasses.replace(scenario, workload=Workload(recipe))
     explicit_scheduler = scheduler.explicit(
         scenario.platform.speeds, scenario.workload.realize(scenario.platform)
@@ -226,8 +226,8 @@ def _with_sizes_times(factor: float, recipe: _Recipe, nodes: int, is_later: Bool
         recipe,
         **{
             name: tuple(
-                change(each) if is_changed else each
-                for each, is_changed in zip(column, is_later, strict=True)
+                change(item) if is_changed else item
+                for item, is_changed in zip(column, is_later, strict=True)
             )
             for name, change in changes.items()
             if (column := getattr(recipe, name)) is not None
@@ -326,7 +326,7 @@ _OPEN_END = (inf, 0, 0)
 def _first_difference(base: Result, variant: Result, at: int) -> str | None:
     """Describe the first row before `at` ns that only one of two runs has; None if there is none."""
     differences: list[tuple[int, str]] = []
-    run_end = int(min(_ns(each.provenance["clock_seconds"]) for each in (base, variant)))
+    run_end = int(min(_ns(item.provenance["clock_seconds"]) for item in (base, variant)))
     for table in base.tables.keys() & _COLUMNS:
         base_rows, variant_rows = _rows(base, table, at, run_end), _rows(variant, table, at, run_end)
         for a, b in zip([*base_rows, None], [*variant_rows, None], strict=False):

@@ -191,8 +191,8 @@ def check_scheduler(
     for name, value, unit in (("horizon", horizon, "s"), ("messages_per_task", messages_per_task, "")):
         if value is not None:
             real(name, value, above=0, unit=unit)
-    now, most = time.monotonic(), math.inf if seconds is None else seconds
-    deadline, handlers_until = now + most, now + OVERTIME * most
+    now, maximum = time.monotonic(), math.inf if seconds is None else seconds
+    deadline, handlers_until = now + maximum, now + OVERTIME * maximum
     strategy = st.just(scheduler) if isinstance(scheduler, Scheduler) else scheduler
     if not isinstance(strategy, st.SearchStrategy):
         raise ScenarioError(f"scheduler must be a Scheduler object or a strategy of them, got {scheduler!r}")

@@ -106,7 +106,7 @@ def _branches(tree: ast.AST, qualname: str) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.FunctionDef):
             inner = f"{qualname}.{node.name}"
             statements = [
-                each for each in node.body if not isinstance(each, (ast.Pass, ast.Expr))
+                item for item in node.body if not isinstance(item, (ast.Pass, ast.Expr))
             ] or node.body[-1:]
             yield statements[0].lineno, inner
         elif isinstance(node, (ast.If, ast.For, ast.While, ast.Try)):

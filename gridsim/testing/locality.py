@@ -90,7 +90,7 @@ def locality_violation(
         scenario = dataclasses.replace(scenario, workload=Workload.of(*columns, origin=0.0))
         applications = scenario.workload.realize(scenario.platform)
     explicit_scheduler = scheduler.explicit(scenario.platform.speeds, applications)
-    latencies = [each * min(1.0, horizon / _USUAL_HORIZON) for each in _LATENCIES]
+    latencies = [item * min(1.0, horizon / _USUAL_HORIZON) for item in _LATENCIES]
     latency = latencies[scenario.seed % len(latencies)]
     base_scenario = _with_latency(scenario, latency)
     first = observe(base_scenario, explicit_scheduler)

@@ -305,12 +305,12 @@ def _check_times(jobs: JobsTable) -> list[Violation]:
     )
     if is_emulated(jobs.result):
         return violations  # in an emulation, messages take real time
-    local_time, (least, most), dispatcher_wait = (
+    local_time, (minimum, maximum), dispatcher_wait = (
         jobs.search + waits + jobs.run_time,
         jobs.travel_time,
         jobs.dispatcher_wait,
     )
-    low, high = local_time + 2 * least + dispatcher_wait[0], local_time + 2 * most + dispatcher_wait[1]
+    low, high = local_time + 2 * minimum + dispatcher_wait[0], local_time + 2 * maximum + dispatcher_wait[1]
     return violations + violations_where(
         "jobs",
         ~_is_within(turnaround, low, high, low),

@@ -529,8 +529,8 @@ def _is_before_failures(faults: Faults, machines: int, finish: Floats) -> NDArra
     Tasks may still be lost after the end of an outage, because schedulers detect it late.
     """
     until = float(np.fmax.reduce(finish, initial=0.0))
-    outages = [each[1:] for each in faults.outages(machines, until + NS)]
-    failures = np.sort(np.concatenate([each[0] for each in outages] or [np.zeros(0)]))
+    outages = [item[1:] for item in faults.outages(machines, until + NS)]
+    failures = np.sort(np.concatenate([item[0] for item in outages] or [np.zeros(0)]))
     is_earlier: NDArray[np.bool_] = (
         np.searchsorted(failures, finish + 2 * NS, side="right") == 0
     ) & np.isfinite(finish)

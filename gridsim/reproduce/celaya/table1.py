@@ -186,13 +186,16 @@ def _cases(run: Run) -> dict[tuple[str, str], Case]:
 
 
 def _rows(data: Measurements) -> Iterator[Row]:
-    use, task_data = data.groups.values()
+    utilizations, task_data = data.groups.values()
     for claim, kind, metric, label, printed, why in COMPARISONS:
         for name, paper in zip(TREES, printed, strict=True):
-            value, unit = _recorded_mean(use[kind], name, metric), "s" if metric == "time" else "%"
+            value, unit = _recorded_mean(utilizations[kind], name, metric), "s" if metric == "time" else "%"
             yield judge(claim, f"{label}, {name}", value, range_around(paper), unit=unit, why=why)
     for name in TREES:
-        quantity, share = f"summaries' share of bytes, {name}", _recorded_mean(use["U"], name, "share")
+        quantity, share = (
+            f"summaries' share of bytes, {name}",
+            _recorded_mean(utilizations["U"], name, "share"),
+        )
         yield judge(SHARE, quantity, share, ClaimedRange("> 95", 95.0, 100.0), unit="%")
     for kind, values in task_data.items():
         quantity = f"{kind}: task data / messages, {PAPER_RATE} B/s"
@@ -212,7 +215,7 @@ COLUMNS = {
 
 
 def _grids(data: Measurements) -> Iterator[ResultGrid]:
-    use = data.groups["use"]
+    utilizations = data.groups["use"]
     for title, trees, metrics, columns in (
         (
             "peak link use in 10 s of the machines with a router of each level, %",
@@ -222,7 +225,7 @@ def _grids(data: Measurements) -> Iterator[ResultGrid]:
         ),
         ("where requests are decided", [PAPER_NAME, ROOT_NAME], list(COLUMNS), ["tree", *COLUMNS.values()]),
     ):
-        for kind, values in use.items():
+        for kind, values in utilizations.items():
             rows = {
                 tree: [_recorded_mean(values, tree, metric) or "-" for metric in metrics] for tree in trees
             }
@@ -251,13 +254,13 @@ REMARKS = (
 
 def _draw(data: Measurements) -> Figure:
     """Draw update time and, if recorded, link utilization, with the published values if N is the paper's."""
-    use, bars = data.groups["use"], {}
+    utilizations, bars = data.groups["use"], {}
     for title, kind, metric, paper_values in (
         ("maximum update time (s)", "U", "time", TIME),
         ("V: mean link use (%)", "V", "mean", MEAN),
         ("V: peak link use in 10 s (%)", "V", "peak_10s", PEAK),
     ):
-        means = [_recorded_mean(use[kind], name, metric) for name in TREES]
+        means = [_recorded_mean(utilizations[kind], name, metric) for name in TREES]
         if all(value is not None for value in means):
             bars[title] = [str(rate) for rate in RATES], means, paper_values
     return bar_panels(data.run, bars, {"xlabel": "limit of the update rate (bytes/s)"})

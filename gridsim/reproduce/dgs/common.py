@@ -125,8 +125,8 @@ class GridJobs:
         )
 
     def _load_of_a_day(self, seed: int, platform: gs.Platform) -> float:
-        whole = self._workload(seed, 1.0).realize(platform)
-        return float(whole.release[-1]) / DAY
+        full_workload = self._workload(seed, 1.0).realize(platform)
+        return float(full_workload.release[-1]) / DAY
 
     def _explicit(self, workload: gs.Workload, platform: gs.Platform) -> gs.Workload:
         jobs = workload.realize(platform)
@@ -168,8 +168,8 @@ def exchanged_schedules(result: gs.Result, *kinds: str) -> float:
     if "exchanges" not in result.tables:
         return math.nan
     table = result.tables["exchanges"]
-    chosen = np.isin(table["kind"], kinds or (result.scheduler["parameters"]["policy"],))
-    return float(table["schedules"][chosen].sum())
+    selection = np.isin(table["kind"], kinds or (result.scheduler["parameters"]["policy"],))
+    return float(table["schedules"][selection].sum())
 
 
 def retrieved_schedules(result: gs.Result) -> float:

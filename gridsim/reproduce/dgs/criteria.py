@@ -85,8 +85,8 @@ class AttributedJobs:
     @property
     def name(self) -> str:
         """File name of the scenario without its ending."""
-        which = "ample" if self.ample else "free" if self.constraints is None else "wanting"
-        return f"{self.jobs.name}-{which}"
+        suffix = "ample" if self.ample else "free" if self.constraints is None else "wanting"
+        return f"{self.jobs.name}-{suffix}"
 
     def __call__(self, seed: int) -> gs.Scenario:
         scenario = self.jobs(seed)
@@ -182,9 +182,9 @@ def _violations(case: str, run: Run, jobs: AttributedJobs) -> Row:
             table = result.applications
             tasks += int(table["tasks"].sum())
             constrained_tasks += int(table["tasks"][(table["memory"] > 0) | (table["kind"] != "")].sum())
-    why = f"{violations} violations in {tasks} allocated machines, "
-    why += f"{constrained_tasks} of them for jobs that want certain ones"
-    return exact(SUITABLE_MACHINES, f"{case}: violations found by validate", "none", violations == 0, why)
+    reason = f"{violations} violations in {tasks} allocated machines, "
+    reason += f"{constrained_tasks} of them for jobs that want certain ones"
+    return exact(SUITABLE_MACHINES, f"{case}: violations found by validate", "none", violations == 0, reason)
 
 
 def _rows_of_distance(case: str, values: Replicates) -> Iterator[Row]:

@@ -95,8 +95,8 @@ def over_time(result: gs.Result) -> tuple[Floats, Floats, Floats]:
 def with_load(result: gs.Result) -> float:
     """Return the rank correlation of EU and mean waiting time over the intervals with submissions."""
     _, eu, waiting = over_time(result)
-    some = ~np.isnan(waiting)
-    return rank_correlation(eu[some], waiting[some])
+    subset = ~np.isnan(waiting)
+    return rank_correlation(eu[subset], waiting[subset])
 
 
 def prompt(result: gs.Result) -> float:
@@ -200,9 +200,11 @@ def _draw_fig5(data: Measurements) -> Figure:
         sizes, waits = sizes_by(result, kind), result.applications["waiting"]
         axes.scatter(sizes, np.maximum(waits, 1.0), s=1, color=plots.COLOURS[5])
         classes = waiting_by_class(sizes, waits, np.array(CLASSES[kind]))
-        some = classes.jobs > 0
-        at = [max(float(v), float(sizes.min())) for v in classes.low[some]]
-        axes.plot(at, classes.median[some], color=plots.COLOURS[0], marker="o", markersize=3, label="median")
+        subset = classes.jobs > 0
+        at = [max(float(v), float(sizes.min())) for v in classes.low[subset]]
+        axes.plot(
+            at, classes.median[subset], color=plots.COLOURS[0], marker="o", markersize=3, label="median"
+        )
         axes.set(xscale="log", yscale="log", xlabel=LABELS[kind], ylabel="waiting (s)")
         plots.legend(axes, place="upper left")
         axes.grid(alpha=0.3)
@@ -294,22 +296,24 @@ def _loads(jobs: GridJobs, seed: int) -> tuple[Floats, Floats]:
 
 def _at(values: Floats, load: Floats, choose: Callable[[Floats], Any]) -> Estimate:
     """Return `values` at the minimum or maximum load of each seed, among parts with exchanges."""
-    some = np.isfinite(values)
-    columns = zip(values.T, load.T, some.T, strict=True)
+    subset = np.isfinite(values)
+    columns = zip(values.T, load.T, subset.T, strict=True)
     return estimate([value[finite][choose(at[finite])] for value, at, finite in columns])
 
 
 def _correlation(values: Floats, load: Floats) -> float:
-    some = np.isfinite(values)
-    return rank_correlation(values[some], load[some])
+    subset = np.isfinite(values)
+    return rank_correlation(values[subset], load[subset])
 
 
 def _fig6_rows(data: Measurements) -> Iterator[Row]:
     sixths = _Sixths(data)
     for case, ratio in sixths.ratios.items():
-        least, most = _at(ratio, sixths.use, np.argmin), _at(ratio, sixths.use, np.argmax)
-        yield judge(CLOSE, f"{case}, sixth of the lowest load", least, ClaimedRange("close to 1", 0.5, 2.0))
-        yield judge(GROWS, f"{case}, sixth of the highest load", most, ClaimedRange("up to 100", 2.0, 200.0))
+        minimum, maximum = _at(ratio, sixths.use, np.argmin), _at(ratio, sixths.use, np.argmax)
+        yield judge(CLOSE, f"{case}, sixth of the lowest load", minimum, ClaimedRange("close to 1", 0.5, 2.0))
+        yield judge(
+            GROWS, f"{case}, sixth of the highest load", maximum, ClaimedRange("up to 100", 2.0, 200.0)
+        )
         pull = sixths.costs[PULL]
         total = estimate(pull.sum(axis=0) / np.nansum(pull / ratio, axis=0))
         yield judge(CHEAPER, f"{case}, whole", total, ClaimedRange("> 10", 10.0))

@@ -115,8 +115,8 @@ def _rows(data: Measurements) -> Iterator[Row]:
     for a, b in pairwise(sent):
         growth = sent[b] / sent[a]
         quantity = f"messages of a flood where each copy is passed on, {b} hops over {a}"
-        why = f"{growth:.3g}, 8 neighbours a node; wanted 6..9"
-        yield exact(GROWING, quantity, "a constant above 1", 6.0 <= growth <= 9.0, why)
+        reason = f"{growth:.3g}, 8 neighbours a node; wanted 6..9"
+        yield exact(GROWING, quantity, "a constant above 1", 6.0 <= growth <= 9.0, reason)
     count = estimate([unreached_nodes(seed) for seed in data.run.seeds])
     yield judge("", f"nodes that a flood of {FARTHEST} hops does not reach, of {FLOOD_NODES}", count)
 

@@ -166,10 +166,10 @@ def _waits(result: gs.Result, is_ahead: Bools) -> tuple[float, float, float]:
     The third value is the mean waiting time of the other jobs, s.
     """
     waits = result.applications["waiting"]
-    mine = waits[is_ahead]
+    selected_waits = waits[is_ahead]
     return (
-        float(np.nanmean(mine)),
-        100.0 * float((mine <= PROMPT).mean()),
+        float(np.nanmean(selected_waits)),
+        100.0 * float((selected_waits <= PROMPT).mean()),
         float(np.nanmean(waits[~is_ahead])),
     )
 
@@ -243,9 +243,9 @@ def _rows(data: tuple[Measurements, dict[str, Schedules]]) -> Iterator[Row]:
         )
         quantity = f"{case}: accepted work, {PATIENCE[2]:g} - {PATIENCE[1]:g} run times, {DGS}"
         yield judge(PATIENT, quantity, estimate(high - low), POSITIVE, unit="%")
-        why = f"{of_case.violations} violations in {of_case.machines} allocated machines"
+        reason = f"{of_case.violations} violations in {of_case.machines} allocated machines"
         quantity = f"{case}: violations found by validate"
-        yield exact(TIMES_HOLD, quantity, "none", of_case.violations == 0, why)
+        yield exact(TIMES_HOLD, quantity, "none", of_case.violations == 0, reason)
         for name in SCHEDULERS:
             ahead, later = (np.array(of_case.waits[times, name])[:, 0] for times in ("ahead", "later"))
             quantity = f"{case}: mean waiting, submitted ahead - when they are to start, {name}"

@@ -169,9 +169,12 @@ def _fig4_rows(data: Measurements) -> Iterator[Row]:
         yield judge(OVERLAP, quantity, values.mean(PUSH, "distance"), SMALL_DISTANCE, unit="% points")
         if full:
             column = values["overbooked"][PUSH]
-            some = column[np.isfinite(column)]
+            subset = column[np.isfinite(column)]
             quantity = f"{case}: EU where it would be 100 % or more without waiting"
-            why, mean = f"so in {len(some)} of {len(column)} seeds", estimate(some) if len(some) else None
+            why, mean = (
+                f"so in {len(subset)} of {len(column)} seeds",
+                estimate(subset) if len(subset) else None,
+            )
             yield judge(OVERBOOKED_USE, quantity, mean, HIGH_USE, unit="%", why=why)
             yield judge(OVERBOOKED_USE, f"{case}: largest EU", values.mean(PUSH, "peak"), HIGH_PEAK, unit="%")
         days, quantity = values.mean(PUSH, "after"), f"{case}: EU positive after the last submission"

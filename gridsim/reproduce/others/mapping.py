@@ -58,10 +58,10 @@ def best_shares(makespan: Mapping[str, Floats]) -> list[float]:
 
 def _braun_rows(data: Makespans) -> Iterator[Row]:
     for name, makespan in data.items():
-        least = makespan["min-min"]
+        minimum = makespan["min-min"]
         for rule in ("mct", "olb", "max-min"):
             quantity = f"{name}: {rule} above min-min, relative"
-            yield sign(BEST, quantity, "above", makespan[rule] / least - 1.0)
+            yield sign(BEST, quantity, "above", makespan[rule] / minimum - 1.0)
         if BRAUN_CLASSES[name].consistency == "consistent":
             worst = np.max([makespan[rule] for rule in BRAUN_HEURISTICS if rule != "met"], axis=0)
             quantity = f"{name}: met above the worst of the others, relative"

@@ -176,8 +176,8 @@ def _star(run: Run) -> Row:
             work = zip(bags.task_size.tolist(), bags.moved()[0].tolist(), [1.0] * len(bags), strict=True)
             level, _ = sorted_shares(children, dict(enumerate(work)))
             largest, count = max(largest, abs(level / optimum(scenario, None).level - 1.0)), count + 1
-    why = f"largest relative difference in {count} stars: {largest:.1g}"
-    return exact(STAR, "throughput in that order, and of the linear program", "equal", largest < 1e-6, why)
+    reason = f"largest relative difference in {count} stars: {largest:.1g}"
+    return exact(STAR, "throughput in that order, and of the linear program", "equal", largest < 1e-6, reason)
 
 
 def _series(data: TreeThroughputs) -> dict[str, dict[str, list[Estimate]]]:

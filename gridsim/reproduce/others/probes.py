@@ -215,9 +215,9 @@ def _cases(*names: str) -> Callable[[Run], dict[str, Case]]:
         log_cases = {}
         for path in run.traces:
             log = log_of(path)
-            chosen = {name: scheduler for name, scheduler in schedulers(log).items() if name in names}
+            selection = {name: scheduler for name, scheduler in schedulers(log).items() if name in names}
             metrics = {name: Percentile(name, log.cutoff) for name in metric_names()}
-            log_cases[log.title] = Case(LogJobs(path), chosen, metrics)
+            log_cases[log.title] = Case(LogJobs(path), selection, metrics)
         return log_cases
 
     return cases
@@ -285,9 +285,9 @@ def _gain(
 ) -> Row:
     """Return a row on how much faster `a` is than `b`, %, here and in the authors' simulator."""
     log, times = _log_called(title), values[metric]
-    ours, theirs = (_mean(log.values_of(name)[metric]) for name in (a, b))
+    measured_gain, published_gain = (_mean(log.values_of(name)[metric]) for name in (a, b))
     quantity = f"{title}: {metric}, {a.capitalize()} faster than {b.capitalize()} by"
-    why = f"in the authors' simulator {100 * (1 - ours / theirs):.3g}"
+    why = f"in the authors' simulator {100 * (1 - measured_gain / published_gain):.3g}"
     return judge(claim, quantity, estimate(100 * (1 - times[a] / times[b])), test, unit="%", why=why)
 
 

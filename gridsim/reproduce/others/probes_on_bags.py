@@ -144,10 +144,12 @@ class GridLog(_Log):
         )
 
     def workload(self, seed: int) -> gs.Workload:
-        whole = gs.Workload.from_log(self.path, reference_speed=CUTOFF / self.cutoff, seed=seed)
-        windows = max(1, len(whole.realize(gs.Platform.equal(self.machines))) // self.part)
+        complete_log = gs.Workload.from_log(self.path, reference_speed=CUTOFF / self.cutoff, seed=seed)
+        windows = max(1, len(complete_log.realize(gs.Platform.equal(self.machines))) // self.part)
         skip = (seed - 1) % windows * self.part
-        return gs.Workload(msgspec.structs.replace(whole.recipe, skip=skip, max_applications=self.part))
+        return gs.Workload(
+            msgspec.structs.replace(complete_log.recipe, skip=skip, max_applications=self.part)
+        )
 
 
 class TaskTrace(_Log):
@@ -169,8 +171,8 @@ class TaskTrace(_Log):
     def workload(self, seed: int) -> gs.Workload:
         from gridsim.traces import read_tr
 
-        whole = read_tr(self.path)
-        log = whole.take(np.arange((seed - 1) % self.part, len(whole), self.part))
+        complete_log = read_tr(self.path)
+        log = complete_log.take(np.arange((seed - 1) % self.part, len(complete_log), self.part))
         sizes = log.mean * (CUTOFF / self.cutoff)
         submitter = self.submitters(seed, len(log))
         return gs.Workload.of(log.release, log.tasks, sizes, submitter=submitter, origin=0.0)

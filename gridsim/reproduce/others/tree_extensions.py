@@ -130,8 +130,8 @@ def _without_data(seed: int, applications: int) -> Row:
         for links in (True, False)
     )
     text = "equal" if with_links == without_links else "differ"
-    why = f"digests of seed {seed} with links and 0 bytes, and without links: {text}"
-    return exact(NO_DATA, "digests at 0 bytes", "equal", with_links == without_links, why)
+    reason = f"digests of seed {seed} with links and 0 bytes, and without links: {text}"
+    return exact(NO_DATA, "digests at 0 bytes", "equal", with_links == without_links, reason)
 
 
 DATA_TREE = Reproduction(

@@ -155,8 +155,8 @@ def repair_share(result: gs.Result) -> float:
         return math.nan
     end = float(np.nanmax(result.applications["finish"]))
     table, total, latest = result.tables["repairs"], 0.0, 0.0
-    for failed, whole in zip(table["failed"].tolist(), table["whole"].tolist(), strict=True):
-        last = min(end, end if math.isnan(whole) else whole)
+    for failed, complete_log in zip(table["failed"].tolist(), table["whole"].tolist(), strict=True):
+        last = min(end, end if math.isnan(complete_log) else complete_log)
         total += max(0.0, last - max(failed, latest))
         latest = max(latest, last)
     return 100.0 * total / end

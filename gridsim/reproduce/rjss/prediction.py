@@ -43,8 +43,10 @@ class JobRanges:
             float(streams.uniform(low, high))
             for low, high in ((0.030, 0.050), (20.0, 40.0), (5000.0, 40_000.0), (200.0, 500.0))
         )
-        made = JobStreams(self.nodes, 1 / rate, task, data, clock, reference=350.0, horizon=self.horizon)
-        return made(seed)
+        job_streams = JobStreams(
+            self.nodes, 1 / rate, task, data, clock, reference=350.0, horizon=self.horizon
+        )
+        return job_streams(seed)
 
 
 def arrivals(result: gs.Result) -> NDArray[np.float64]:
@@ -87,20 +89,20 @@ def errors(result: gs.Result) -> NDArray[np.float64]:
 
 def mean_error(result: gs.Result) -> float:
     """Return the mean prediction error over the jobs of a run; NaN if there are none."""
-    found = errors(result)
-    return float(found.mean()) if len(found) else math.nan
+    values = errors(result)
+    return float(values.mean()) if len(values) else math.nan
 
 
 def deviation(result: gs.Result) -> float:
     """Return the standard deviation of the prediction error over the jobs of a run; NaN if there are none."""
-    found = errors(result)
-    return float(found.std()) if len(found) else math.nan
+    values = errors(result)
+    return float(values.std()) if len(values) else math.nan
 
 
 def share_of_small(result: gs.Result) -> float:
     """Return the share of errors below `SMALL` among jobs with a prediction error; NaN if there are none."""
-    found = errors(result)
-    return float((found < SMALL).mean()) if len(found) else math.nan
+    values = errors(result)
+    return float((values < SMALL).mean()) if len(values) else math.nan
 
 
 def share_of_moved(result: gs.Result) -> float:

@@ -267,8 +267,8 @@ def ordering_rows(
 ) -> list[Row]:
     """Return a row for each ordering; `reading` is a prefix of the claims."""
     return [
-        judge(f"{reading}{each.claim}", f"{case}: {each.statement}", each.ratio(values), each.test)
-        for each in orderings
+        judge(f"{reading}{item.claim}", f"{case}: {item.statement}", item.ratio(values), item.test)
+        for item in orderings
     ]
 
 

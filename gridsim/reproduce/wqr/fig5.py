@@ -108,9 +108,9 @@ class SmallBags:
 def _measure(run: Run) -> dict[str, Measurements]:
     """Run both readings at each RR, the large-scale one with each calibration or on real desktops."""
     ratios = {f"RR = {ratio}": ratio for ratio in run.choose(*RATIOS)}
-    chosen, nodes = {name: policy(name) for name in POLICIES}, run.choose(NODES, SMALL)
+    selection, nodes = {name: policy(name) for name in POLICIES}, run.choose(NODES, SMALL)
     bags = {
-        (kind, label): Case(SmallBags(ratio, kind), chosen, (COUNT,))
+        (kind, label): Case(SmallBags(ratio, kind), selection, (COUNT,))
         for kind in BAG_KINDS
         for label, ratio in ratios.items()
     }
@@ -137,15 +137,15 @@ def _rows(data: Mapping[str, Measurements]) -> Iterator[Row]:
 def _table_xiii(seed: int) -> Iterator[Row]:
     """Return the rows about the completed tasks of a bag of four, with the published draw of WQR-FT."""
     count = {name: float(assignments_of(Example()(seed), policy(name)).completed) for name in POLICIES}
-    for each in IN_TASKS:
-        rival = each.best_rival(count)
-        holds = each.low <= count[each.policy] / count[rival] <= each.high
-        why = f"{count[each.policy]:g} tasks, {rival} {count[rival]:g}"
-        yield exact(BAG + each.claim, f"Table XIII: {each.statement}", each.test.paper, holds, why)
+    for item in IN_TASKS:
+        rival = item.best_rival(count)
+        holds = item.low <= count[item.policy] / count[rival] <= item.high
+        reason = f"{count[item.policy]:g} tasks, {rival} {count[rival]:g}"
+        yield exact(BAG + item.claim, f"Table XIII: {item.statement}", item.test.paper, holds, reason)
     more = (count[ALMOST.policy] - count[BASE]) / PAPER_RATIO
-    why = f"{count[ALMOST.policy]:g} / {PAPER_RATIO} - {count[BASE]:g} / {PAPER_RATIO} = {more:g}"
+    reason = f"{count[ALMOST.policy]:g} / {PAPER_RATIO} - {count[BASE]:g} / {PAPER_RATIO} = {more:g}"
     holds = ALMOST_MORE.low <= more <= ALMOST_MORE.high
-    yield exact(BAG + ALMOST.claim, f"Table XIII: {ALMOST.statement}", ALMOST_MORE.paper, holds, why)
+    yield exact(BAG + ALMOST.claim, f"Table XIII: {ALMOST.statement}", ALMOST_MORE.paper, holds, reason)
 
 
 def _grids(data: Mapping[str, Measurements]) -> Iterator[ResultGrid]:
@@ -156,8 +156,8 @@ def _grids(data: Mapping[str, Measurements]) -> Iterator[ResultGrid]:
         "Which statements hold, in both readings",
         ["statement", *places],
         {
-            each.statement: [holds[f"{place}: {each.statement}"] for place in places]
-            for each in (*STATEMENTS, ALMOST)
+            item.statement: [holds[f"{place}: {item.statement}"] for place in places]
+            for item in (*STATEMENTS, ALMOST)
         },
     )
     for kind, cases in data[LETTER].groups.items():

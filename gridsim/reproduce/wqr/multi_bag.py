@@ -128,8 +128,8 @@ def _hosts(desktops: Desktops, load: float) -> tuple[int, float]:
     up = trace.availability()
     up = up[up > 0]
     count = bags.offered_load(1) / (load * float(up.mean())) if len(up) else 1.0
-    least = int(bags.job_procs.max(initial=1))
-    return max(least, math.ceil(min(count, len(up)))), max(0.0, trace.horizon)
+    minimum = int(bags.job_procs.max(initial=1))
+    return max(minimum, math.ceil(min(count, len(up)))), max(0.0, trace.horizon)
 
 
 @dataclass(frozen=True)

@@ -105,9 +105,9 @@ def _measure(run: Run) -> DesktopRuns:
         cycles = {key: float(column.sum()) for key, column in result.tables["cycles"].items()}
         work = float(result.machines["busy"] @ result.machines["speed"])
         error = sum(cycles.values()) / work - 1
-        why = "; ".join(map(str, violations)) or f"cycles reported / busy - 1 = {error:.1e}"
+        reason = "; ".join(map(str, violations)) or f"cycles reported / busy - 1 = {error:.1e}"
         holds = not violations and abs(error) < EXACT
-        rows.append(exact(VALID, f"seed {run.seeds[0]}: {name}", "", holds, why))
+        rows.append(exact(VALID, f"seed {run.seeds[0]}: {name}", "", holds, reason))
         shares = (f"{100 * cycles[key] / work:.3g}" for key in CYCLES)
         copies[name] = [str(len(result.tables["schedule"])), *shares]
     return DesktopRuns(measurements, scenario.platform.nodes, rows, copies)
