@@ -228,7 +228,7 @@ class Measurements(Mapping[Any, Replicates]):
 
     @property
     def groups(self) -> Mapping[Any, Measurements]:
-        """Group -> its cases by name; the group of cases without groups is ""."""
+        """Group -> its cases by name; cases without a group belong to `group`."""
         groups: dict[Any, dict[Any, Replicates]] = {}
         for key, values in self.cases.items():
             group, case = key if isinstance(key, tuple) else (self.group, key)

@@ -33,7 +33,7 @@ _RELEASE_TURN = 1
 
 
 def has_only_owner_events(scheduler: Scheduler) -> bool:
-    """Return whether `scheduler` supports owners that come and go, but no failures."""
+    """Return whether `scheduler` supports owner absences but no failures."""
     return scheduler.owners and not scheduler.failures
 
 

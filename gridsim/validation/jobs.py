@@ -178,7 +178,7 @@ class JobsTable:
 
 
 def _check_with_owners(jobs: JobsTable) -> list[Violation]:
-    """Check the jobs of a run in which owners come and go, so that a job may move more than once.
+    """Check the jobs of a run with owner absences, in which a job may move more than once.
 
     `gridsim.validation.copies` checks that each job continued with the work it had done.
     """

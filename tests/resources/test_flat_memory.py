@@ -13,7 +13,8 @@ pytestmark = pytest.mark.slow
 OF_APPLICATION = 120
 #: Schedulers with a table of all tasks, of which an application of the scenario has 74 on average.
 TASKS, OF_TASKS = ("WQR", "NoInfo", "CpuInfo", "AvailInfo", "AllInfo"), 74 * 64
-#: Maximum growth of Python and numpy relative to that of the result's tables, which are assembled at the end.
+#: Maximum growth of Python and numpy: a multiple of that of the result's tables, which are assembled at the
+#: end, and bytes of transient objects.
 OF_TABLES, OF_CHANCE = 8.0, 32_768
 #: Smaller factors for schedulers that take much less, 1.5 times their measured values.
 FEWER = {"fair-tree": 6.0, "dgs-asap": 4.5, "rjss": 1.3, "GreatET-AllInfo": 1.0}

@@ -161,7 +161,7 @@ def _grids(data: Measurements) -> Iterator[ResultGrid]:
 
 REMARKS = (
     "Of the paper's claims about its rivals; it measured none of them.",
-    f"{ZORILLA}: pauses of at most 600 s, and no job is given up.  Messages of {DGS} are its own and the "
+    f"{ZORILLA}: pauses of at most 600 s, and no job is rejected.  Messages of {DGS} are its own and the "
     "schedules that nodes exchange, which the paper counts; upkeep is that of the metascheduler, which asks "
     "for reports whether or not a job comes.",
     "Ten sites; moving: a job that has waited for 900 s goes to another site.",

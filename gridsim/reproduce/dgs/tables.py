@@ -358,8 +358,8 @@ def _table2_grids(data: Measurements) -> Iterator[ResultGrid]:
 TABLE2_REMARKS = (
     'Jobs that want more machines than a search has reached fail (`wide = "fail"`), as they did in the '
     "paper.  Views overlap: two hops reach fewer than d + d^2 machines.",
-    "Push is sent to those who know a node, d on average; a node's schedule changes when it commits, and "
-    "again when it is cancelled.",
+    "Push is sent to the nodes that know a node, d on average; a node's schedule changes when it commits, "
+    "and again when it is cancelled.",
     "Pull costs d (1 + m) for each neighbour that searches: m falls with d while there is room, and grows "
     "with it where there is none.",
     "The paper's push / d should not depend on d from 20 on, but falls by 10 %.  Its pull grows like d^2 "

@@ -32,7 +32,7 @@ WORST = "where all machines rank alike for every task (consistent matrices), MET
 
 #: The heuristics that the paper compares; those of Maheswaran et al. are added.
 BRAUN_HEURISTICS = ("olb", "met", "mct", "min-min", "max-min")
-#: Options of heuristics that differ from the defaults of `map_tasks`.
+#: Remark on the settings of heuristics with parameters: the defaults of `map_tasks`.
 SETTINGS = "KPB with 20 % of the machines (4 of 16), the switching algorithm between 0.6 and 0.9"
 
 

@@ -32,7 +32,7 @@ AGES = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0), (0.1, 1.0, 10.0)
 #: worse than random placement.
 LARGE_RANGE, OLD = 10.0, 10.0
 
-#: The compiled form if Numba is installed, with the same results as the interpreted one.
+#: Forms of nodes, preferably compiled if Numba is installed; both have the same results.
 _FORMS: tuple[NodeForm, ...] = ("interpreted", "compiled")
 _FORMS = _FORMS[::-1] if find_spec("numba") else _FORMS
 

@@ -149,7 +149,7 @@ FIG4 = Reproduction(
     remarks=(
         *REMARKS,
         "The paper draws G^t over U^t, whose formula is damaged.  Read as the time over the number of jobs "
-        "so far, U^t is all but constant (1 / the rate of all nodes), which cannot be an axis; so here the "
+        "so far, U^t is nearly constant (1 / the rate of all nodes), which cannot be an axis; so here the "
         "axis is the time.",
     ),
     figure=lambda data: panels(

@@ -20,7 +20,7 @@ from gridsim.support.random_streams import Streams
 
 SMALL_ERROR = "the prediction error is less than 70 % for most of the cases"
 FALLS = "it decreases as the number of nodes increases, and becomes stable"
-#: Error that the paper calls small, and share of jobs from which most of them have it.
+#: Error below which the paper says most errors are, and minimum share of errors that counts as "most".
 SMALL, MAJORITY = 0.7, math.nextafter(0.5, 1.0)
 BELOW_SMALL = math.nextafter(SMALL, 0.0)
 

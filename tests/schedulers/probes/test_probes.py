@@ -185,7 +185,7 @@ def test_contradictory_options_of_sparrow_are_rejected() -> None:
 
 
 class View(SimpleNamespace):
-    """The view of one of 10 workers that stores the sent messages; the center is node 10."""
+    """The view of one of 10 workers, which stores sent messages; node 10 is the centralized scheduler."""
 
     def __init__(self, **members: Any) -> None:
         super().__init__(node=0, machines=11, sent=[], random=np.random.default_rng(1), **members)
