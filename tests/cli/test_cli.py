@@ -676,8 +676,8 @@ def test_every_table_of_a_scenario_affects_the_result(folder):
 def test_background_load_is_saved_with_the_scenario(folder, toy):
     """Schedulers that do not support it are rejected."""
     module, _, name = toy.partition(":")
-    able = f"class Able({name}, frozen=True):\n    fluctuating = True\n"
-    Path("able_to_fluctuate.py").write_text(f"from {module} import {name}\n{able}")
+    class_source = f"class Able({name}, frozen=True):\n    fluctuating = True\n"
+    Path("able_to_fluctuate.py").write_text(f"from {module} import {name}\n{class_source}")
     scenario = gs.Scenario(
         gs.Platform.desktop_grid(5, seed=2),
         gs.Workload.bags(4, 10.0, task_size=3000.0, seed=3),

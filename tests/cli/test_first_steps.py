@@ -72,34 +72,34 @@ def test_the_shell_completes_schedulers() -> None:
 
 
 @pytest.fixture
-def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def example_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     assert "next: gridsim compare scenario.toml" in good("init", "all")
     return tmp_path
 
 
-def test_init_writes_the_examples(begun: Path) -> None:
+def test_init_writes_the_examples(example_folder: Path) -> None:
     if not EXAMPLES.is_dir():
         pytest.skip("the examples are not part of this copy")
-    written = {file.name: file.read_bytes() for file in begun.iterdir()}
+    written = {file.name: file.read_bytes() for file in example_folder.iterdir()}
     assert set(written) == set(FILES["all"])
     assert written == {file.name: file.read_bytes() for file in EXAMPLES.iterdir() if file.is_file()}
 
 
-def test_init_keeps_existing_files(begun: Path) -> None:
-    (begun / "scenario.toml").write_text("mine")
+def test_init_keeps_existing_files(example_folder: Path) -> None:
+    (example_folder / "scenario.toml").write_text("mine")
     message = json.loads(good("init", "study", "--json"))
     assert message == {"written": [], "kept": ["./scenario.toml", "./study.toml"]}
-    assert (begun / "scenario.toml").read_text() == "mine"
+    assert (example_folder / "scenario.toml").read_text() == "mine"
     assert "next: cd new && gridsim compare log.toml" in good("init", "traces", "new")
 
 
-def test_example_scenarios_run(begun: Path) -> None:
+def test_example_scenarios_run(example_folder: Path) -> None:
     for file in ("scenario.toml", "log.toml"):
         text = good("compare", file, "--schedulers", "mincent,fcfs")
         assert "has the lowest max stretch" in text
-    commented = (begun / "scenario.toml").read_text()
+    commented = (example_folder / "scenario.toml").read_text()
     failing = commented[commented.index("# [faults]") :].replace("\n# ", "\n").removeprefix("# ")
     actual = gs.Scenario.from_text(commented[: commented.index("# [faults]")] + failing)
     assert actual.faults == gs.Faults.exponential(14_400.0, 600.0, 1)
@@ -107,13 +107,13 @@ def test_example_scenarios_run(begun: Path) -> None:
     assert not invoke("trace", "lint", "hosts.avt").exit_code
 
 
-def test_example_study_runs(begun: Path) -> None:
+def test_example_study_runs(example_folder: Path) -> None:
     message = json.loads(good("sweep", "study.toml", "--replicates", 1, "--workers", 1, "--json"))
     assert len(message["cells"]) == 18 and not any(cell["error"] for cell in message["cells"])
 
 
 @pytest.mark.parametrize("name", ["dealing", "pigeon"])
-def test_example_schedulers_and_their_tests_run(begun: Path, name: str) -> None:
+def test_example_schedulers_and_their_tests_run(example_folder: Path, name: str) -> None:
     text = good("compare", "scenario.toml", "--schedulers", f"{name}:{name.title()},mincent")
     assert f"{name}:{name.title()}" in text
     namespace: dict[str, object] = {}
@@ -191,7 +191,7 @@ bandwidth = "1 Mbit/s"
 # -- failures, unusual values, verbosity --------------------------------------------------------------------
 
 
-def test_flags_add_failures_to_a_scenario(begun: Path) -> None:
+def test_flags_add_failures_to_a_scenario(example_folder: Path) -> None:
     small = ("scenario.toml", "--nodes", 8, "--applications", 2, "--json", "--schedulers", "mincent")
     for flags, faults in (
         (("--failures", "4 h"), gs.Faults.poisson(14_400.0, 1)),
@@ -261,7 +261,7 @@ def test_the_default_scenario_gives_no_warnings(recwarn: pytest.WarningsRecorder
     assert not list(unusual_values(default_scenario()))
 
 
-def test_the_flag_v_logs_the_steps_of_a_run(begun: Path) -> None:
+def test_the_flag_v_logs_the_steps_of_a_run(example_folder: Path) -> None:
     answer = invoke("-v", "compare", "scenario.toml", "--schedulers", "mincent", "--nodes", 5)
     assert "gridsim: scenario of scenario.toml" in answer.stderr
     assert "gridsim: mincent: run of 20 applications begins" in answer.stderr

@@ -67,7 +67,7 @@ def test_a_new_process_gives_the_same_digest(tmp_path: Path) -> None:
     assert process.returncode == 0 and "r.gridsim: the same digest" in process.stdout, process.stderr
 
 
-def altered(result: gs.Result, table: str, column: str, k: int, by: Any) -> gs.Result:
+def with_change(result: gs.Result, table: str, column: str, k: int, by: Any) -> gs.Result:
     values = {name: result.tables[table][name].copy() for name in result.tables[table]}
     values[column][k] += by
     return gs.Result(
@@ -82,8 +82,8 @@ def test_first_difference_is_reported(tmp_path: Path) -> None:
     result = gs.simulate(scenario(), gs.FairTree(samples=(6, 4, 3)), record=True)
     start = result.tables["schedule"]["start"]
     late, early = int(np.argmax(start)), int(np.argmin(start))
-    twice = altered(altered(result, "schedule", "tasks", late, 1), "schedule", "tasks", early, 1)
-    other = altered(twice, "applications", "finish", 4, 2.0)
+    twice = with_change(with_change(result, "schedule", "tasks", late, 1), "schedule", "tasks", early, 1)
+    other = with_change(twice, "applications", "finish", 4, 2.0)
     other.save(tmp_path / "r.gridsim")
     answer = invoke(tmp_path / "r.gridsim")
     assert answer.exit_code == 1
@@ -103,7 +103,7 @@ def test_first_difference_is_reported(tmp_path: Path) -> None:
 )
 def test_each_kind_of_difference_is_described(table: str, column: str, k: int, by: Any, message: str) -> None:
     result = gs.simulate(scenario(), gs.FairTree(samples=(6, 4, 3)))
-    actual = first_difference(altered(result, table, column, k, by), result)
+    actual = first_difference(with_change(result, table, column, k, by), result)
     assert actual is not None and message in actual
     assert actual.startswith("t = ") == (column in ("finish", "accepted"))
 

@@ -29,7 +29,7 @@ def invoke(*arguments: object) -> Any:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+def checkpoint_and_answer(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
     """Return a checkpoint of a completed run, and the JSON answer of the run."""
     file = tmp_path / "run.checkpoint"
     answer = invoke("run", *SMALL, "--checkpoint", file, "--checkpoint-every", 0, "--json")
@@ -37,8 +37,10 @@ def kept(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
     return file, json.loads(answer.stdout)
 
 
-def test_a_resumed_run_prints_the_same_answer(kept: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    file, message = kept
+def test_a_resumed_run_prints_the_same_answer(
+    checkpoint_and_answer: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    file, message = checkpoint_and_answer
     copy = json.loads(invoke("resume", file, "--out", tmp_path, "--json").stdout)
     differ = {"wall_seconds", "peak_memory", "provenance", "file"}
     assert {key: copy[key] for key in set(copy) - differ} == {
@@ -89,10 +91,10 @@ def test_a_checkpoint_of_another_run_is_not_overwritten(
 
 
 def test_simultaneous_runs_do_not_share_a_checkpoint(
-    kept: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    checkpoint_and_answer: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If another run replaces the file, a warning is written and the run continues."""
-    other, _ = kept
+    other, _ = checkpoint_and_answer
     content, file = other.read_bytes(), other.parent / "gridsim.checkpoint"
     looks = 0
     look = CheckpointWriter.__call__
@@ -121,10 +123,10 @@ def test_simultaneous_runs_do_not_share_a_checkpoint(
 
 @pytest.mark.parametrize("before", [None, b"a checkpoint with which nothing goes on"])
 def test_the_first_of_two_runs_keeps_its_checkpoint(
-    before: bytes | None, kept: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    before: bytes | None, checkpoint_and_answer: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other run starts while the first checkpoint is being written."""
-    other, _ = kept
+    other, _ = checkpoint_and_answer
     content, file = other.read_bytes(), other.parent / "gridsim.checkpoint"
     if before is not None:
         file.write_bytes(before)
@@ -226,7 +228,17 @@ def test_a_user_scheduler_is_resumed(tmp_path: Path) -> None:
     ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
 def test_an_interrupted_run_names_its_checkpoint(tmp_path: Path, number: int, code: int, word: str) -> None:
-    command = ["run", "--nodes", "2000", "--checkpoint", "kept", "--checkpoint-every", "0", "--out", "r.npz"]
+    command = [
+        "run",
+        "--nodes",
+        "2000",
+        "--checkpoint",
+        "kept",
+        "--checkpoint-every",
+        "0",
+        "--out",
+        "r.npz",
+    ]
     process = subprocess.Popen(
         [sys.executable, "-m", "gridsim", *command],
         cwd=tmp_path,

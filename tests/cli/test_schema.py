@@ -35,7 +35,7 @@ BASE = {
 }
 
 
-def changed(path, value):
+def with_value(path, value):
     document = json.loads(json.dumps(BASE))
     *tables, last = path.split(".")
     inner = document
@@ -94,7 +94,7 @@ def test_saved_scenarios_are_valid():
     ],
 )
 def test_invalid_scenarios_are_rejected_as_by_the_reader(path, value):
-    document = changed(path, value)
+    document = with_value(path, value)
     assert not CHECK.is_valid(document)
     with pytest.raises(gs.GridSimError):
         actual = gs.Scenario.from_document(document)
@@ -132,12 +132,12 @@ def test_the_command_prints_the_schema(tmp_path):
 def test_descriptions_are_missing_without_docstrings(tmp_path):
     """``python -OO`` drops docstrings; the rest of the schema is unchanged."""
 
-    def undescribed(part):
+    def without_description(part):
         if isinstance(part, list):
-            return [undescribed(item) for item in part]
+            return [without_description(item) for item in part]
         if not isinstance(part, dict):
             return part
-        return {key: undescribed(value) for key, value in part.items() if key != "description"}
+        return {key: without_description(value) for key, value in part.items() if key != "description"}
 
     process = subprocess.run(
         [sys.executable, "-OO", "-m", "gridsim", "schema"],
@@ -148,6 +148,6 @@ def test_descriptions_are_missing_without_docstrings(tmp_path):
     )
     assert process.returncode == 0, process.stderr
     document = json.loads(process.stdout)
-    assert undescribed(document) == undescribed(SCHEMA)
+    assert without_description(document) == without_description(SCHEMA)
     assert not any("description" in part for part in document["$defs"].values())
     assert "description" not in document["properties"]["seed"]

@@ -20,20 +20,25 @@ def invoke(*arguments: object) -> Any:
 
 
 @pytest.fixture
-def saved(tmp_path: Path) -> Path:
+def result_file(tmp_path: Path) -> Path:
     file = tmp_path / "tree.npz"
     assert invoke("run", *SMALL, "--decisions", "--out", file).exit_code == 0
     return file
 
 
-def test_decisions_are_explained(saved: Path) -> None:
-    result = gs.Result.load(saved)
+def test_decisions_are_explained(result_file: Path) -> None:
+    result = gs.Result.load(result_file)
     assert "schedule" not in result.tables
-    answer = invoke("why", saved, 1)
+    answer = invoke("why", result_file, 1)
     assert answer.exit_code == 0 and answer.stdout == f"{result.why(1)}\n"
     assert answer.stdout.splitlines()[1].endswith("sent a request for 105 tasks to machine 3")
-    output = json.loads(invoke("why", saved, 1, "--task", 0, "--json").stdout)
-    assert (output["file"], output["application"], output["task"], output["dropped"]) == (str(saved), 1, 0, 0)
+    output = json.loads(invoke("why", result_file, 1, "--task", 0, "--json").stdout)
+    assert (output["file"], output["application"], output["task"], output["dropped"]) == (
+        str(result_file),
+        1,
+        0,
+        0,
+    )
     assert [row["said"] for row in output["decisions"]] == [
         "t = " + line.replace("\n    ", "; ") for line in answer.stdout.rstrip().split("\nt = ")[1:]
     ]
@@ -49,8 +54,10 @@ def test_decisions_are_explained(saved: Path) -> None:
         (("first",), "'first' is not a valid integer"),
     ],
 )
-def test_invalid_arguments_are_rejected(saved: Path, arguments: tuple[object, ...], message: str) -> None:
-    answer = invoke("why", saved, *arguments)
+def test_invalid_arguments_are_rejected(
+    result_file: Path, arguments: tuple[object, ...], message: str
+) -> None:
+    answer = invoke("why", result_file, *arguments)
     assert answer.exit_code == 2 and message in answer.stderr and answer.stderr.count("\n") == 1
 
 
@@ -70,15 +77,17 @@ def test_jobs_of_a_log_keep_their_numbers(tmp_path: Path) -> None:
     jobs = [line.format(*job) for job in ((1007, 0, 3, 3), (9, 10, 4, 4), (30, 20, 2, 2))]
     jobs.append(line.format(8, 30, 1, 1).replace(" 50 ", " -1 "))  # without a run time it is left out
     (tmp_path / "own.swf").write_text("\n".join(jobs))
-    saved, out = tmp_path / "backfill.npz", tmp_path / "jobs.csv"
+    result_file, out = tmp_path / "backfill.npz", tmp_path / "jobs.csv"
     flags = ["--job-log", tmp_path / "own.swf", "--rigid", "--nodes", 4, "--record", "--decisions"]
-    assert invoke("run", *flags, "--scheduler", "backfill", "--out", saved).exit_code == 0
-    answer = invoke("why", saved, "--job", 9)
+    assert invoke("run", *flags, "--scheduler", "backfill", "--out", result_file).exit_code == 0
+    answer = invoke("why", result_file, "--job", 9)
     assert answer.stdout.startswith("application 1 (job 9 of the log): ")
-    assert answer.stdout == invoke("why", saved, 1).stdout
-    assert "job must be the number of a job in the log, got 8" in invoke("why", saved, "--job", 8).stderr
-    assert "exactly one of APPLICATION and --job" in invoke("why", saved).stderr
-    output = invoke("export", saved, "--format", "batsim", "--out", out).stdout
+    assert answer.stdout == invoke("why", result_file, 1).stdout
+    assert (
+        "job must be the number of a job in the log, got 8" in invoke("why", result_file, "--job", 8).stderr
+    )
+    assert "exactly one of APPLICATION and --job" in invoke("why", result_file).stderr
+    output = invoke("export", result_file, "--format", "batsim", "--out", out).stdout
     assert output.endswith("jobs have their numbers in the log\n")
     assert [row.split(",")[0] for row in out.read_text().splitlines()[1:]] == ["1007", "9", "30"]
     assert (

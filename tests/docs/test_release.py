@@ -16,7 +16,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CITATION = (ROOT / "CITATION.cff").read_text()
 
 
-def cited(key: str) -> str | None:
+def citation_field(key: str) -> str | None:
     actual = re.search(rf"^{key}: (.+)$", CITATION, re.MULTILINE)
     return actual and actual[1]
 
@@ -30,15 +30,17 @@ def test_all_files_state_the_same_version() -> None:
     assert declared and importlib.metadata.version("gridsched") == declared[1]
     assert PROJECT["tool"]["setuptools"]["dynamic"]["version"]["attr"].endswith(".VERSION")
     version = declared[1]
-    assert (version, version) == (cited("version"), newest[1])
+    assert (version, version) == (citation_field("version"), newest[1])
     assert json.loads((ROOT / "codemeta.json").read_text())["version"] == version
     assert f'{{% set version = "{version}" %}}' in (ROOT / "conda" / "meta.yaml").read_text()
-    assert cited("date-released") == (None if newest[2] == "unreleased" else newest[2])
+    assert citation_field("date-released") == (None if newest[2] == "unreleased" else newest[2])
     if os.environ.get("GITHUB_REF_TYPE") == "tag":
         assert os.environ["GITHUB_REF_NAME"] == f"v{version}"
         assert newest[2] != "unreleased"
         repository = PROJECT["project"].get("urls", {}).get("Repository")
-        assert repository and repository == cited("repository-code"), "a release must name its repository"
+        assert repository and repository == citation_field("repository-code"), (
+            "a release must name its repository"
+        )
 
 
 def test_stated_python_versions_are_built_and_tested() -> None:

@@ -66,7 +66,7 @@ def test_node_programs_run_in_processes(name: str) -> None:
     assert result.messages["kind"].tolist() == simulated.messages["kind"].tolist()
 
 
-def alike(**further: Any) -> gs.Scenario:
+def equal_machines(**further: Any) -> gs.Scenario:
     """Return a scenario of rigid jobs on equal machines."""
     workload = gs.Workload.jobs_of([5.0 * k for k in range(6)], [3, 5, 2, 4, 1, 3], [20.0] * 6)
     return gs.Scenario(gs.Platform.equal(8), workload, seed=3, **further)
@@ -81,7 +81,7 @@ RIGID: dict[str, dict[str, float]] = {
 
 @pytest.mark.parametrize("name", RIGID)
 def test_rigid_jobs_run_in_processes(name: str) -> None:
-    result = emulate(alike(), make_scheduler(name, RIGID[name]), speedup=20.0)
+    result = emulate(equal_machines(), make_scheduler(name, RIGID[name]), speedup=20.0)
     check(result)
     assert (result.applications["failed"] == 0).all()
 
@@ -94,7 +94,9 @@ def test_jobs_with_kinds_run_in_processes() -> None:
 @pytest.mark.parametrize("name", ["dgs-asap", "zorilla"])
 def test_rigid_jobs_survive_failures_in_processes(name: str, kill: bool) -> None:
     faults = gs.Faults.of([1, 6, 2], [12.0, 20.0, 28.0], [15.0, 23.0, 31.0])
-    result = emulate(alike(faults=faults), make_scheduler(name, RIGID[name]), speedup=15.0, kill=kill)
+    result = emulate(
+        equal_machines(faults=faults), make_scheduler(name, RIGID[name]), speedup=15.0, kill=kill
+    )
     check(result)
     assert (result.applications["failed"] == 0).all() and result.applications["resubmitted"].sum() > 0
     assert result.provenance["emulation"]["kills"] == (3 if kill else 0)
@@ -242,7 +244,7 @@ def test_unsupported_emulations_are_rejected(
     scheduler: gs.Scheduler, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
-        emulate(alike() if scheduler.rigid else bags(), scheduler, **options)
+        emulate(equal_machines() if scheduler.rigid else bags(), scheduler, **options)
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ def test_a_resumed_run_has_the_same_log(name: str) -> None:
     assert resume_difference(scenario, scheduler, result, record=record) is None
 
 
-def corrupted(result: gs.Result, change: Any) -> gs.Result:
+def with_changed_log(result: gs.Result, change: Any) -> gs.Result:
     log = {name: column.copy() for name, column in result.tables["message_log"].items()}
     change(log)
     tables = {**result.tables, "message_log": Table(log)}
@@ -212,17 +212,19 @@ def cut(log: dict[str, Any]) -> None:
 )
 def test_impossible_logs_violate_an_invariant(change: Any, law: str) -> None:
     result = gs.simulate(pair(gs.Faults.of([1], [1.7], [1.8])), SharingScheduler(), record="messages")
-    violations = "\n".join(map(str, validate_result(corrupted(result, change))))
+    violations = "\n".join(map(str, validate_result(with_changed_log(result, change))))
     assert law in violations
 
 
 def test_unknown_recordings_are_rejected() -> None:
-    def wanted(record: Any) -> tuple[str, ...]:
+    def parsed_record(record: Any) -> tuple[str, ...]:
         return Options(record=record).recordings
 
-    assert wanted(False) == wanted(()) == () and wanted(True) == wanted("schedule") == ("schedule",)
-    assert wanted({"messages", "decisions"}) == ("decisions", "messages")
-    assert wanted("all") == wanted(["messages", "schedule", "decisions"])
+    assert parsed_record(False) == parsed_record(()) == () and parsed_record(True) == parsed_record(
+        "schedule"
+    ) == ("schedule",)
+    assert parsed_record({"messages", "decisions"}) == ("decisions", "messages")
+    assert parsed_record("all") == parsed_record(["messages", "schedule", "decisions"])
     assert Options(record=iter(["messages"])).record == ("messages",)
     for bad in (["all"], ("messages", "everything"), [True], 5, None, "message"):
         with pytest.raises(gs.ScenarioError, match="^record"):

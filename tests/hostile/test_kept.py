@@ -33,10 +33,10 @@ COMMANDS = (
 
 
 @pytest.fixture
-def recorded(scenario: gs.Scenario, tmp_path: Path) -> Path:
+def recorded_result(scenario: gs.Scenario, tmp_path: Path) -> Path:
     """Return the path of a result with all records."""
-    gs.simulate(scenario, gs.MinCent(), record="all").save(tmp_path / "recorded.npz")
-    return tmp_path / "recorded.npz"
+    gs.simulate(scenario, gs.MinCent(), record="all").save(tmp_path / "recorded_result.npz")
+    return tmp_path / "recorded_result.npz"
 
 
 @pytest.mark.parametrize(("part", "key", "value"), [("about", "every", -1.0), ("options", "threads", 10**9)])
@@ -67,46 +67,56 @@ def test_errors_in_a_checkpoint_name_its_file(
         {"decisions": {"words": {}, "dropped": 2**63}}, {"gridcore": "1\n"},
     ],
 )  # fmt: skip
-def test_provenance_of_wrong_types_is_rejected(recorded: Path, change: Any) -> None:
+def test_provenance_of_wrong_types_is_rejected(recorded_result: Path, change: Any) -> None:
     key = next(iter(change))
-    changed(recorded, about=lambda answers: answers["provenance"].update(change))
-    with pytest.raises(GridSimError, match=rf"recorded.npz: not a sound result file \(Expected .*\$\.{key}"):
-        gs.Result.load(recorded)
+    changed(recorded_result, about=lambda answers: answers["provenance"].update(change))
+    with pytest.raises(
+        GridSimError, match=rf"recorded_result.npz: not a sound result file \(Expected .*\$\.{key}"
+    ):
+        gs.Result.load(recorded_result)
 
 
 @pytest.mark.parametrize("missing", ["words", "dropped"])
-def test_decisions_with_a_missing_field_are_rejected(recorded: Path, missing: str) -> None:
-    changed(recorded, about=lambda answers: answers["provenance"]["decisions"].pop(missing))
-    with pytest.raises(GridSimError, match=rf"recorded.npz: .*missing required field `{missing}`.*decisions"):
-        gs.Result.load(recorded)
+def test_decisions_with_a_missing_field_are_rejected(recorded_result: Path, missing: str) -> None:
+    changed(recorded_result, about=lambda answers: answers["provenance"]["decisions"].pop(missing))
+    with pytest.raises(
+        GridSimError, match=rf"recorded_result.npz: .*missing required field `{missing}`.*decisions"
+    ):
+        gs.Result.load(recorded_result)
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, ["repro"]])
 def test_an_error_of_an_invalid_scenario_names_the_file_of_its_result(
-    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+    recorded_result: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     """A command may read several files, so that an error must name the file."""
     monkeypatch.chdir(tmp_path)
-    changed(recorded, about=lambda answers: answers["provenance"].update(scenario="[workload]\nfile = 7\n"))
-    answer = CliRunner().invoke(cli, [*command, "recorded.npz", *["0"] * (command == ["why"])])
+    changed(
+        recorded_result, about=lambda answers: answers["provenance"].update(scenario="[workload]\nfile = 7\n")
+    )
+    answer = CliRunner().invoke(cli, [*command, "recorded_result.npz", *["0"] * (command == ["why"])])
     if answer.exit_code or command in (["validate"], ["repro"]):
         output = answer.stderr.splitlines()
-        assert answer.exit_code == 2 and len(output) == 1 and output[0].startswith("gridsim: recorded.npz: ")
+        assert (
+            answer.exit_code == 2
+            and len(output) == 1
+            and output[0].startswith("gridsim: recorded_result.npz: ")
+        )
 
 
 def test_commands_handle_a_result_without_provenance(
-    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recorded_result: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Commands succeed, or fail with one line."""
     monkeypatch.chdir(tmp_path)
-    changed(recorded, about=lambda answers: answers.update(provenance={}))
+    changed(recorded_result, about=lambda answers: answers.update(provenance={}))
     for command in COMMANDS:
-        answer = CliRunner().invoke(cli, [*command, "recorded.npz", *["0"] * (command == ["why"])])
+        answer = CliRunner().invoke(cli, [*command, "recorded_result.npz", *["0"] * (command == ["why"])])
         assert answer.exit_code in (0, 2), (command, answer.exception)
         if answer.exit_code:
             assert answer.stderr.startswith("gridsim: ") and answer.stderr.count("\n") == 1
-    assert CliRunner().invoke(cli, ["repro", "recorded.npz"]).stderr == (
-        "gridsim: recorded.npz: the result does not contain its scenario\n"
+    assert CliRunner().invoke(cli, ["repro", "recorded_result.npz"]).stderr == (
+        "gridsim: recorded_result.npz: the result does not contain its scenario\n"
     )
 
 
@@ -117,13 +127,13 @@ def test_commands_handle_a_result_without_provenance(
         "{tasks!r}", "{}", "{0}", "{nothing}", "{", "{tasks:999,}", "{tasks:>99}",
     ],
 )  # fmt: skip
-def test_invalid_decision_texts_in_a_result_are_rejected(recorded: Path, sentence: str) -> None:
+def test_invalid_decision_texts_in_a_result_are_rejected(recorded_result: Path, sentence: str) -> None:
     def words(document: Any) -> None:
         every = document["provenance"]["decisions"]["words"]
         every |= {action: [sentence, "", ""] for action in every}
 
-    answer = CliRunner().invoke(cli, ["why", str(changed(recorded, about=words)), "0"])
-    assert answer.exit_code == 2 and answer.stderr.startswith(f"gridsim: {recorded}: decision_words[")
+    answer = CliRunner().invoke(cli, ["why", str(changed(recorded_result, about=words)), "0"])
+    assert answer.exit_code == 2 and answer.stderr.startswith(f"gridsim: {recorded_result}: decision_words[")
     assert answer.stderr.count("\n") == 1
 
 
@@ -188,9 +198,9 @@ def test_an_assertion_error_in_a_resumed_run_names_the_checkpoint(
         assert kept.header.scheduler.name == "fair-tree"
 
 
-def test_invalid_keys_of_a_store_are_rejected(recorded: Path, tmp_path: Path) -> None:
+def test_invalid_keys_of_a_store_are_rejected(recorded_result: Path, tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    shutil.copy(recorded, tmp_path / "outside.npz")
+    shutil.copy(recorded_result, tmp_path / "outside.npz")
     for key in ("../../outside", str(tmp_path / "outside"), "", "x", "A" * 64, "a" * 63):
         with pytest.raises(GridSimError, match="^store: a key"):
             store.result(key)
@@ -391,8 +401,10 @@ def test_a_stored_result_of_another_run_is_rejected(scenario: gs.Scenario, tmp_p
         store.result(other.stem)
 
 
-def test_reports_and_plots_accept_file_names_with_invalid_utf_8(recorded: Path, tmp_path: Path) -> None:
-    odd = recorded.rename(tmp_path / "caf\udce9.npz")
+def test_reports_and_plots_accept_file_names_with_invalid_utf_8(
+    recorded_result: Path, tmp_path: Path
+) -> None:
+    odd = recorded_result.rename(tmp_path / "caf\udce9.npz")
     for command in (["report", "--out", "x.html"], ["plot", "--kind", "distribution", "--figure", "x.png"]):
         out = [*command[:-1], str(tmp_path / command[-1])]
         answer = CliRunner().invoke(cli, [*out, str(odd)])

@@ -88,7 +88,7 @@ def with_rows(result: gs.Result, tables: dict[str, dict[str, Any]]) -> gs.Result
     )
 
 
-def repeated(result: gs.Result, name: str, count: int, **other: Any) -> dict[str, Any]:
+def repeated_rows(result: gs.Result, name: str, count: int, **other: Any) -> dict[str, Any]:
     """Return the first row of a table `count` times, with other columns."""
     table = result.tables[name]
     return {key: np.repeat(column[:1], count) for key, column in table.items()} | other
@@ -100,7 +100,9 @@ def test_many_replicas_of_a_task_are_validated_quickly(scenario: gs.Scenario) ->
     own = gs.Scenario(scenario.platform, scenario.workload, faults=faults)
     result = gs.simulate(own, gs.WqrFt(), record=True)
     table = result.tables["schedule"]
-    more = repeated(result, "schedule", N // 2, completed=np.zeros(N // 2, np.int64), begin=np.zeros(N // 2))
+    more = repeated_rows(
+        result, "schedule", N // 2, completed=np.zeros(N // 2, np.int64), begin=np.zeros(N // 2)
+    )
     more["end"] = np.nextafter(more["start"], np.inf)
     full_run = {key: np.concatenate((column, more[key])) for key, column in table.items()}
     message = {item.law: item.count for item in validate_result(with_rows(result, {"schedule": full_run}))}
@@ -111,9 +113,9 @@ def test_many_kinds_of_messages_are_validated_quickly(scenario: gs.Scenario) -> 
     """Each kind was once searched for in the whole log."""
     result = gs.simulate(scenario, gs.FairTree(), record="all")
     kinds = np.array([f"kind{k}" for k in range(100_000)])
-    log = repeated(result, "message_log", len(kinds), kind=kinds)
+    log = repeated_rows(result, "message_log", len(kinds), kind=kinds)
     none = np.zeros(len(kinds), np.int64)
-    table = repeated(result, "messages", len(kinds), kind=kinds, sent=none + 1, bytes=log["bytes"])
+    table = repeated_rows(result, "messages", len(kinds), kind=kinds, sent=none + 1, bytes=log["bytes"])
     table |= {"delivered": table["sent"], "dropped": none, "in_flight": none}
     laws = [item.law for item in validate_result(with_rows(result, {"messages": table, "message_log": log}))]
     assert "messages" not in laws
@@ -127,7 +129,7 @@ def test_many_kinds_of_messages_are_reported_quickly(scenario: gs.Scenario, tmp_
     """Each row of a table once took a pass over all rows."""
     result = gs.simulate(scenario, gs.FairTree(), record="all")
     kinds = np.array([f"kind{k}" for k in range(20_000)])
-    tables = {name: repeated(result, name, len(kinds), kind=kinds) for name in ("messages", "traffic")}
+    tables = {name: repeated_rows(result, name, len(kinds), kind=kinds) for name in ("messages", "traffic")}
     with_rows(result, tables).save(tmp_path / "a.npz")
     answer = CliRunner().invoke(cli, ["report", str(tmp_path / "a.npz"), "--out", str(tmp_path / "a.html")])
     assert answer.exit_code == 0 and "kind19999" in (tmp_path / "a.html").read_text()
@@ -150,11 +152,11 @@ def test_many_failures_during_many_rows_are_validated_quickly() -> None:
         provenance=dict(result.provenance) | {"scenario": scenario.to_toml()},
     )
     many = np.full(count, 2**40)
-    rows = repeated(result, "schedule", count, tasks=many, completed=many)
+    rows = repeated_rows(result, "schedule", count, tasks=many, completed=many)
     with pytest.raises(ScenarioError, match=r"scenario.faults makes 1e\+08 failures while rows of the"):
         validate_result(with_rows(result, {"schedule": rows}))
     many = many[::10]
-    rows = repeated(result, "schedule", len(many), tasks=many, completed=many)
+    rows = repeated_rows(result, "schedule", len(many), tasks=many, completed=many)
     assert "lost" not in {item.law for item in validate_result(with_rows(result, {"schedule": rows}))}
 
 

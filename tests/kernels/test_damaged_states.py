@@ -118,7 +118,7 @@ def places(value: Any, path: str = "") -> list[tuple[str, Any, Any]]:
     return actual
 
 
-def damaged(array: Array, draw: random.Random) -> Array:
+def damaged_array(array: Array, draw: random.Random) -> Array:
     """Return an array with other values, or with rows that were removed, repeated or moved."""
     array, rows = np.array(array), list(range(len(array) if array.ndim else 0))
     if rows and draw.random() < 0.3:
@@ -153,7 +153,7 @@ def damage(state: Snapshot, draw: random.Random) -> tuple[Any, list[Array], list
         _, owner, key = draw.choice([place for place in actual if place[0] == path])
         changed.append(path)
         if key in ("array", "scalar") or path.endswith("/arrays/"):
-            arrays[owner[key]] = damaged(arrays[owner[key]], draw)
+            arrays[owner[key]] = damaged_array(arrays[owner[key]], draw)
         else:
             numbers = NUMBERS if type(owner[key]) is int else REALS
             owner[key] = draw.choice((*numbers, owner[key] + 1, owner[key] - 1))

@@ -46,7 +46,7 @@ def walks() -> tuple[Links, JobWalks]:
     return links, walks
 
 
-def begun(queue: Any, *more: Any) -> Any:
+def advanced(queue: Any, *more: Any) -> Any:
     """Return a queue that has run for 20 s."""
     queue.run(20 * work.SECOND, *more)
     return queue
@@ -54,7 +54,7 @@ def begun(queue: Any, *more: Any) -> Any:
 
 def pull_queue() -> Any:
     queue, options = work.pull()
-    return begun(queue, *options[1:])
+    return advanced(queue, *options[1:])
 
 
 def halfway(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
@@ -75,7 +75,7 @@ def halfway(scenario: gs.Scenario, scheduler: gs.Scheduler) -> Any:
 
 #: Kernels with a state, in the middle of their work.
 KERNELS: dict[str, Callable[[], Any]] = {
-    "JobQueue": lambda: begun(work.backfill(60)), "WorkQueue": lambda: begun(work.work_queue(60)),
+    "JobQueue": lambda: advanced(work.backfill(60)), "WorkQueue": lambda: advanced(work.work_queue(60)),
     "PullQueue": pull_queue, "TaskQueues": lambda: work.task_queues(30),
     "DataQueues": lambda: work.data_queues(30),
     "SlotSchedules": lambda: work.schedules(50)[0], "Views": lambda: work.schedules(50)[1],

@@ -33,7 +33,7 @@ SIZES = st.one_of(
 
 
 @st.composite
-def listed(draw):
+def listed_workloads(draw):
     count = draw(st.integers(1, 5))
 
     def column(values):
@@ -55,7 +55,7 @@ def task_by_task(draw):
 
 
 WORKLOADS = st.one_of(
-    listed(),
+    listed_workloads(),
     task_by_task(),
     st.builds(
         Workload.bags,

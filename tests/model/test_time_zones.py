@@ -32,7 +32,7 @@ def rows(course: FaultEvents, until: int) -> list[tuple[int, int, bool, int]]:
     return [row for row in actual if row[0] < until]
 
 
-def up_at(faults: Faults, nodes: int, times: Any, until: int) -> Any:
+def up_masks(faults: Faults, nodes: int, times: Any, until: int) -> Any:
     """Return which machines are up, bool[times, nodes]; check that failures and recoveries alternate."""
     actual = np.array([row[:2] for row in rows(faults.course(nodes), until)], np.int64).reshape(-1, 2)
     own = [actual[actual[:, 1] == u, 0] for u in range(nodes)]
@@ -167,7 +167,7 @@ def test_failures_and_recoveries_of_a_machine_alternate(
     assert after.time[0] >= last and len(after)
     # all machines are up in the middle of their night
     middle = 2 * DAY + round((begin + hours / 2) * HOUR) - zone.clock_offsets(np.arange(nodes))
-    assert up_at(faults, nodes, middle, 4 * DAY).diagonal().all()
+    assert up_masks(faults, nodes, middle, 4 * DAY).diagonal().all()
 
 
 def test_drawn_spells_have_the_stated_shares_and_means() -> None:
@@ -177,7 +177,7 @@ def test_drawn_spells_have_the_stated_shares_and_means() -> None:
     lasts = np.array([until - time for time, _, up, until in actual if up]) / 1e9
     assert lasts.mean() == pytest.approx(faults.mean_up_time(nodes), rel=0.03)
     times = [k * 7 * MINUTE for k in range(days * 205)]
-    state = up_at(faults, nodes, times, days * DAY)
+    state = up_masks(faults, nodes, times, days * DAY)
     night = np.stack([faults.time_zones.night(np.arange(nodes), instant) for instant in times])  # type: ignore[union-attr]
     # nights begin and end up to half an hour early or late, a quarter on average; a share of it is up anyway
     assert state[night].mean() == pytest.approx(1 - 0.7 * (2 * 0.125 / 8), abs=0.01)
@@ -265,7 +265,7 @@ def test_a_trace_is_shifted_by_the_zone_of_each_machine(tmp_path: Path) -> None:
     lines = [f"h{k} 2 64800 108000 151200 172800" for k in range(3)]
     path.write_text("\n".join([*lines, "last 1 0 200000"]) + "\n")  # the part beyond two days is cut off
     faults = Faults.trace(path, seed=4, zones=Zones(zones=4))
-    seen = up_at(faults, 4, [k * HOUR + 1 for k in range(96)], 4 * DAY)
+    seen = up_masks(faults, 4, [k * HOUR + 1 for k in range(96)], 4 * DAY)
     alone = [[h % 48 in [*range(18, 30), *range(42, 48)] for h in range(u * 6, u * 6 + 96)] for u in range(4)]
     always = [u for u in range(4) if seen[:, u].all()]
     assert len(always) == 1  # the last host

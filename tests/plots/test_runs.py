@@ -28,7 +28,9 @@ def saved(axes) -> bytes:
     return stream.getvalue()
 
 
-def made_up(applications: dict, schedule: dict | None = None, machines: int = 3, **options) -> gs.Result:
+def invented_result(
+    applications: dict, schedule: dict | None = None, machines: int = 3, **options
+) -> gs.Result:
     count = len(next(iter(applications.values())))
     columns = {"release": np.zeros(count), "first_start": np.zeros(count), "finish": np.ones(count)}
     columns |= {"stretch": np.ones(count)} | applications
@@ -77,7 +79,7 @@ def tree() -> gs.Result:
 
 def test_distribution_shows_the_shares_of_a_column(tree) -> None:
     axes = axes_of()
-    other = made_up({"stretch": [1e-6, NAN, 3e-6, 1e-6]})
+    other = invented_result({"stretch": [1e-6, NAN, 3e-6, 1e-6]})
     assert plots.distribution({"a": tree, "b": other}, axes=axes) is axes
     one, two = axes.lines
     values = np.sort(tree.applications["stretch"])
@@ -95,7 +97,7 @@ def test_distribution_shows_the_shares_of_a_column(tree) -> None:
     + [([2.0], "linear"), ([NAN, NAN], "linear"), ([7.0] * 5, "linear")],
 )
 def test_scales_fit_the_values(values, scale) -> None:
-    axes = plots.distribution(made_up({"stretch": values}), axes=axes_of())
+    axes = plots.distribution(invented_result({"stretch": values}), axes=axes_of())
     assert axes.get_xscale() == scale and saved(axes)
 
 
@@ -116,7 +118,7 @@ def test_series_have_a_fitting_unit_of_time(tree) -> None:
     factor = {"time (s)": 1.0, "time (h)": 3600.0}[axes.get_xlabel()]
     assert axes.lines[1].get_xdata() * factor == pytest.approx(steps.times)
     count = 10_000
-    long = made_up({"release": np.arange(count) * 60.0, "finish": np.arange(count) * 60.0 + 90.0})
+    long = invented_result({"release": np.arange(count) * 60.0, "finish": np.arange(count) * 60.0 + 90.0})
     axes = plots.series(long, axes=axes_of())
     assert len(axes.lines[0].get_xdata()) <= 2000 and axes.get_xlabel() == "time (days)"
 
@@ -141,7 +143,7 @@ def bars_of(axes):
 def test_gantt_chart_draws_all_pieces() -> None:
     axes = axes_of()
     faults = gs.Faults.of([1, 2], [25.0, 16.0], [28.0, 16.0])
-    result = made_up({"release": np.zeros(8)}, PIECES, faults=faults)
+    result = invented_result({"release": np.zeros(8)}, PIECES, faults=faults)
     assert plots.gantt(result, axes=axes) is axes
     bars = bars_of(axes)
     assert [bar[:3] for bar in bars] == [
@@ -169,7 +171,7 @@ def test_gantt_chart_draws_all_pieces() -> None:
 
 
 def test_gantt_chart_draws_the_selected_machines() -> None:
-    result = made_up({"release": np.zeros(8)}, PIECES)
+    result = invented_result({"release": np.zeros(8)}, PIECES)
     axes = plots.gantt(result, machines=[2, 0], axes=axes_of())
     assert sorted(bar[:3] for bar in bars_of(axes)) == [(0, 0.0, 15.0), (1, 0.0, 10.0), (1, 10.0, 20.0)]
     assert axes.yaxis.get_major_formatter()(0, None) == "2"
@@ -183,15 +185,15 @@ def test_gantt_chart_draws_the_selected_machines() -> None:
         with pytest.raises(ScenarioError, match=message):
             plots.gantt(result, machines=machines, axes=axes_of())
     with pytest.raises(ScenarioError, match="record=True"):
-        plots.gantt(made_up({"release": [0.0]}), axes=axes_of())
+        plots.gantt(invented_result({"release": [0.0]}), axes=axes_of())
     nothing = {name: np.asarray(column)[:0] for name, column in PIECES.items()}
-    assert saved(plots.gantt(made_up({"release": [0.0]}, nothing), axes=axes_of()))
+    assert saved(plots.gantt(invented_result({"release": [0.0]}, nothing), axes=axes_of()))
 
 
 def test_uncompleted_pieces_in_low_rows_are_black() -> None:
     pieces = {name: np.repeat(column, 100) for name, column in PIECES.items()}
     pieces["machine"] = np.arange(500)
-    axes = plots.gantt(made_up({"release": np.zeros(8)}, pieces, machines=500), axes=axes_of())
+    axes = plots.gantt(invented_result({"release": np.zeros(8)}, pieces, machines=500), axes=axes_of())
     black = [bar for bar in bars_of(axes) if bar[3] == (0.0, 0.0, 0.0)]
     assert sorted(bar[0] for bar in black) == list(range(200, 300))
     assert not any(instance.get_hatch() for instance in axes.collections)
@@ -202,7 +204,7 @@ def test_narrow_pieces_that_were_not_completed_are_dark() -> None:
     for name, value in (("machine", 1), ("application", 1), ("start", 26.0), ("end", 26.2), ("completed", 0)):
         pieces[name].append(value)
     pieces["tasks"].append(1)
-    axes = plots.gantt(made_up({"release": np.zeros(8)}, pieces), axes=axes_of())
+    axes = plots.gantt(invented_result({"release": np.zeros(8)}, pieces), axes=axes_of())
     hatched = [instance for instance in axes.collections if instance.get_hatch()]
     assert [instance.get_paths()[0].vertices[:, 0].max() for instance in hatched] == [25.0]
     (narrow,) = [bar for bar in bars_of(axes) if bar[1:3] == (26.0, 26.2)]
@@ -210,7 +212,7 @@ def test_narrow_pieces_that_were_not_completed_are_dark() -> None:
     assert 0 < sum(narrow[3]) < sum(wide[3])
     message = [text.get_text() for text in axes.get_legend().get_texts()]
     assert message[-2:] == ["not completed", "not completed, narrow (dark)"]
-    (short,) = [bar for bar in bars_of(plots.gantt(made_up({"release": np.zeros(8)}, pieces),
+    (short,) = [bar for bar in bars_of(plots.gantt(invented_result({"release": np.zeros(8)}, pieces),
                 machines=[1], axes=plots.figure(width=60.0)[1][0])) if bar[1:3] == (26.0, 26.2)]  # fmt: skip
     assert sum(short[3]) > sum(narrow[3])  # the chart is wide enough for a hatch
 
@@ -242,7 +244,7 @@ def test_traffic_bars_have_the_totals_of_levels(tree, unit) -> None:
 
 
 def test_traffic_without_a_tree_is_drawn_by_kind(tree) -> None:
-    axes = plots.traffic(made_up({"release": [0.0]}), "messages", axes=axes_of())
+    axes = plots.traffic(invented_result({"release": [0.0]}), "messages", axes=axes_of())
     assert [bar.get_height() for bar in axes.patches] == [3, 1500]
     assert [text.get_text() for text in axes.texts] == ["3", "1.5 k"]
     none = gs.simulate(tree.scenario, gs.MinCent())
@@ -343,7 +345,7 @@ def test_moved_routers_are_stated_and_missing_trees_rejected(tree) -> None:
     with pytest.raises(
         ScenarioError, match="requires a run of a fair tree on several machines, got made-up on 3"
     ):
-        plots.tree(made_up({"release": [0.0]}), axes=axes_of())
+        plots.tree(invented_result({"release": [0.0]}), axes=axes_of())
     with pytest.raises(ScenarioError, match="^column"):
         plots.tree(tree, "heat", axes=axes_of())
 

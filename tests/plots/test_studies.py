@@ -37,7 +37,7 @@ def axes_of():
     return plots.figure()[1][0]
 
 
-def drawn(kind: str = "png") -> bytes:
+def chart_axes(kind: str = "png") -> bytes:
     instance, (left, middle, right) = plots.figure(3)
     assert plots.lines([50, 100, 200], {"a": POINTS, "b": POINTS[::-1]}, axes=left) is left
     assert plots.boxes({"50": [1.0, 2.0, 4.0, NAN], "100": [3.0]}, axes=middle) is middle
@@ -53,7 +53,7 @@ def drawn(kind: str = "png") -> bytes:
 
 @pytest.mark.parametrize(("kind", "begin"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_equal_charts_give_equal_files(kind: str, begin: bytes) -> None:
-    assert drawn(kind).startswith(begin) and drawn(kind) == drawn(kind)
+    assert chart_axes(kind).startswith(begin) and chart_axes(kind) == chart_axes(kind)
 
 
 def test_series_have_distinct_styles() -> None:
@@ -69,7 +69,7 @@ def test_the_style_applies_only_within_its_context() -> None:
     import matplotlib
 
     before = dict(matplotlib.rcParams)
-    drawn()
+    chart_axes()
     assert dict(matplotlib.rcParams) == before
     with plots.use_style():
         assert not matplotlib.rcParams["axes.spines.top"]
@@ -266,9 +266,9 @@ def test_ratios_of_waves_are_drawn_as_points_around_1() -> None:
     figure = waves.WAVES.figure(waves.WaveRuns(of_places, Measurements(run, {}), of_lingers))
     left = figure.axes[0]
     assert not left.patches
-    drawn = {item.get_label(): item.lines[0].get_ydata().tolist() for item in left.containers}
+    chart_axes = {item.get_label(): item.lines[0].get_ydata().tolist() for item in left.containers}
     expected = {mode: [means[mode][0] / means[waves.BASE][0]] * 4 for mode in MODES if mode != waves.BASE}
-    assert drawn == {mode: pytest.approx(ratios) for mode, ratios in expected.items()}
+    assert chart_axes == {mode: pytest.approx(ratios) for mode, ratios in expected.items()}
     assert left.lines[0].get_label() == waves.BASE and left.lines[0].get_ydata() == [1.0, 1.0]
 
 

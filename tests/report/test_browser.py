@@ -116,7 +116,7 @@ def show(driver: Any, path: Path, width: int = 1280, dark: bool = False) -> None
     wait(driver, DRAWN)
 
 
-def requested(driver: Any) -> list[str]:
+def requested_addresses(driver: Any) -> list[str]:
     """Return the addresses that the page has requested, without embedded data."""
     messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
     sent = [item["params"] for item in messages if item["method"] == "Network.requestWillBeSent"]
@@ -162,7 +162,7 @@ def test_all_charts_are_drawn_offline(browser: Any, pages: dict[str, Path], name
     wait(browser, "document.querySelector('.plot svg').getBoundingClientRect().width > 480")
     check_page(browser, charts, 1280, dark=False)
     assert browser.get_log("browser") == []
-    assert requested(browser) == [pages[name].as_uri()]
+    assert requested_addresses(browser) == [pages[name].as_uri()]
     assert browser.title == browser.execute_script("return document.querySelector('h1').textContent")
     if name == "names":
         assert browser.title == f"{NAME} and mincent compared"

@@ -26,7 +26,7 @@ from gridsim.schedulers import MODES
 from tests._helpers.report_pages import NAMES, bags, rigid
 
 
-def checked(figure: dict[str, Any]) -> go.Figure:
+def checked_figure(figure: dict[str, Any]) -> go.Figure:
     """Return a figure of plotly.py, which rejects properties that plotly.js does not have."""
     text = json.dumps(figure)
     for token in (TEXT, GRID, BACKGROUND):
@@ -34,7 +34,7 @@ def checked(figure: dict[str, Any]) -> go.Figure:
     return go.Figure(json.loads(text))
 
 
-def changed(result: gs.Result, **tables: gs.Table) -> gs.Result:
+def with_tables(result: gs.Result, **tables: gs.Table) -> gs.Result:
     """Return the result with other tables and without provenance."""
     return gs.Result(
         tables=dict(result.tables) | tables, facts=result.facts, scheduler=result.scheduler, provenance={}
@@ -133,7 +133,7 @@ def test_charts_show_the_series(single: gs.Result, written: Any) -> None:
 def test_invalid_utilization_is_visible() -> None:
     run = gs.simulate(bags(4), gs.Fcfs())
     machines = dict(run.machines.items()) | {"utilization": np.array([0.2, 1.5, 1.5, np.nan])}
-    wrong = changed(run, machines=gs.Table(machines))
+    wrong = with_tables(run, machines=gs.Table(machines))
     for results in ({"a": wrong}, {"a": wrong, "b": run}):
         chart = charts.utilization(results)
         assert chart is not None
@@ -164,7 +164,7 @@ def test_missing_values_have_no_chart(written: Any, compared_jobs: gs.Comparison
     run = compared_jobs["easy"]
     unknown = {name: np.full(40, np.nan) for name in ("waiting", "slowdown")}
     jobs = gs.Table(dict(run.applications.items()) | unknown)
-    actual = written(changed(run, applications=jobs))
+    actual = written(with_tables(run, applications=jobs))
     assert not [chart for chart in actual.charts if chart.startswith("applications")]
     assert "Quantiles of the slowdown" in actual.tables
 
@@ -230,7 +230,7 @@ def test_every_scheduler_has_a_report(kind: str, recorded: bool, written: Any, t
     assert ("Busy machines" in titles) == recorded
     assert all(f"Schedule of {name}" in titles for name in results) == recorded
     for figure in actual.charts.values():
-        checked(figure)
+        checked_figure(figure)
     cycles = [
         f for f in actual.charts.values() if f["layout"]["xaxis"]["title"]["text"].startswith("share of")
     ]
@@ -287,7 +287,7 @@ def test_a_schedule_shows_when_machines_were_down(written: Any) -> None:
     scenario = gs.Scenario(gs.Platform.equal(6), jobs, faults=faults)
     result = gs.simulate(scenario, gs.BatchQueue(), record=True)
     actual = written(result)
-    down, pieces = checked(actual.charts["machines-1"]).data
+    down, pieces = checked_figure(actual.charts["machines-1"]).data
     last = float(result.tables["schedule"]["end"].max())
     first = float(result.tables["schedule"]["start"].min())
     displayed = sorted(zip(down.y, down.base, np.add(down.base, down.x), down.text, strict=True))
@@ -519,7 +519,7 @@ def test_a_ladder_has_a_report(written: Any) -> None:
     assert f"beside: {rows[-1]['name']}: " in page.text and "gridsim ladder scenario.toml" in page.text
     assert [row[0] for row in page.tables["max stretch, 1e-8 s/Mflop"][1:]] == [row["name"] for row in steps]
     for figure in page.charts.values():
-        checked(figure)
+        checked_figure(figure)
 
 
 @pytest.mark.parametrize("ratio", [False, True])

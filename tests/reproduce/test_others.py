@@ -178,7 +178,7 @@ def test_the_stated_share_of_machines_can_hold_large_applications(share: float) 
     assert large.mean() == pytest.approx(1 / 8, abs=0.05)
 
 
-def repaired(repairs: list[tuple[float, float, float]], finish: float = 100.0) -> Any:
+def result_with_repairs(repairs: list[tuple[float, float, float]], finish: float = 100.0) -> Any:
     """Return a result with repairs (failed, taken, whole), and 4 of 200 requests lost."""
     failed, taken, full_run = (np.array(column) for column in zip(*repairs, strict=True))
     return SimpleNamespace(
@@ -195,7 +195,7 @@ def repaired(repairs: list[tuple[float, float, float]], finish: float = 100.0) -
 
 def test_metrics_of_repairs_are_as_computed_by_hand() -> None:
     """Repairs overlap at 10..30 s; the last one never ends, and another never began."""
-    outcome = repaired(
+    outcome = result_with_repairs(
         [(10.0, 12.0, 20.0), (15.0, 19.0, 30.0), (40.0, 41.0, 45.0), (90.0, math.nan, math.nan)]
     )
     assert repair_share(outcome) == pytest.approx(20.0 + 5.0 + 10.0)
@@ -206,7 +206,7 @@ def test_metrics_of_repairs_are_as_computed_by_hand() -> None:
 
 
 def test_repair_times_are_undefined_without_repairs() -> None:
-    outcome = repaired([(90.0, math.nan, math.nan)])
+    outcome = result_with_repairs([(90.0, math.nan, math.nan)])
     assert math.isnan(RepairTime("taken", 0.5)(outcome))
     outcome.tables = {}
     assert math.isnan(repair_share(outcome)) and math.isnan(RepairTime("whole", 0.5)(outcome))

@@ -46,7 +46,7 @@ def scenario(name: str, times: int = 1, apart: float = 1.0) -> gs.Scenario:
 
     apart : 1.0 for an overload of the machines, 12.0 for a load of about half.
     """
-    wires = gs.Network(jitter=0.02, bandwidth=50_000.0)
+    network = gs.Network(jitter=0.02, bandwidth=50_000.0)
     faults = gs.Faults.poisson(4000.0, seed=4)
     if name in RIGID:
         jobs = 9 * times
@@ -58,20 +58,22 @@ def scenario(name: str, times: int = 1, apart: float = 1.0) -> gs.Scenario:
                 [10.0 + 13.0 * k % 71.0 for k in range(jobs)],
                 requested=80.0,
             ),
-            wires,
+            network,
             seed=3,
             faults=None if name == "metascheduler" else faults,
         )
     if name == "few":
         work = gs.Workload.bags(3, interarrival=8.0, tasks_per_node=3.0, task_size=[4000.0, 65536.0], seed=2)
-        return gs.Scenario(gs.Platform.desktop_grid(nodes=7, seed=1), work, wires, seed=3, faults=faults)
+        return gs.Scenario(gs.Platform.desktop_grid(nodes=7, seed=1), work, network, seed=3, faults=faults)
     if name == "data":
         moved = {"input_bytes": [0.0, 2e6], "output_bytes": 1e5}
         work = gs.Workload.bags(4, interarrival=8.0, tasks_per_node=3.0, task_size=9000.0, seed=2, **moved)
-        return gs.Scenario(gs.Platform.desktop_grid(nodes=7, seed=1).linked((1e5, 1e6)), work, wires, seed=3)
+        return gs.Scenario(
+            gs.Platform.desktop_grid(nodes=7, seed=1).linked((1e5, 1e6)), work, network, seed=3
+        )
     if name in WALKERS:
         streams = gs.Workload.job_streams(300.0 * apart * times, 15.0 * apart, 20.0, 20_000.0, seed=2)
-        return gs.Scenario(gs.Platform.normal(37, seed=1), streams, wires, seed=3)
+        return gs.Scenario(gs.Platform.normal(37, seed=1), streams, network, seed=3)
     work = gs.Workload.bags(
         9 * times,
         interarrival=8.0 * apart,
@@ -84,7 +86,7 @@ def scenario(name: str, times: int = 1, apart: float = 1.0) -> gs.Scenario:
         faults = gs.Faults.zones(4, gs.Zones(zones=5), day_up=0.5, spell=20.0)
     if name in STEADY:
         faults = None
-    return gs.Scenario(gs.Platform.desktop_grid(nodes=37, seed=1), work, wires, seed=3, faults=faults)
+    return gs.Scenario(gs.Platform.desktop_grid(nodes=37, seed=1), work, network, seed=3, faults=faults)
 
 
 def run(made: gs.Scenario, scheduler: gs.Scheduler) -> None:

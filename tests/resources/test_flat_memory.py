@@ -29,10 +29,10 @@ def check(lines: list[str]) -> None:
         table = any(name in entry["case"] for name in TASKS)
         each = OF_TASKS if table else OF_APPLICATION
         assert long <= 4 / 3 * short + each * (more - less), entry
-        grown = {name: entry[name][2] - entry[name][1] for name in ("python", "tables", "tasks")}
-        starts = OF_START * grown["tasks"] if any(name in entry["case"] for name in STARTS) else 0
+        growth = {name: entry[name][2] - entry[name][1] for name in ("python", "tables", "tasks")}
+        starts = OF_START * growth["tasks"] if any(name in entry["case"] for name in STARTS) else 0
         times = FEWER.get(entry["case"], OF_TABLES)
-        assert grown["python"] <= times * grown["tables"] + OF_CHANCE + starts, entry
+        assert growth["python"] <= times * growth["tables"] + OF_CHANCE + starts, entry
 
 
 def test_memory_does_not_grow_during_long_runs(counted: Any) -> None:

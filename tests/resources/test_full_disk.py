@@ -51,9 +51,9 @@ def environment(unbuffered: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def stored_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Make a result, a sweep and its store."""
-    folder = tmp_path_factory.mktemp("made")
+    folder = tmp_path_factory.mktemp("stored_files")
     result, scenario, sweep = (str(folder / name) for name in ("r.npz", "s.toml", "sweep.toml"))
     assert invoke(*RUN, "--record", "--out", result, "--save-scenario", scenario).exit_code == 0
     Path(sweep).write_text(
@@ -89,11 +89,11 @@ def fill(folder: Path) -> None:
             stream.write(bytes(4096))
 
 
-def check_failed_write(command: list[str], folder: Path, made: dict[str, str], reason: str) -> None:
+def check_failed_write(command: list[str], folder: Path, stored_files: dict[str, str], reason: str) -> None:
     """Assert that a writer fails with one line, and leaves an old file alone."""
     target = [word for word in command if word.startswith("FILE")][0].replace("FILE", str(folder / "file"))
     before = sorted(folder.rglob("*"))
-    words = [made.get(word, word.replace("FILE", str(folder / "file"))) for word in command]
+    words = [stored_files.get(word, word.replace("FILE", str(folder / "file"))) for word in command]
     answer = invoke(*words)
     assert answer.exit_code == 2, answer.output
     assert answer.stderr.count("\n") == 1 and answer.stderr.startswith(f"gridsim: {target}")
@@ -103,11 +103,11 @@ def check_failed_write(command: list[str], folder: Path, made: dict[str, str], r
 
 
 @pytest.mark.parametrize("what", WRITERS)
-def test_a_full_disk_leaves_the_old_file(what: str, full: Path, made: dict[str, str]) -> None:
+def test_a_full_disk_leaves_the_old_file(what: str, full: Path, stored_files: dict[str, str]) -> None:
     for old in ("file", "file.html", "file.png", "file.svg", "file.csv", "file.parquet"):
         (full / old).write_text("old")
     fill(full)
-    check_failed_write(WRITERS[what], full, made, "No space left on device")
+    check_failed_write(WRITERS[what], full, stored_files, "No space left on device")
     assert (
         (full / "file").read_text()
         == (full / "file.html").read_text()
@@ -119,7 +119,7 @@ def test_a_full_disk_leaves_the_old_file(what: str, full: Path, made: dict[str, 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
 def test_a_disk_that_fails_at_the_end_leaves_the_old_file(
-    call: str, number: int, tmp_path: Path, made: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    call: str, number: int, tmp_path: Path, stored_files: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The system call that writes the content or the file name to the disk fails."""
 
@@ -129,7 +129,7 @@ def test_a_disk_that_fails_at_the_end_leaves_the_old_file(
     (tmp_path / "file").write_text("old")
     monkeypatch.setattr(records.os, call, fails)
     for what in ("result", "schema", "swf"):
-        check_failed_write(WRITERS[what], tmp_path, made, os.strerror(number))
+        check_failed_write(WRITERS[what], tmp_path, stored_files, os.strerror(number))
     assert (tmp_path / "file").read_text() == "old"
 
 
@@ -151,7 +151,7 @@ def test_the_first_error_is_raised_if_cleaning_up_fails_too(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no RLIMIT_FSIZE")
-def test_a_limit_of_file_size_leaves_the_old_file(tmp_path: Path, made: dict[str, str]) -> None:
+def test_a_limit_of_file_size_leaves_the_old_file(tmp_path: Path, stored_files: dict[str, str]) -> None:
     import resource
 
     (tmp_path / "file").write_text("old")
@@ -159,7 +159,7 @@ def test_a_limit_of_file_size_leaves_the_old_file(tmp_path: Path, made: dict[str
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
     try:
         for what in ("result", "schema", "perfetto"):
-            check_failed_write(WRITERS[what], tmp_path, made, "File too large")
+            check_failed_write(WRITERS[what], tmp_path, stored_files, "File too large")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (tmp_path / "file").read_text() == "old"
@@ -218,10 +218,10 @@ def test_a_run_continues_if_the_disk_has_no_room_for_its_checkpoint(full: Path) 
 
 @pytest.mark.parametrize("keep", [[], ["--keep-results"]])
 def test_a_sweep_continues_when_the_disk_has_room_again(
-    keep: list[str], full: Path, made: dict[str, str]
+    keep: list[str], full: Path, stored_files: dict[str, str]
 ) -> None:
     """Wherever the disk was full, the stored runs are valid, and all are there at the end."""
-    command = ["sweep", made["SWEEP"], "--store", str(full / "st"), "--workers", "1", *keep]
+    command = ["sweep", stored_files["SWEEP"], "--store", str(full / "st"), "--workers", "1", *keep]
     for free in (20, 32, 44):
         fill(full)
         os.truncate(full / "filler", (64 - free) << 10)

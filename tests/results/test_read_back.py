@@ -168,14 +168,14 @@ def events(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Path:
+def server_result(tmp_path: Path) -> Path:
     """Return the file of a result with two servers."""
     gs.simulate(BAGS, OfficeScheduler(), record="all").save(tmp_path / "run.gridsim")
     return tmp_path / "run.gridsim"
 
 
 @pytest.mark.parametrize("declared", [None, 7])
-def test_servers_in_files_of_earlier_versions_are_read(declared: int | None, served: Path) -> None:
+def test_servers_in_files_of_earlier_versions_are_read(declared: int | None, server_result: Path) -> None:
     """They state the number of machines and servers in the log, or neither."""
 
     def earlier(about: Any) -> None:
@@ -183,8 +183,8 @@ def test_servers_in_files_of_earlier_versions_are_read(declared: int | None, ser
         if declared is not None:
             about["provenance"]["message_log"]["machines"] = declared
 
-    digest = Result.load(served).digest
-    loaded = Result.load(changed(served, about=earlier))
+    digest = Result.load(server_result).digest
+    loaded = Result.load(changed(server_result, about=earlier))
     assert loaded.servers == 2 and loaded.digest == digest and validate_result(loaded) == []
 
 
@@ -192,20 +192,22 @@ def test_servers_in_files_of_earlier_versions_are_read(declared: int | None, ser
     ("number", "states"), [(-1, True), (-1, False), (7, True), (8, False), (2**40, True), (2**40, False)]
 )
 @pytest.mark.parametrize("column", ["sender", "receiver"])
-def test_a_log_names_only_existing_machines(number: int, states: bool, column: str, served: Path) -> None:
+def test_a_log_names_only_existing_machines(
+    number: int, states: bool, column: str, server_result: Path
+) -> None:
     def earlier(about: Any) -> None:
         if not states:
             del about["provenance"]["servers"]
 
-    values = Result.load(served).tables["message_log"][column].copy()
+    values = Result.load(server_result).tables["message_log"][column].copy()
     values[2] = number
     maximum = (
         6 if states or number < 0 else 7
     )  # if it is not stated, the number of servers is that in the log
-    changed(served, {f"tables/message_log/{column}.npy": as_npy(values)}, earlier)
+    changed(server_result, {f"tables/message_log/{column}.npy": as_npy(values)}, earlier)
     expected = rf"message_log.{column}\[2\] must be in 0..{maximum}, got {number}"
     with pytest.raises(gs.GridSimError, match=expected):
-        Result.load(served)
+        Result.load(server_result)
 
 
 def as_npy(values: Any) -> bytes:

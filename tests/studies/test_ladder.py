@@ -91,7 +91,7 @@ def test_each_run_has_the_time_limit() -> None:
         ladder(BAGS, 1, time_limit=1e-3)
 
 
-def made_up() -> Ladder:
+def invented_ladder() -> Ladder:
     """Return a ladder of three steps and one run beside them, with invented values."""
     steps = [Step(name, "", BAGS, gs.MinCent(), beside=name == "d") for name in "abcd"]
     values = {"a": [1.0, 2.0], "b": [1.5, 4.5], "c": [1.0, 4.0], "d": [4.0, 6.0]}
@@ -100,7 +100,7 @@ def made_up() -> Ladder:
 
 
 def test_each_step_is_compared_with_the_previous_step_by_pairs() -> None:
-    a, b, c, d = made_up().table()
+    a, b, c, d = invented_ladder().table()
     assert (a["difference"], a["ratio"], a["over_first"]) == (None, None, None)
     assert [row["difference"].mean for row in (b, c)] == [1.5, -0.5]
     assert [row["ratio"].mean for row in (b, c)] == [2.0, pytest.approx(5 / 6)]
@@ -250,7 +250,7 @@ def test_invalid_arguments_are_rejected(scenario: gs.Scenario, arguments: dict, 
 
 
 def test_the_waterfall_goes_from_the_first_step_to_the_last() -> None:
-    figure = made_up().figure()
+    figure = invented_ladder().figure()
     (axes,) = figure.axes
     bars = [(bar.get_x(), bar.get_width()) for bar in axes.patches]
     assert bars == [(0.0, 1.5e8), (1.5e8, 1.5e8), (3e8, -0.5e8), (0.0, 2.5e8)]
@@ -262,6 +262,6 @@ def test_the_waterfall_goes_from_the_first_step_to_the_last() -> None:
     files = []
     for _ in range(2):
         stream = io.BytesIO()
-        plots.save(made_up().figure(), stream)
+        plots.save(invented_ladder().figure(), stream)
         files.append(stream.getvalue())
     assert files[0].startswith(b"\x89PNG") and files[0] == files[1]

@@ -28,17 +28,17 @@ def response(result: gs.Result) -> float:
 
 
 @pytest.fixture(scope="module")
-def made() -> Replicates:
+def replicates() -> Replicates:
     return replicate(small, SCHEDULERS, range(1, 6), metrics=("max_stretch", "gap"))
 
 
-def test_every_scheduler_runs_the_scenario_of_each_seed(made: Replicates) -> None:
-    assert made.schedulers == tuple(SCHEDULERS) and made.seeds == (1, 2, 3, 4, 5)
-    for i, seed in enumerate(made.seeds):
+def test_every_scheduler_runs_the_scenario_of_each_seed(replicates: Replicates) -> None:
+    assert replicates.schedulers == tuple(SCHEDULERS) and replicates.seeds == (1, 2, 3, 4, 5)
+    for i, seed in enumerate(replicates.seeds):
         for name, scheduler in SCHEDULERS.items():
             result = gs.simulate(small(seed), scheduler)
-            assert made["max_stretch"][name][i] == result.max_stretch
-            assert made["gap"][name][i] == result.gap()
+            assert replicates["max_stretch"][name][i] == result.max_stretch
+            assert replicates["gap"][name][i] == result.gap()
 
 
 def test_the_scenario_is_made_once_per_seed() -> None:
@@ -99,16 +99,18 @@ def test_a_metric_may_have_the_short_name_of_another() -> None:
     assert Replicates((1, 2), {"mean_waiting": column})["waiting"]["fcfs"].tolist() == [1.0, 2.0]
 
 
-def test_ratios_are_computed_by_pairs(made: Replicates) -> None:
-    tree, central = made["max_stretch"]["tree"], made["max_stretch"]["central"]
-    ratio = made.ratio("tree", "central")
+def test_ratios_are_computed_by_pairs(replicates: Replicates) -> None:
+    tree, central = replicates["max_stretch"]["tree"], replicates["max_stretch"]["central"]
+    ratio = replicates.ratio("tree", "central")
     assert ratio.mean == pytest.approx(np.mean(tree / central)) and ratio.seeds == 5
     assert ratio.low <= ratio.mean <= ratio.high
     assert (tree / central).min() <= ratio.low and ratio.high <= (tree / central).max()
-    assert made.difference("tree", "central").mean == pytest.approx(np.mean(tree - central))
-    assert made.ratio_of_means("tree", "central").mean == pytest.approx(tree.mean() / central.mean())
-    assert made.ratio("tree", "tree").note == "all equal" and made.ratio("tree", "tree").low == 1.0
-    assert made.ratio("tree", "central") == ratio  # the same values, the same interval
+    assert replicates.difference("tree", "central").mean == pytest.approx(np.mean(tree - central))
+    assert replicates.ratio_of_means("tree", "central").mean == pytest.approx(tree.mean() / central.mean())
+    assert (
+        replicates.ratio("tree", "tree").note == "all equal" and replicates.ratio("tree", "tree").low == 1.0
+    )
+    assert replicates.ratio("tree", "central") == ratio  # the same values, the same interval
 
 
 def test_common_noise_cancels_in_paired_ratios() -> None:
@@ -153,27 +155,29 @@ def test_a_statistic_of_two_samples_has_an_interval() -> None:
     assert actual.mean == 2.5 and 2.0 <= actual.low <= 2.5 <= actual.high <= 3.0
 
 
-def test_replications_of_the_same_seeds_can_be_joined(made: Replicates) -> None:
-    other = replicate(small, {"pull": gs.Fcfs(mode="pull")}, made.seeds, metrics=("max_stretch", "gap"))
-    both = made.joined(other)
+def test_replications_of_the_same_seeds_can_be_joined(replicates: Replicates) -> None:
+    other = replicate(small, {"pull": gs.Fcfs(mode="pull")}, replicates.seeds, metrics=("max_stretch", "gap"))
+    both = replicates.joined(other)
     assert both.schedulers == (*SCHEDULERS, "pull") and both.ratio("pull", "central").seeds == 5
     with pytest.raises(gs.ScenarioError, match="pull are in both"):
         both.joined(other)
     with pytest.raises(gs.ScenarioError, match="same seeds"):
-        made.joined(replicate(small, {"pull": gs.Fcfs(mode="pull")}, [1], metrics=("max_stretch", "gap")))
+        replicates.joined(
+            replicate(small, {"pull": gs.Fcfs(mode="pull")}, [1], metrics=("max_stretch", "gap"))
+        )
 
 
-def test_text_and_dict_of_replications_have_means_and_ratios(made: Replicates) -> None:
-    text = made.format("central")
+def test_text_and_dict_of_replications_have_means_and_ratios(replicates: Replicates) -> None:
+    text = replicates.format("central")
     assert "max_stretch (s/Mflop)" in text and "n = 5" in text
     assert text.count("relative to central") == 2  # a column of each metric's table
-    assert str(made.ratio("fcfs", "central", "gap")) in text and "relative" not in made.format()
-    plain = json.loads(to_json(made.to_dict()))
+    assert str(replicates.ratio("fcfs", "central", "gap")) in text and "relative" not in replicates.format()
+    plain = json.loads(to_json(replicates.to_dict()))
     assert plain["seeds"] == [1, 2, 3, 4, 5] and set(plain["means"]["gap"]) == set(SCHEDULERS)
     with pytest.raises(KeyError, match="no scheduler 'x'; known: tree"):
-        made.ratio("x", "tree")
+        replicates.ratio("x", "tree")
     with pytest.raises(KeyError, match="no metric 'x'"):
-        made["x"]
+        replicates["x"]
 
 
 @pytest.mark.parametrize(
@@ -196,17 +200,19 @@ def test_invalid_arguments_are_rejected(change: dict, message: str) -> None:
 
 @pytest.mark.parametrize("width", [1e-150, 1e-300, 5e-324])
 def test_replications_stop_at_the_maximum_if_intervals_stay_too_wide(width: float) -> None:
-    made = replicate(small(1), {"fcfs": gs.Fcfs()}, half_width=width, at_most=11)
-    assert len(made.seeds) == 11 and made.reached is False
-    assert made.overview().failures == ["max_stretch: not all intervals are as narrow as was asked for"]
+    replicates = replicate(small(1), {"fcfs": gs.Fcfs()}, half_width=width, at_most=11)
+    assert len(replicates.seeds) == 11 and replicates.reached is False
+    assert replicates.overview().failures == ["max_stretch: not all intervals are as narrow as was asked for"]
 
 
 def test_extreme_values_of_metrics_are_accepted() -> None:
     values = iter([1.7e308, 1.5e308, -1.7e308, 1.6e308, 5e-324, 0.0])
-    made = replicate(small, SCHEDULERS, [1, 2], metrics={"m": lambda result: next(values)}, baseline="tree")
-    assert made["m"]["tree"].tolist() == [1.7e308, 1.6e308] and "1.65e+308" in made.format()
-    assert made.difference("fcfs", "tree", "m").note == "not all values are finite"
-    assert len(made.table()) == 3
+    replicates = replicate(
+        small, SCHEDULERS, [1, 2], metrics={"m": lambda result: next(values)}, baseline="tree"
+    )
+    assert replicates["m"]["tree"].tolist() == [1.7e308, 1.6e308] and "1.65e+308" in replicates.format()
+    assert replicates.difference("fcfs", "tree", "m").note == "not all values are finite"
+    assert len(replicates.table()) == 3
 
 
 def test_without_scipy_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,10 +229,10 @@ def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_metric_of_the_user_has_no_unit() -> None:
     """A function called ``makespan`` need not measure seconds."""
-    made = gs.replicate(
+    replicates = gs.replicate(
         small(1), {"a": gs.Fcfs()}, replicates=1, metrics={"makespan": response, "v": response}
     )
-    assert made.units == {}
+    assert replicates.units == {}
     usual = gs.replicate(small(1), {"a": gs.Fcfs()}, replicates=1, metrics=["makespan"])
     assert usual.units == {"makespan": "s"}
     for name in ("", "a\nb", "\ud800"):

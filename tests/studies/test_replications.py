@@ -12,7 +12,7 @@ from gridsim.studies.replicate import PARTS, replication
 from gridsim.support.random_streams import Streams
 
 
-def drawn(**changes: object) -> gs.Scenario:
+def drawn_scenario(**changes: object) -> gs.Scenario:
     arguments = {
         "platform": gs.Platform.pareto(20, 1),
         "workload": gs.Workload.bags(applications=10, tasks_per_node=3, seed=1),
@@ -30,10 +30,10 @@ def seeds(scenario: gs.Scenario) -> dict[str, int]:
 
 
 def test_a_replication_depends_only_on_its_number() -> None:
-    replications = [replication(drawn(), k) for k in (0, 1, 2)]
-    assert replication(drawn(), 1) == replications[1]
+    replications = [replication(drawn_scenario(), k) for k in (0, 1, 2)]
+    assert replication(drawn_scenario(), 1) == replications[1]
     for part in PARTS:
-        assert len({seeds(one)[part] for one in (drawn(), *replications)}) == 4, part
+        assert len({seeds(one)[part] for one in (drawn_scenario(), *replications)}) == 4, part
     # numbers of numpy's own SeedSequence: they must never change
     spawned = np.random.SeedSequence(1, spawn_key=(2,)).generate_state(1, np.uint64)
     assert seeds(replications[2]) == dict.fromkeys(PARTS, int(spawned[0]) // 2)
@@ -42,17 +42,21 @@ def test_a_replication_depends_only_on_its_number() -> None:
 
 def test_other_parameters_do_not_change_the_seeds() -> None:
     """All points of a sweep have common random numbers."""
-    faster = drawn(network=gs.Network(latency=0.001))
-    assert seeds(replication(faster, 3)) == seeds(replication(drawn(), 3))
-    more = drawn(workload=gs.Workload.bags(applications=10, tasks_per_node=6, seed=1))
-    here, there = (s.workload.realize(s.platform) for s in (replication(drawn(), 3), replication(more, 3)))
+    faster = drawn_scenario(network=gs.Network(latency=0.001))
+    assert seeds(replication(faster, 3)) == seeds(replication(drawn_scenario(), 3))
+    more = drawn_scenario(workload=gs.Workload.bags(applications=10, tasks_per_node=6, seed=1))
+    here, there = (
+        s.workload.realize(s.platform) for s in (replication(drawn_scenario(), 3), replication(more, 3))
+    )
     assert np.array_equal(here.release_ns, there.release_ns)
 
 
 def test_held_parts_keep_their_seeds() -> None:
-    replications = replication(drawn(), 4, hold=("platform", "run"))
-    assert replications.platform == drawn().platform and replications.seed == 1
-    assert replications.workload != drawn().workload and replications.faults != drawn().faults
+    replications = replication(drawn_scenario(), 4, hold=("platform", "run"))
+    assert replications.platform == drawn_scenario().platform and replications.seed == 1
+    assert (
+        replications.workload != drawn_scenario().workload and replications.faults != drawn_scenario().faults
+    )
 
 
 def test_parts_without_randomness_stay_unchanged() -> None:
@@ -76,7 +80,7 @@ def test_parts_without_randomness_stay_unchanged() -> None:
 )
 def test_invalid_arguments_are_rejected(number: int, hold: tuple[str, ...], message: str) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
-        replication(drawn(), number, hold)
+        replication(drawn_scenario(), number, hold)
 
 
 def test_draws_from_one_stream_do_not_shift_other_streams() -> None:
@@ -121,7 +125,7 @@ PACES: list[LoadProfile | None] = []
 
 def test_every_scheduler_has_the_same_arrivals_and_failures() -> None:
     """Releases, tasks and failures are those of the scenario, whatever a scheduler draws or sends."""
-    scenario = replication(drawn(fluctuation=None, network=gs.Network(latency=0.1, jitter=0.05)), 1)
+    scenario = replication(drawn_scenario(fluctuation=None, network=gs.Network(latency=0.1, jitter=0.05)), 1)
     schedulers = [gs.FairTree(), gs.MinCent(), gs.Fcfs(mode="random"), gs.Fcfs(mode="pull")]
     results = [gs.simulate(scenario, WatchedScheduler(inner=scheduler)) for scheduler in schedulers]
     first = results[0]
@@ -138,7 +142,7 @@ def test_every_scheduler_has_the_same_background_load() -> None:
     PACES.clear()
     schedulers = [gs.WqrFt(), gs.WqrFt(task_order="small", machine_choice="all"), gs.WqrFt(max_replicas=1)]
     for scheduler in schedulers:
-        gs.simulate(drawn(), WatchedScheduler(inner=scheduler))
+        gs.simulate(drawn_scenario(), WatchedScheduler(inner=scheduler))
     first = PACES[0]
     assert first is not None and len(PACES) == 3
     for pace in PACES:

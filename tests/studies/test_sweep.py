@@ -29,14 +29,14 @@ OVER = {
 
 
 @pytest.fixture(scope="module")
-def made() -> SweepResult:
+def finished_sweep() -> SweepResult:
     return sweep(
         small(), SCHEDULERS, OVER, replicates=2, metrics=("max_stretch", "makespan"), baseline="fcfs"
     )
 
 
-def test_each_row_equals_a_single_run_of_its_point(made: SweepResult) -> None:
-    table = made.table()
+def test_each_row_equals_a_single_run_of_its_point(finished_sweep: SweepResult) -> None:
+    table = finished_sweep.table()
     assert len(table) == 2 * 2 * 2 * 2 * 2
     assert list(table)[:5] == ["platform_nodes", "schedulers_tree_bound", "load", "scheduler", "replicate"]
     for row in table.rows():
@@ -58,12 +58,14 @@ def test_equal_runs_at_several_points_are_run_once(ran: list[int]) -> None:
     assert ran == [16 + 8]
 
 
-def test_points_are_selected_by_their_labels(made: SweepResult) -> None:
-    labels = [labels for labels, _ in made.each()]
+def test_points_are_selected_by_their_labels(finished_sweep: SweepResult) -> None:
+    labels = [labels for labels, _ in finished_sweep.each()]
     assert labels[0] == {"platform.nodes": 6, "schedulers.tree.bound": 1.0, "load": "light"}
     assert labels[1] == {**labels[0], "load": "heavy"} and len(labels) == 8
-    row_ = made.at(platform_nodes=12, schedulers_tree_bound=2.0, load="heavy")
-    rows = [row for row in made.table().rows() if (row["platform_nodes"], row["load"]) == (12, "heavy")]
+    row_ = finished_sweep.at(platform_nodes=12, schedulers_tree_bound=2.0, load="heavy")
+    rows = [
+        row for row in finished_sweep.table().rows() if (row["platform_nodes"], row["load"]) == (12, "heavy")
+    ]
     rows = [row for row in rows if row["schedulers_tree_bound"] == 2.0]
     assert row_["makespan"]["tree"].tolist() == [r["makespan"] for r in rows if r["scheduler"] == "tree"]
     for wrong, message in (
@@ -75,20 +77,20 @@ def test_points_are_selected_by_their_labels(made: SweepResult) -> None:
         ),
     ):
         with pytest.raises(gs.ScenarioError, match=message):
-            made.at(**wrong)
+            finished_sweep.at(**wrong)
 
 
-def test_xarray_pandas_and_arrow_have_the_values_of_the_table(made: SweepResult) -> None:
-    dataset = made.to_xarray()
+def test_xarray_pandas_and_arrow_have_the_values_of_the_table(finished_sweep: SweepResult) -> None:
+    dataset = finished_sweep.to_xarray()
     assert dataset["max_stretch"].dims == (
         "platform_nodes", "schedulers_tree_bound", "load", "scheduler", "replicate",
     )  # fmt: skip
-    for row in made.table().rows():
+    for row in finished_sweep.table().rows():
         place = {key: row[key] for key in dataset["max_stretch"].dims}
         assert dataset["max_stretch"].sel(place).item() == row["max_stretch"]
         assert dataset["digest"].sel(place).item() == row["digest"]
     assert dataset["makespan"].attrs == {"units": "s"}
-    assert len(made.to_pandas()) == made.to_arrow().num_rows == 32
+    assert len(finished_sweep.to_pandas()) == finished_sweep.to_arrow().num_rows == 32
 
 
 def test_means_are_those_of_the_table() -> None:
@@ -104,15 +106,15 @@ def test_means_are_those_of_the_table() -> None:
     assert table["gap"][0] > alone.gap()
 
 
-def test_text_and_json_of_a_sweep_have_its_values(made: SweepResult) -> None:
-    lines = made.format().splitlines()
+def test_text_and_json_of_a_sweep_have_its_values(finished_sweep: SweepResult) -> None:
+    lines = finished_sweep.format().splitlines()
     assert (
         lines[0] == "max_stretch (s/Mflop), mean over 2 replications"
         and "has the lowest mean max stretch at" in lines[19]
     )
-    row = made.at(platform_nodes=6, schedulers_tree_bound=1.0, load="light")
+    row = finished_sweep.at(platform_nodes=6, schedulers_tree_bound=1.0, load="light")
     assert str(row.ratio("tree", "fcfs")) in lines[2] and lines[3].endswith("  1")
-    message = json.loads(to_json(made.to_dict()))
+    message = json.loads(to_json(finished_sweep.to_dict()))
     assert message["axes"]["load"] == ["light", "heavy"] and len(message["cells"]) == 32
     assert message["points"][0]["ratios"]["max_stretch"]["tree"]["mean"] == row.ratio("tree", "fcfs").mean
 
@@ -130,25 +132,27 @@ def test_the_order_of_entries_in_a_case_has_no_effect() -> None:
     one: dict[str, Any] = {"workload": bags, "workload.applications": 20}
     other = dict(reversed(one.items()))
     for cases in ({"one": one}, {"other": other}, {"one": one, "other": other}, {"other": other, "one": one}):
-        made = Sweep(
+        finished_sweep = Sweep(
             scenario=small(), schedulers={"fcfs": gs.Fcfs()}, over={"load": cases}, replicates=1, hold=PARTS
         )
-        assert [cell.scenario.workload.recipe.applications for cell in made.cells] == [20] * len(cases)
-        assert {cell.scenario.workload.recipe.seed for cell in made.cells} == {2}
+        assert [cell.scenario.workload.recipe.applications for cell in finished_sweep.cells] == [20] * len(
+            cases
+        )
+        assert {cell.scenario.workload.recipe.seed for cell in finished_sweep.cells} == {2}
     assert small().replaced(one) == small().replaced(other)
 
 
 def test_an_entry_that_another_overrides_is_rejected() -> None:
     message = "workload.tasks_per_node does not support workload.tasks, which overrides it; set one of them"
     both = {"workload.tasks_per_node": 2.0, "workload.tasks": 7.0}
-    made = Sweep(
+    finished_sweep = Sweep(
         scenario=small(),
         schedulers={"fcfs": gs.Fcfs()},
         over={name: [value] for name, value in both.items()},
         replicates=1,
     )
     with pytest.raises(gs.ScenarioError, match=f"^{message}$"):
-        made.run()
+        finished_sweep.run()
     assert small().replaced({**both, "workload.tasks": None}).workload.recipe.tasks is None
 
 
@@ -175,9 +179,9 @@ def test_values_on_an_axis_may_be_tables_or_none() -> None:
         small().platform, small().workload, faults=gs.Faults.exponential(up=1e4, down=10.0, seed=3)
     ).document()["faults"]
     over = {"faults": [None, faults]}
-    made = Sweep(scenario=small(), schedulers={"fcfs": gs.Fcfs()}, over=over, replicates=1)
-    assert made.run().axes == {"faults": ("null", json.dumps(faults, sort_keys=True))}
-    first, second = (cell.scenario.faults for cell in made.cells)
+    finished_sweep = Sweep(scenario=small(), schedulers={"fcfs": gs.Fcfs()}, over=over, replicates=1)
+    assert finished_sweep.run().axes == {"faults": ("null", json.dumps(faults, sort_keys=True))}
+    first, second = (cell.scenario.faults for cell in finished_sweep.cells)
     assert first is None and second is not None and second.recipe.up == 1e4
 
 
@@ -201,16 +205,21 @@ heavy = { "workload.interarrival" = 1.0, "schedulers.fair-tree.bound" = 3.0 }
 def test_a_sweep_is_read_from_a_file(tmp_path: Path) -> None:
     dataclasses.replace(small(), schedulers={"fair-tree": {"bound": 1.5}}).save(tmp_path / "scenario.toml")
     (tmp_path / "s.toml").write_text(FILE)
-    made = Sweep.from_toml(tmp_path / "s.toml")
-    assert (made.replicates, made.baseline, list(made.metrics), made.hold) == (
+    finished_sweep = Sweep.from_toml(tmp_path / "s.toml")
+    assert (
+        finished_sweep.replicates,
+        finished_sweep.baseline,
+        list(finished_sweep.metrics),
+        finished_sweep.hold,
+    ) == (
         3,
         "fcfs",
         ["makespan"],
         ["platform"],
     )
-    assert len(made.cells) == 2 * 2 * 3 * 2
-    assert {cell.scenario.platform for cell in made.cells} == {small().platform}
-    trees = [cell.scheduler.bound for cell in made.cells if isinstance(cell.scheduler, gs.FairTree)]
+    assert len(finished_sweep.cells) == 2 * 2 * 3 * 2
+    assert {cell.scenario.platform for cell in finished_sweep.cells} == {small().platform}
+    trees = [cell.scheduler.bound for cell in finished_sweep.cells if isinstance(cell.scheduler, gs.FairTree)]
     assert trees == [1.5, 1.5, 1.5, 3.0, 3.0, 3.0] * 2
     other = Sweep.from_toml(
         tmp_path / "s.toml", schedulers=["mincent"], baseline="mincent", over={}, replicates=1
@@ -310,21 +319,26 @@ def test_paths_on_axes_are_relative_to_the_sweep_file(
         f'{about}faults = [{{ kind = "trace", path = "a.avt", seed = 1 }}, '
         f'{{ kind = "trace", path = {elsewhere}, seed = 1 }}]'
     )
-    made = Sweep.from_toml("study/tables.toml")
-    assert made.labels["faults"][0] == '{"kind": "trace", "path": "a.avt", "seed": 1}'
-    assert [cell.scenario.files for cell in made.cells] == [("study/a.avt",), (str(tmp_path / "a.avt"),)]
+    finished_sweep = Sweep.from_toml("study/tables.toml")
+    assert finished_sweep.labels["faults"][0] == '{"kind": "trace", "path": "a.avt", "seed": 1}'
+    assert [cell.scenario.files for cell in finished_sweep.cells] == [
+        ("study/a.avt",),
+        (str(tmp_path / "a.avt"),),
+    ]
     Path("study/cases.toml").write_text(
         f'{about}[over.up]\na = {{ "faults.kind" = "trace", "faults.seed" = 1, "faults.path" = "a.avt" }}\n'
         'b = { faults = { kind = "trace", seed = 2, path = "b.avt" } }\n'
     )
-    made = Sweep.from_toml("study/cases.toml")
-    assert [cell.scenario.files for cell in made.cells] == [("study/a.avt",), ("study/b.avt",)]
+    finished_sweep = Sweep.from_toml("study/cases.toml")
+    assert [cell.scenario.files for cell in finished_sweep.cells] == [("study/a.avt",), ("study/b.avt",)]
     small().replaced({"faults": {"kind": "trace", "seed": 1, "path": "a.avt"}}).save("study/scenario.toml")
     Path("study/paths.toml").write_text(f'{about}"faults.path" = ["b.avt", "a.avt"]')
-    made = Sweep.from_toml("study/paths.toml")
-    assert made.labels["faults.path"] == ("b.avt", "a.avt")
-    assert [cell.scenario.files for cell in made.cells] == [("study/b.avt",), ("study/a.avt",)]
-    in_python = Sweep(scenario=made.scenario, schedulers=SCHEDULERS, over={"faults.path": ["b.avt"]})
+    finished_sweep = Sweep.from_toml("study/paths.toml")
+    assert finished_sweep.labels["faults.path"] == ("b.avt", "a.avt")
+    assert [cell.scenario.files for cell in finished_sweep.cells] == [("study/b.avt",), ("study/a.avt",)]
+    in_python = Sweep(
+        scenario=finished_sweep.scenario, schedulers=SCHEDULERS, over={"faults.path": ["b.avt"]}
+    )
     assert in_python.cells[0].scenario.files == ("b.avt",)
 
 
@@ -393,13 +407,13 @@ def test_contradictory_axes_are_rejected(over: Any, message: str) -> None:
 def test_integers_beyond_int64_become_floats() -> None:
     """Labels in tables, JSON and charts are floats."""
     over = {"network.bandwidth": [10**22, 2**63 - 1, 1]}
-    made = sweep(small(), {"fcfs": gs.Fcfs()}, over, replicates=1)
-    assert made.axes == {"network.bandwidth": (1e22, 2**63 - 1, 1)} and not made.errors
-    column = made.table()["network_bandwidth"]
+    finished_sweep = sweep(small(), {"fcfs": gs.Fcfs()}, over, replicates=1)
+    assert finished_sweep.axes == {"network.bandwidth": (1e22, 2**63 - 1, 1)} and not finished_sweep.errors
+    column = finished_sweep.table()["network_bandwidth"]
     assert column.tolist() == [1e22, 2.0**63, 1.0] and column.dtype == float
-    message = json.loads(to_json(made.to_dict()))
+    message = json.loads(to_json(finished_sweep.to_dict()))
     assert [point["point"]["network.bandwidth"] for point in message["points"]] == [1e22, 2**63 - 1, 1]
-    made.figure()
+    finished_sweep.figure()
     other = Sweep(scenario=small(), schedulers=SCHEDULERS, over={"seed": [1 - 2**64, 2**64, -(2**63)]})
     assert [type(label) for label in other.labels["seed"]] == [float, float, int]
     with pytest.raises(gs.ScenarioError, match="^over.seed"):
@@ -408,17 +422,17 @@ def test_integers_beyond_int64_become_floats() -> None:
 
 def test_names_of_axes_become_names_of_columns() -> None:
     over = {"größe (m²)": {"a": {"seed": 1}, "b": {"seed": 2}}, "٣": {"a": {"workload.seed": 1}}}
-    made = sweep(small(), {"fcfs": gs.Fcfs()}, over, replicates=1)
-    assert list(made.table())[:2] == ["gr__e__m__", "_"] and set(made.axes) == set(over)
-    assert made.at(gr__e__m__="b")["makespan"]["fcfs"].size == 1
+    finished_sweep = sweep(small(), {"fcfs": gs.Fcfs()}, over, replicates=1)
+    assert list(finished_sweep.table())[:2] == ["gr__e__m__", "_"] and set(finished_sweep.axes) == set(over)
+    assert finished_sweep.at(gr__e__m__="b")["makespan"]["fcfs"].size == 1
     with pytest.raises(gs.ScenarioError, match="no axis may be called 'grüße': gr__e is that of 'größe'"):
         Sweep(scenario=small(), schedulers=SCHEDULERS, over={"größe": [1], "grüße": [2]})
 
 
 def test_time_limits_become_floats_or_are_rejected() -> None:
     """Invalid limits are rejected before the runs; stores hold limits as floats."""
-    made = Sweep(scenario=small(), schedulers=SCHEDULERS, time_limit=2**53 + 1)
-    assert type(made.time_limit) is float and type(made.cells[0].time_limit) is float
+    finished_sweep = Sweep(scenario=small(), schedulers=SCHEDULERS, time_limit=2**53 + 1)
+    assert type(finished_sweep.time_limit) is float and type(finished_sweep.cells[0].time_limit) is float
     with pytest.raises(gs.ScenarioError, match="^time_limit"):
         gs.replicate(small(), SCHEDULERS, replicates=1, time_limit=True)
     with pytest.raises(gs.ScenarioError, match="^time_limit"):
@@ -426,11 +440,11 @@ def test_time_limits_become_floats_or_are_rejected() -> None:
 
 
 def test_replaced_changes_single_entries_of_a_scenario() -> None:
-    made = small().replaced(
+    finished_sweep = small().replaced(
         {"network.latency": 0.25, "faults.kind": "poisson", "faults.mean": 5.0, "faults.seed": 2}
     )
-    assert made.network.latency == 0.25 and made.faults == gs.Faults.poisson(5.0, 2)
-    assert made.replaced({"faults": None}).faults is None
+    assert finished_sweep.network.latency == 0.25 and finished_sweep.faults == gs.Faults.poisson(5.0, 2)
+    assert finished_sweep.replaced({"faults": None}).faults is None
     assert small().replaced({}) == small()
     many = small().replaced({"workload.tasks": 500.0})
     few = many.replaced({"workload.tasks_per_node": 1.0})  # which tasks would override

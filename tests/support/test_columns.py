@@ -73,14 +73,14 @@ def outcome(kind: type[Recipe], name: str, given: Any) -> Any:
     return value.tolist() if isinstance(value, ArrayColumn) else value
 
 
-def listed(value: Any) -> Any:
-    return list(map(listed, value)) if isinstance(value, (list, tuple)) else value
+def as_list(value: Any) -> Any:
+    return list(map(as_list, value)) if isinstance(value, (list, tuple)) else value
 
 
 @given(st.sampled_from(["seconds", "end", "bytes", "count", "number"]), lists())
 def test_a_column_accepts_and_rejects_the_same_values_as_a_list(name: str, arguments: Any) -> None:
     column, entries = (outcome(kind, name, copy.deepcopy(arguments)) for kind in (ColumnRecipe, ListRecipe))
-    assert column == listed(entries)
+    assert column == as_list(entries)
     if isinstance(column, list):
         assert list(map(type, column)) == list(map(type, entries))
         assert not any(math.copysign(1.0, value) < 0 for value in column if value == 0)
@@ -88,7 +88,7 @@ def test_a_column_accepts_and_rejects_the_same_values_as_a_list(name: str, argum
 
 @given(st.lists(lists(), max_size=3) | lists())
 def test_rows_accept_and_reject_the_same_values_as_lists_of_lists(rows: Any) -> None:
-    assert outcome(ColumnRecipe, "rows", copy.deepcopy(rows)) == listed(
+    assert outcome(ColumnRecipe, "rows", copy.deepcopy(rows)) == as_list(
         outcome(ListRecipe, "rows", copy.deepcopy(rows))
     )
 
@@ -97,7 +97,7 @@ def test_rows_accept_and_reject_the_same_values_as_lists_of_lists(rows: Any) -> 
     "arguments", [["a", "", "bcd"], np.array(["ä", "b"]), ("a",), [], ["a", 1], [None], ["a\0b"], 5, "abc"]
 )
 def test_strings_are_accepted_and_rejected_like_a_list(arguments: Any) -> None:
-    assert outcome(ColumnRecipe, "text", arguments) == listed(outcome(ListRecipe, "text", arguments))
+    assert outcome(ColumnRecipe, "text", arguments) == as_list(outcome(ListRecipe, "text", arguments))
 
 
 def test_strings_with_null_characters_are_rejected() -> None:
@@ -122,7 +122,7 @@ def test_a_column_is_immutable_hashable_and_picklable(column: ArrayColumn, other
     assert column != other and column != column.tolist() and hash(column) != hash(other)
     assert copy.deepcopy(column) is column and copy.copy(column) is column
     assert len(column) == len(column.tolist()) == 3
-    assert listed([column[0], column[1], column[-1]]) == column.tolist() == listed(list(column))
+    assert as_list([column[0], column[1], column[-1]]) == column.tolist() == as_list(list(column))
     assert type(column[1:]) is type(column) and column[1:].tolist() == column.tolist()[1:]
     with pytest.raises(IndexError):
         column[3]

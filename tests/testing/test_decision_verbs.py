@@ -30,7 +30,7 @@ def run(scheduler: gs.Scheduler) -> Result:
 
 
 @pytest.fixture
-def planted(monkeypatch: pytest.MonkeyPatch) -> dict[str, type[gs.Scheduler]]:
+def planted_schedulers(monkeypatch: pytest.MonkeyPatch) -> dict[str, type[gs.Scheduler]]:
     """The schedulers with false decisions, and the sound one that gives shares, by name."""
     monkeypatch.syspath_prepend(HELPERS)
     nodes, reports = import_module("planted_nodes"), import_module("planted_reports")
@@ -47,18 +47,18 @@ def test_verbs_of_registered_schedulers_fit_their_decision_texts(kind: Any) -> N
     "name", ["FalseGive", "WrongPlace", "ExcessShareReport", "MisdirectedShareReport", "FalseKeep"]
 )
 def test_moves_of_tasks_are_checked_only_for_actions_with_a_verb(
-    name: str, planted: dict[str, type[gs.Scheduler]], monkeypatch: pytest.MonkeyPatch
+    name: str, planted_schedulers: dict[str, type[gs.Scheduler]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kind = planted[name]
+    kind = planted_schedulers[name]
     assert false_decision(run(kind()), kind()) is not None
     monkeypatch.setattr(kind, "decision_verbs", {})
     assert false_decision(run(kind()), kind()) is None
 
 
 def test_numbers_of_an_action_with_the_verb_mentions_are_not_compared(
-    planted: dict[str, type[gs.Scheduler]], monkeypatch: pytest.MonkeyPatch
+    planted_schedulers: dict[str, type[gs.Scheduler]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kind = planted["FalseCount"]
+    kind = planted_schedulers["FalseCount"]
     assert "more tasks than the application has" in str(false_decision(run(kind()), kind()))
     monkeypatch.setattr(kind, "decision_verbs", {"dealt": "mentions"})
     assert false_decision(run(kind()), kind()) is None
@@ -66,9 +66,9 @@ def test_numbers_of_an_action_with_the_verb_mentions_are_not_compared(
 
 @pytest.mark.parametrize("name", ["WorkStealing", "ShareReport"])
 def test_a_decision_that_gives_one_task_too_many_is_reported(
-    name: str, planted: dict[str, type[gs.Scheduler]]
+    name: str, planted_schedulers: dict[str, type[gs.Scheduler]]
 ) -> None:
-    scheduler = gs.WorkStealing() if name == "WorkStealing" else planted[name]()
+    scheduler = gs.WorkStealing() if name == "WorkStealing" else planted_schedulers[name]()
     result = run(scheduler)
     assert false_decision(result, scheduler) is None
     columns = dict(result.tables["decisions"].items())
@@ -91,11 +91,11 @@ def test_a_decision_that_gives_one_task_too_many_is_reported(
 def test_wrong_verbs_are_reported(
     verbs: dict[str, Any],
     message: str,
-    planted: dict[str, type[gs.Scheduler]],
+    planted_schedulers: dict[str, type[gs.Scheduler]],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    kind = planted["ShareReport"]
+    kind = planted_schedulers["ShareReport"]
     words = {**kind.decision_words, "had": ("had {tasks} tasks", "", "")}
     monkeypatch.setattr(kind, "decision_words", words)
     monkeypatch.setattr(kind, "decision_verbs", verbs)

@@ -183,7 +183,7 @@ def test_bags_match_the_reference_implementation(jobs, gap, span):
     )
 
 
-def derived(path):
+def derived_rows(path):
     with gzip.open(path, "rt") as stream:
         return list(csv.DictReader(stream))
 
@@ -193,7 +193,7 @@ def test_bags_of_a_real_grid_log_match_the_derived_file(traces):
     log = read_swf(traces / "lcg2005-a/LCG-2005-a.swf.gz")
     with pytest.warns(TraceWarning, match="2 jobs of run time 0 s"):
         bags = derive_bags(log, span=math.inf)
-    others = derived(traces / "lcg2005-a/derived_bags_120s.csv.gz")
+    others = derived_rows(traces / "lcg2005-a/derived_bags_120s.csv.gz")
     actual = sorted(zip(bags.release, bags.user, bags.tasks, bags.tasks * bags.run_time, strict=True))
     expected = sorted(
         tuple(float(bag[key]) for key in ("submit_s", "user", "tasks", "cpu_s")) for bag in others
@@ -215,7 +215,7 @@ def test_bags_of_a_real_parallel_log_match_the_derived_file(traces):
     assert "8 jobs that never ran" in str(records[0].message) and "1 jobs of run time 0 s" in str(
         records[1].message
     )
-    others = derived(traces / "ricc2010-a/derived_bags_120s.csv.gz")
+    others = derived_rows(traces / "ricc2010-a/derived_bags_120s.csv.gz")
     expected = sorted(tuple(float(bag[key]) for key in ("submit_s", "user", "tasks")) for bag in others)
     every = log.jobs.copy()
     every["run_time"][never] = 1.0  # as in the derived file

@@ -92,7 +92,7 @@ rows = st.lists(
 )
 
 
-def numbered(words):
+def numbered_words(words):
     """Return a column of words as numbers, by a slow reference implementation."""
     full_run = [int(word) for word in words if word.removeprefix("-").isdecimal()]
     texts = list(dict.fromkeys(word for word in words if not word.removeprefix("-").isdecimal()))
@@ -112,7 +112,7 @@ def test_written_logs_are_read_unchanged(rows, packed, blank, newline):
     assert [tuple(job)[:11] for job in log.jobs.tolist()] == [row for row, _ in rows]
     for number, name in enumerate(("user", "group", "executable", "queue", "partition")):
         words = [texts[number] if number < len(texts) else "-1" for _, texts in rows]
-        assert log.jobs[name].tolist() == numbered(words)
+        assert log.jobs[name].tolist() == numbered_words(words)
     assert log.jobs["line"].tolist() == [1 + i * newline.count("\n") for i in range(len(rows))]
 
 

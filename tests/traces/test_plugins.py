@@ -66,7 +66,7 @@ pause = 1.0
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Install a package into a folder on the search path; return a scenario that uses it."""
     site = tmp_path / "site"
     about = site / "others_of_gridsim-1.0.dist-info"
@@ -82,7 +82,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     sys.modules.pop("others_of_gridsim", None)
 
 
-def test_a_package_adds_a_scheduler_and_a_format(installed: Path) -> None:
+def test_a_package_adds_a_scheduler_and_a_format(installed_package: Path) -> None:
     with pytest.warns(gs.PluginWarning) as records:
         names = list(registered())
     message = [str(item.message) for item in records]
@@ -119,10 +119,10 @@ def test_a_package_adds_a_scheduler_and_a_format(installed: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::gridsim.errors.PluginWarning")  # issued once per process
-def test_errors_of_a_reader_become_trace_errors(installed: Path) -> None:
-    (installed / "small.jobs.csv").write_text("0,100\n")
+def test_errors_of_a_reader_become_trace_errors(installed_package: Path) -> None:
+    (installed_package / "small.jobs.csv").write_text("0,100\n")
     with pytest.raises(gs.TraceFormatError, match=r"small.jobs.csv: ValueError: not enough values"):
-        gs.simulate(gs.Scenario.from_toml(installed / "scenario.toml"), "mincent")
+        gs.simulate(gs.Scenario.from_toml(installed_package / "scenario.toml"), "mincent")
 
 
 def test_a_plugin_scheduler_is_unregistered_with_its_package() -> None:

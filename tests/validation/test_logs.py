@@ -191,7 +191,7 @@ SMALL_ERROR = 1e-3
 def test_times_have_a_tolerance_of_six_decimals(tmp_path: Path, instant: int) -> None:
     """An error of a millisecond is detected at any time, an error of a microsecond is not."""
 
-    def found(by: float, moved: dict[str, int]) -> set[str]:
+    def violation_count(by: float, moved: dict[str, int]) -> set[str]:
         base = {
             "submit": instant,
             "start": instant + 5,
@@ -214,7 +214,7 @@ def test_times_have_a_tolerance_of_six_decimals(tmp_path: Path, instant: int) ->
         ({"start": 1, "finish": 1, "wait": 1, "turn": 1}, "overlap"),
     ]
     for moved, law in moves:
-        assert found(1e-6, moved) == set() and law in found(SMALL_ERROR, moved), moved
+        assert violation_count(1e-6, moved) == set() and law in violation_count(SMALL_ERROR, moved), moved
     base = f"1,{instant + SMALL_ERROR:.6f},1,{instant},1,{instant + 1},0"
     assert laws(validate_batsim(short(tmp_path / "early.csv", base))) == {"before submission"}
 

@@ -56,7 +56,7 @@ def stories(draw: st.DrawFn) -> list[tuple[Any, ...]]:
     return story
 
 
-def told(schedules: Any, story: list[tuple[Any, ...]]) -> list[Any]:
+def call_results(schedules: Any, story: list[tuple[Any, ...]]) -> list[Any]:
     """Make the calls, and return their results."""
     answers: list[Any] = []
     for number, (kind, *rest) in enumerate(story):
@@ -98,7 +98,7 @@ def test_kernel_and_reference_are_equal(
     story: list[tuple[Any, ...]], stale: bool, data: st.DataObject
 ) -> None:
     kernel, reference = SlotSchedules(NODES, stale=stale), Reference(NODES, stale=stale)
-    assert told(kernel, story) == told(reference, story)
+    assert call_results(kernel, story) == call_results(reference, story)
     assert table(kernel) == table(reference)
     candidates = data.draw(st.permutations(range(NODES)))[: data.draw(st.integers(0, NODES))]
     expected, length, since = data.draw(st.integers(1, NODES)), data.draw(slots), data.draw(starts)
@@ -126,8 +126,8 @@ def test_searches_of_kernel_and_reference_are_equal(
 ) -> None:
     stale = data.draw(st.booleans())
     kernel, reference = SlotSchedules(NODES, stale=stale), Reference(NODES, stale=stale)
-    told(kernel, story)
-    told(reference, story)
+    call_results(kernel, story)
+    call_results(reference, story)
     degree = data.draw(st.integers(1, 4))
     row = st.lists(st.integers(-1, NODES - 1), min_size=degree, max_size=degree)
     views = np.array(data.draw(st.lists(row, min_size=NODES, max_size=NODES)), np.int32)
@@ -164,7 +164,7 @@ def test_many_reservations_and_searches_equal_reference() -> None:
     rng = np.random.default_rng(2)
     kernel, reference = SlotSchedules(NODES, stale=True), Reference(NODES, stale=True)
 
-    def both(call: str, *arguments: Any, **options: Any) -> Any:
+    def call_both(call: str, *arguments: Any, **options: Any) -> Any:
         one, two = (getattr(item, call)(*arguments, **options) for item in (kernel, reference))
         assert (one is None) == (two is None)
         if one is None:
@@ -177,7 +177,7 @@ def test_many_reservations_and_searches_equal_reference() -> None:
 
     for now in range(150):
         node = rng.integers(0, NODES, 3)
-        both(
+        call_both(
             "reserve",
             node,
             rng.integers(0, 60, 3),
@@ -185,21 +185,21 @@ def test_many_reservations_and_searches_equal_reference() -> None:
             rng.integers(0, 4, 3),
             now,
         )
-        begins, ends, jobs = both("reservations", int(node[0]))
+        begins, ends, jobs = call_both("reservations", int(node[0]))
         for k in range(len(begins)):
             if rng.random() < 0.3:
                 to = None if rng.random() < 0.5 else [int(rng.integers(begins[k], ends[k] + 2))]
                 whose = None if rng.random() < 0.5 else [int(rng.integers(0, 4))]
-                both("release", node[:1], [begins[k]], now, ends=to, jobs=whose)
+                call_both("release", node[:1], [begins[k]], now, ends=to, jobs=whose)
         if now % 9 == 0:
-            both("lose", node[1:2], int(rng.integers(0, 60)), now)
+            call_both("lose", node[1:2], int(rng.integers(0, 60)), now)
         if now % 20 == 19:
-            both("forget", int(rng.integers(0, 6)), now - 12)
+            call_both("forget", int(rng.integers(0, 6)), now - 12)
         seen = rng.integers(max(0, now - 10), now + 2, NODES)
         job = int(rng.integers(1, NODES + 1)), int(rng.integers(1, 9)), int(rng.integers(0, 50))
-        both("earliest_start", rng.permutation(NODES), *job, as_of=seen)
-        both("is_free", np.arange(NODES), job[2], job[1], as_of=seen)
-        both(
+        call_both("earliest_start", rng.permutation(NODES), *job, as_of=seen)
+        call_both("is_free", np.arange(NODES), job[2], job[1], as_of=seen)
+        call_both(
             "search",
             rng.integers(-1, NODES, (NODES, 2)).astype(np.int32),
             rng.integers(0, NODES, 3),
@@ -221,7 +221,7 @@ def test_many_reservations_and_searches_equal_reference() -> None:
 def test_searches_find_the_earliest_start(story: list[tuple[Any, ...]], data: st.DataObject) -> None:
     """Brute force tries each slot and each set of nodes."""
     schedules = SlotSchedules(NODES)
-    told(schedules, story)
+    call_results(schedules, story)
     count, length, since = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 6)), data.draw(starts)
     actual = schedules.earliest_start(range(NODES), count, length, since)
     assert actual is not None
@@ -245,7 +245,7 @@ def test_stale_views_never_see_the_future(
 ) -> None:
     """Events after an instant do not change the schedule seen as of that instant."""
     schedules = SlotSchedules(NODES, stale=True)
-    told(schedules, [step for step in story if step[0] != "forget"])
+    call_results(schedules, [step for step in story if step[0] != "forget"])
     seen = 40  # later than all of these
     everyone = np.arange(NODES)
 

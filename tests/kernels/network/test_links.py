@@ -244,22 +244,22 @@ def test_direct_messages_equal_the_reference(steps, delays, fail_at, latency, is
     ]
     now = count = 0
 
-    def both(name, *arguments, **more):
+    def call_both(name, *arguments, **more):
         actual, expected = (getattr(one, name)(*arguments, **more) for one in kernels)
         np.testing.assert_array_equal(actual, expected)
         return actual
 
     def run(until):
         nonlocal now
-        while (instant := both("advance", until)) != NEVER:
+        while (instant := call_both("advance", until)) != NEVER:
             now = instant
             while instant <= now:
-                direct = [both("next_delivery", kind) for kind in (1, 2)]
-                instant = min(both("next_delivery", 0)[0], *(item[0] for item in direct))
+                direct = [call_both("next_delivery", kind) for kind in (1, 2)]
+                instant = min(call_both("next_delivery", 0)[0], *(item[0] for item in direct))
                 if min(direct)[0] <= now:
-                    both("take_first", 1 + direct.index(min(direct)))
+                    call_both("take_first", 1 + direct.index(min(direct)))
                 else:
-                    both("take", 0, now)
+                    call_both("take", 0, now)
             equal(*(one.lost() for one in kernels))
         now = max(now, until)
 

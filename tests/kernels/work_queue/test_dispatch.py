@@ -124,12 +124,12 @@ def run(queue: Any, until: int, blocks: Iterator[list[Change]]) -> str:
     while (reason := queue.run(until)) == "blocks":
         rows = next(blocks)
         columns = zip(*rows, strict=True) if rows else ((), (), (), ())
-        time, machine, up, until_when = (list(column) for column in columns)
+        time, machine, up, next_change = (list(column) for column in columns)
         queue.feed(
             np.array(time, np.int64),
             np.array(machine, np.int64),
             np.array(up, np.bool_),
-            np.array(until_when, np.int64),
+            np.array(next_change, np.int64),
         )
     return reason
 

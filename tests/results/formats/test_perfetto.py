@@ -47,7 +47,7 @@ def result(request: pytest.FixtureRequest) -> gs.Result:
     return gs.simulate(scenario, scheduler, record=record)
 
 
-def written(result: gs.Result, path: Path, **options: Any) -> list[Event]:
+def exported_trace(result: gs.Result, path: Path, **options: Any) -> list[Event]:
     count = gs.to_perfetto(result, path, **options)
     text = path.read_bytes()
     if path.suffix == ".gz":
@@ -88,7 +88,7 @@ def machine(event: Event) -> int:
 
 
 def test_a_trace_is_valid_and_has_the_numbers_of_the_result(result: gs.Result, tmp_path: Path) -> None:
-    events = written(result, tmp_path / "a.json")
+    events = exported_trace(result, tmp_path / "a.json")
     threads = tracks(events)
     named = {(item["pid"], item["tid"]) for item in events if item.get("name") == "thread_name"}
     assert set(threads) <= named and not {tid for _, tid in named} & {pid for pid, _ in named}
@@ -148,7 +148,7 @@ def test_a_trace_is_valid_and_has_the_numbers_of_the_result(result: gs.Result, t
 
 def test_failures_are_slices_of_their_machines(tmp_path: Path) -> None:
     result = gs.simulate(SMALL, gs.FairTree(samples=(4, 3, 2)), record=True)
-    events = written(result, tmp_path / "a.json")
+    events = exported_trace(result, tmp_path / "a.json")
     down = {
         machine(item): (item["ts"], item["ts"] + item["dur"]) for item in events if item.get("name") == "down"
     }
@@ -169,7 +169,7 @@ def test_a_rejected_job_is_not_counted(tmp_path: Path) -> None:
         gs.Workload.jobs_of(release=[0.0, 1.0], nodes=[1, 3], run_time=[10.0, 10.0]),
         faults=gs.Faults.of([2], [0.0], [np.inf]),
     )
-    events = written(gs.simulate(scenario, gs.BatchQueue(), record=True), tmp_path / "a.json")
+    events = exported_trace(gs.simulate(scenario, gs.BatchQueue(), record=True), tmp_path / "a.json")
     counts = [(item["ts"], item["args"]) for item in events if item["ph"] == "C"]
     assert [count for count in counts if "applications" in count[1]] == [
         (0, {"applications": 1}), (10 * 10**9, {"applications": 0}),
@@ -184,7 +184,7 @@ def test_a_machine_that_recovers_after_the_run_is_down_until_the_end(up: float, 
         gs.Workload.of([0.0], 1, 10_000.0),
         faults=gs.Faults.of([1], [5.0], [up]),
     )
-    events = written(gs.simulate(scenario, gs.MinCent(), record=True), tmp_path / "a.json")
+    events = exported_trace(gs.simulate(scenario, gs.MinCent(), record=True), tmp_path / "a.json")
     down = [(machine(item), item["ts"], item["dur"]) for item in events if item.get("name") == "down"]
     assert down == [(1, 5 * 10**9, 5 * 10**9)]
 
@@ -193,14 +193,18 @@ def test_slices_of_messages_are_thin(tmp_path: Path) -> None:
     """Such a slice lasts 1 ms, or until the next one."""
     workload = gs.Workload.of([0.0, 1.0, 1.0004], 1, 100.0, [0, 0, 0])
     result = gs.simulate(gs.Scenario(gs.Platform.equal(1), workload), gs.MinCent(), record=True)
-    events = written(result, tmp_path / "a.json")
+    events = exported_trace(result, tmp_path / "a.json")
     thin = [(item["ts"], item["dur"]) for item in events if item["ph"] == "X" and item["cat"] == "message"]
     assert thin == [(0, 10**6), (10**9, 400_000), (10**9 + 400_000, 10**6)]
 
 
 def test_slower_replicas_are_cut_off(tmp_path: Path) -> None:
     result = gs.simulate(gs.Scenario(SMALL.platform, SMALL.workload), gs.WqrFt(), record=True)
-    cut = [item["args"] for item in written(result, tmp_path / "a.json") if "cut off" in item.get("args", {})]
+    cut = [
+        item["args"]
+        for item in exported_trace(result, tmp_path / "a.json")
+        if "cut off" in item.get("args", {})
+    ]
     assert {args["cut off"] for args in cut} == {"another copy was faster"}
     assert len(cut) == result.machines["ended"].sum() > 0 and all("task" in args for args in cut)
 
@@ -208,7 +212,7 @@ def test_slower_replicas_are_cut_off(tmp_path: Path) -> None:
 @pytest.mark.parametrize("machines", [slice(90, 110), range(90, 110), np.arange(90, 110)])
 def test_a_trace_can_be_limited_to_some_machines(machines: Any, tmp_path: Path) -> None:
     result = gs.simulate(GRID, gs.FairTree(), record=("schedule", "messages"))
-    events = written(result, tmp_path / "a.json.gz", machines=machines)
+    events = exported_trace(result, tmp_path / "a.json.gz", machines=machines)
     assert {machine(item) for item in events if item.get("tid", 0) >= 1_000_000} == set(range(90, 110))
     assert {item["args"]["name"] for item in events if item.get("name") == "process_name"} == {
         "applications",

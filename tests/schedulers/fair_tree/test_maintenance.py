@@ -129,7 +129,7 @@ def test_router_returns_to_its_recovered_machine() -> None:
     assert (1, 0) in set(zip(log["sender"][late].tolist(), log["receiver"][late].tolist(), strict=True))
 
 
-def settled(faults: gs.Faults, machines: int, **parameters: Any) -> TreeByMessages:
+def final_environment(faults: gs.Faults, machines: int, **parameters: Any) -> TreeByMessages:
     """Return the environment at the end of a run, long after the last failure."""
     actual: list[TreeByMessages] = []
     complete = TreeByMessages.complete
@@ -173,7 +173,7 @@ def test_tree_is_complete_after_any_failures(
     storm: tuple[gs.Faults, int], submitter: int, resubmit: str
 ) -> None:
     """One tree is left in which all nodes know their neighbours, and no replacement acts any longer."""
-    actual = settled(*storm, heartbeat=60.0, submitter=submitter, resubmit=resubmit)
+    actual = final_environment(*storm, heartbeat=60.0, submitter=submitter, resubmit=resubmit)
     for machine, member in enumerate(actual.adapter.nodes):
         assert sorted(member.routers) == ([machine] if machine < actual.tree.first_leaf else [])
         for router, program in member.routers.items():

@@ -134,7 +134,7 @@ class RouterBench:
     def known(self, which: int = 0, now: float = 0.0) -> Any:
         return self.router.debited(self.see(now), which)
 
-    def owed(self, which: int) -> int:
+    def debt_of(self, which: int) -> int:
         return sum(tasks for _, tasks, *_ in self.router.debts[which])
 
 

@@ -112,7 +112,7 @@ def run(what: gs.Scenario, **parameters: Any) -> gs.Result:
     return gs.simulate(what, FairTree(**{**BY_THE_PAPER, "samples": SMALL, **parameters}))
 
 
-def logged(what: gs.Scenario, **parameters: Any) -> tuple[gs.Result, MessageLog, MessageLog]:
+def run_with_logs(what: gs.Scenario, **parameters: Any) -> tuple[gs.Result, MessageLog, MessageLog]:
     """Return the result, the messages sent by the compiled protocol, and those received by nodes."""
     compiled, interpreted = (
         LoggedFairTree(
@@ -172,14 +172,14 @@ def test_messages_of_two_machines_arrive_at_the_times_computed_by_hand(nodes: An
     assert actual["spread"]["sent"] == actual["completion"]["sent"] == 0
     assert result.tables["requests"]["router"].tolist() == [0]
     # at the first sample, 0.0005, tasks of 1000 Mflop do not fit the size sampled, which is 1 % less
-    assert result.tables["requests"]["promised"].tolist() == [result.facts["grid"]["stretch"][1]]
+    assert result.tables["requests"]["promised_stretch"].tolist() == [result.facts["grid"]["stretch"][1]]
     assert result.tables["requests"]["guaranteed"].tolist() == [1]
     assert result.tables["requests"]["kept"].tolist() == [1]
 
 
 def test_first_summaries_of_four_machines_arrive_at_the_times_computed_by_hand() -> None:
     """Machine 0 takes router 1's and router 2's summaries one after the other, twice."""
-    result, message, got = logged(scenario(4))
+    result, message, got = run_with_logs(scenario(4))
     first = LATENCY + SUMMARY_NS
     # leaves 4 and 5 sit with their parents: these report at 0, and again when the other leaf is in
     assert got.times("summary", node=1)[:2] == got.times("summary", node=2)[:2] == [0, first]
@@ -193,7 +193,7 @@ def test_first_summaries_of_four_machines_arrive_at_the_times_computed_by_hand()
 
 
 def test_a_request_passes_four_machines_at_the_times_computed_by_hand() -> None:
-    result, message, got = logged(scenario(4))
+    result, message, got = run_with_logs(scenario(4))
     hop = LATENCY + REQUEST_NS
     instant = 10 * NS
     # machine 0's own router is the root; its two requests leave one after the other, and so do router 1's
@@ -224,7 +224,7 @@ def test_a_request_passes_four_machines_at_the_times_computed_by_hand() -> None:
 
 def test_accept_of_a_leaf_follows_the_request_of_its_router() -> None:
     """Leaf 4 and router 1 share machine 1's interface: 170 bytes of request, then 120 of accept."""
-    _, _, got = logged(scenario(4), run_on=True)
+    _, _, got = run_with_logs(scenario(4), run_on=True)
     hop = LATENCY + REQUEST_NS
     arrived = 10 * NS + hop + REQUEST_NS + LATENCY + ACCEPT_NS
     assert arrived <= got.times("accept", sender=4)[0] <= 300 * NS  # the submitter examines it on demand
@@ -256,7 +256,7 @@ def test_counters_count_requests_outside_the_window() -> None:
     # second, on machine 1 since 100.051 s, cannot keep 102.04 s
     grid = ((0.00051, 0.02, 0.03), (2000.0, 4000.0, 1e5), (1000.0,))
     result = run(scenario(2, **load), grid=grid)
-    assert result.tables["requests"]["promised"].tolist() == [0.00051, 0.00051, 0.02]
+    assert result.tables["requests"]["promised_stretch"].tolist() == [0.00051, 0.00051, 0.02]
     assert result.facts["decisions_at_lowest_sample"] == 2
     assert result.facts["decisions_above_window"] == 0
     assert result.facts["stretch_ratio"] == pytest.approx((0.03 / 0.00051) ** 0.5)
@@ -282,7 +282,7 @@ def busy_scenario(machines: int = 13, **network: Any) -> gs.Scenario:
     [(0.0, "fifo"), (150.0, "fifo"), (2500.0, "fifo"), (10_000.0, "fifo"), (2500.0, "equal")],
 )
 def test_the_update_rate_limits_the_summaries_of_every_node(rate: float, interfaces: str) -> None:
-    result, message, _ = logged(busy_scenario(interfaces=interfaces), update_rate=rate, run_on=True)
+    result, message, _ = run_with_logs(busy_scenario(interfaces=interfaces), update_rate=rate, run_on=True)
     nbytes = result.facts["summary_bytes"]
     assert nbytes == 4 * 24 + 90
     gap = ceil(nbytes / rate * NS) if rate else 0
@@ -297,11 +297,11 @@ def test_the_update_rate_limits_the_summaries_of_every_node(rate: float, interfa
 
 def test_routers_delay_summaries() -> None:
     """A router waits and then reports both children at once; a leaf never waits."""
-    _, message, _ = logged(scenario(4), hold_off=0.060)
+    _, message, _ = run_with_logs(scenario(4), hold_off=0.060)
     assert message.times("summary", node=1)[:2] == [0, 0]
     assert message.times("summary", node=0)[:2] == [60 * MS, 60 * MS]
-    before = len(logged(busy_scenario())[1].of("summary"))
-    after = len(logged(busy_scenario(), hold_off=0.5)[1].of("summary"))
+    before = len(run_with_logs(busy_scenario())[1].of("summary"))
+    after = len(run_with_logs(busy_scenario(), hold_off=0.5)[1].of("summary"))
     assert after < before
 
 
@@ -314,7 +314,7 @@ def test_unchanged_summaries_are_not_sent() -> None:
 
 def test_child_answers_each_request() -> None:
     """After each request from the parent, a summary echoes its number, so that debits are settled."""
-    _, message, got = logged(busy_scenario(), run_on=True)
+    _, message, got = run_with_logs(busy_scenario(), run_on=True)
     for node in range(1, 25):
         asked = [
             (instant, row["number"]) for instant, row in got.of("request", node=node) if row["number"] >= 0
@@ -328,7 +328,7 @@ def test_child_answers_each_request() -> None:
 
 def test_updates_on_change_need_fewer_summaries() -> None:
     counts = {
-        update_on: len(logged(busy_scenario(), update_on=update_on, run_on=True)[1].of("summary"))
+        update_on: len(run_with_logs(busy_scenario(), update_on=update_on, run_on=True)[1].of("summary"))
         for update_on in ("completion", "change")
     }
     assert counts["change"] < counts["completion"]
@@ -344,7 +344,7 @@ def test_ages_are_counted_from_changes() -> None:
 def test_overtaken_summaries_do_not_inform_the_root() -> None:
     """Delays differ by more than the gap between two summaries, so that some come after newer ones."""
     what = busy_scenario(latency=1.0, jitter=1.0, interfaces="equal")
-    result, _, got = logged(what, update_rate=0.0, run_on=True)
+    result, _, got = run_with_logs(what, update_rate=0.0, run_on=True)
     newest = {1: -1, 2: -1}
     arrived, overtaken = [], 0
     for instant, row in got.of("summary", node=0):
@@ -358,7 +358,7 @@ def test_overtaken_summaries_do_not_inform_the_root() -> None:
 
 @pytest.mark.parametrize("spread", ["heartbeat", "change"])
 def test_minimum_stretch_is_sent_down_the_tree(spread: str) -> None:
-    _, message, got = logged(busy_scenario(), spread=spread, heartbeat=5.0, run_on=True)
+    _, message, got = run_with_logs(busy_scenario(), spread=spread, heartbeat=5.0, run_on=True)
     rows = message.of("spread")
     assert {row["node"] for _, row in rows} == set(range(1, 12))  # to routers only
     assert all(row["sender"] == (row["node"] - 1) // 2 for _, row in rows)
@@ -371,7 +371,7 @@ def test_minimum_stretch_is_sent_down_the_tree(spread: str) -> None:
 
 @pytest.mark.parametrize("spread", ["heartbeat", "change"])
 def test_copies_of_the_summary_of_the_root_reach_all_routers(spread: str) -> None:
-    _, message, _ = logged(busy_scenario(), accept="root", spread=spread, heartbeat=5.0, run_on=True)
+    _, message, _ = run_with_logs(busy_scenario(), accept="root", spread=spread, heartbeat=5.0, run_on=True)
     copies = [(row["node"], row["copy_time"]) for _, row in message.of("spread")]
     beats = {instance for _, instance in copies if instance > 0 and instance % (5 * NS) == 0}
     assert beats
@@ -386,7 +386,7 @@ def test_copies_of_the_summary_of_the_root_reach_all_routers(spread: str) -> Non
 @pytest.mark.parametrize("interfaces", ["fifo", "equal"])
 def test_completions_are_reported_once_per_heartbeat(interfaces: str) -> None:
     what = busy_scenario(interfaces=interfaces)
-    result, message, got = logged(what, heartbeat=5.0, run_on=True)
+    result, message, got = run_with_logs(what, heartbeat=5.0, run_on=True)
     reports = [(instant, row["sender"], row["application"]) for instant, row in message.of("completion")]
     assert len(set(reports)) == len(reports)
     assert all(instant % (5 * NS) == 0 for instant, _, _ in reports)
@@ -413,7 +413,7 @@ def test_promises_hold_with_release_cells(cell: float) -> None:
         gs.Workload.bags(12, interarrival=60.0, task_size=[20_000.0, 40_000.0], seed=4),
         gs.Network(latency=0.0, bandwidth=inf),
     )
-    result, message, _ = logged(what, release_cell=cell, samples=(12, 6, 2))
+    result, message, _ = run_with_logs(what, release_cell=cell, samples=(12, 6, 2))
     assert result.applications["tasks"].sum() == result.machines["tasks"].sum()
     requests = result.tables["requests"]
     assert requests["guaranteed"].sum() > 0
@@ -432,9 +432,9 @@ def test_promises_hold_with_release_cells(cell: float) -> None:
 def test_a_release_cell_costs_small_applications_their_promise() -> None:
     """The shift of w by (cell - release) / S leaves nothing of a small one."""
     what = scenario(4, release=(10.0,), tasks=4)
-    for cell, promised in (0.0, 1), (300.0, 0):
+    for cell, promised_stretch in (0.0, 1), (300.0, 0):
         result = run(what, release_cell=cell, samples=(4, 1, 1))
-        assert result.tables["requests"]["guaranteed"].tolist() == [promised]
+        assert result.tables["requests"]["guaranteed"].tolist() == [promised_stretch]
 
 
 # -- parameters ---------------------------------------------------------------------------------------------
@@ -499,7 +499,7 @@ def test_facts_contain_the_explicit_grid() -> None:
     }  # fmt: skip
     assert result.facts["summary_bytes"] == 4 * 12 + 90
     assert result.facts["stretch_ratio"] == pytest.approx(2.0)
-    assert set(result.tables["requests"]["promised"].tolist()) <= {0.005, 0.01, 0.02, 0.04, inf}
+    assert set(result.tables["requests"]["promised_stretch"].tolist()) <= {0.005, 0.01, 0.02, 0.04, inf}
     derived = run(scenario(4))
     assert [len(axis) for axis in derived.facts["grid"].values()] == [4, 3, 2]
     assert FairTree(grid=WIDE, samples=(99, 1, 1)).grid == WIDE
@@ -559,12 +559,14 @@ def test_refresh_reports_that_a_long_task_nears_its_end() -> None:
     )
     grid = (tuple(np.geomspace(1e-4, 1e-1, 400).tolist()), (2e4, 2e5), (1e4, 1e5))
 
-    def promised(refresh: float) -> float:
+    def promised_stretch(refresh: float) -> float:
         tree = FairTree(grid=grid, update_rate=0, bound=0, refresh=refresh)
-        return float(gs.simulate(what, tree).tables["requests"]["promised"][1] * 2e4)
+        return float(gs.simulate(what, tree).tables["requests"]["promised_stretch"][1] * 2e4)
 
-    assert promised(0.0) == pytest.approx(100.0 + 10.0, rel=0.02)  # as if the long task had just begun
-    assert promised(5.0) == pytest.approx(10.0 + 10.0, rel=0.02)  # it had 10 s left at 90 s
+    assert promised_stretch(0.0) == pytest.approx(
+        100.0 + 10.0, rel=0.02
+    )  # as if the long task had just begun
+    assert promised_stretch(5.0) == pytest.approx(10.0 + 10.0, rel=0.02)  # it had 10 s left at 90 s
 
 
 def everyday(machines: int, seed: int) -> gs.Scenario:

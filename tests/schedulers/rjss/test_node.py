@@ -21,7 +21,7 @@ from gridsim.model.applications import Applications
 from gridsim.results.decisions import DECISIONS_LIMIT
 from gridsim.schedulers.rjss.node import RjssNode
 from gridsim.testing.resuming import resume_difference
-from tests.schedulers.rjss.test_scheduler import ALL, few, second, streams
+from tests.schedulers.rjss.test_scheduler import ALL, second, small_scenario, streams
 
 HANDLERS = ("on_probe", "on_load", "on_job", "on_result", "on_walk", "on_passed", "on_scheduled")
 
@@ -176,9 +176,9 @@ def test_compiled_form_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("a handler was called")
 
     monkeypatch.setattr(RjssNode, "on_release", never)
-    gs.simulate(few([100.0, 200.0]), gs.Rjss(k=1.0))
+    gs.simulate(small_scenario([100.0, 200.0]), gs.Rjss(k=1.0))
     with pytest.raises(AssertionError, match="a handler was called"):
-        gs.simulate(few([100.0, 200.0]), gs.Rjss(k=1.0), nodes="interpreted")
+        gs.simulate(small_scenario([100.0, 200.0]), gs.Rjss(k=1.0), nodes="interpreted")
 
 
 # -- every message is an event of the engine ------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_each_message_calls_a_handler(
     """Even if probes take no time, no node reads the state of another one."""
     calls: Counter[str] = Counter()
 
-    def counted(name: str, handler: Any) -> Any:
+    def counting_handler(name: str, handler: Any) -> Any:
         def call(self: Any, *given: Any) -> None:
             calls[name] += 1
             handler(self, *given)
@@ -200,7 +200,7 @@ def test_each_message_calls_a_handler(
         return call
 
     for name in (*HANDLERS, "on_release", "on_done"):
-        monkeypatch.setattr(RjssNode, name, counted(name, getattr(RjssNode, name)))
+        monkeypatch.setattr(RjssNode, name, counting_handler(name, getattr(RjssNode, name)))
     scheduler = gs.Rjss(k=0.5, probe_latency=latency, overlay=overlay)
     result = gs.simulate(streams(12, horizon=100.0), scheduler, nodes="interpreted")
     jobs, messages = result.tables["jobs"], result.tables["messages"]
@@ -223,12 +223,12 @@ def test_nodes_know_only_their_own_rates() -> None:
     known: dict[int, set[float]] = {}
     judge = RjssNode.judge
 
-    def observed(self: RjssNode, view: gs.View, way: int) -> int:
+    def observed_rate(self: RjssNode, view: gs.View, way: int) -> int:
         known.setdefault(view.node, set()).add(view.environment.rate)
         return judge(self, view, way)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RjssNode, "judge", observed)
+        patch.setattr(RjssNode, "judge", observed_rate)
         gs.simulate(scenario, gs.Rjss(k=1.0, pick="best"), nodes="interpreted")
     assert known == {node: {rate} for node, rate in enumerate(rates.tolist())}
 
@@ -261,8 +261,8 @@ def test_both_forms_keep_the_same_decisions_up_to_a_limit() -> None:
 def test_both_forms_agree_if_transfers_take_no_time() -> None:
     """A job arrives at the instant at which it leaves, after all that is released then."""
     network = gs.Network(latency=0.0, bandwidth=float("inf"), interfaces="fifo")
-    scenario = few([100.0, 100.0, 100.0], network, tasks=4, data=0, release=(0.0, 0.0, 10.0))
+    scenario = small_scenario([100.0, 100.0, 100.0], network, tasks=4, data=0, release=(0.0, 0.0, 10.0))
     result = assert_equal(scenario, gs.Rjss(k=1.0, rule="none"))
     assert result.migrated > 0
     assert_equal(scenario, gs.Rjss(k=1.0, rule="none", probe_latency=5.0, pick="best"))
-    assert_equal(few([100.0, 200.0], second()), gs.NoMigration())
+    assert_equal(small_scenario([100.0, 200.0], second()), gs.NoMigration())

@@ -35,7 +35,7 @@ def second(bandwidth: float = 1000.0, interfaces: str = "equal") -> gs.Network:
     return gs.Network(latency=1.0, bandwidth=bandwidth, interfaces=interfaces)  # type: ignore[arg-type]
 
 
-def few(
+def small_scenario(
     speeds: list[float],
     network: gs.Network | None = None,
     *,
@@ -67,7 +67,7 @@ def rows(result: gs.Result, table: str, *names: str) -> list[tuple[Any, ...]]:
 
 def test_a_job_moves_and_its_result_comes_back() -> None:
     """The job takes 10 s at home, or 1.1 s to go, 5 s at node 1, and 1.1 s back."""
-    result = gs.simulate(few([100.0, 200.0]), gs.Rjss(k=1.0), record=True)
+    result = gs.simulate(small_scenario([100.0, 200.0]), gs.Rjss(k=1.0), record=True)
     names = "application", "machine", "probes", "predicted", "waited", "turnaround"
     assert rows(result, "jobs", *names) == [(0, 1, 1, 0.0, 0.0, 7.2)]
     assert rows(result, "applications", "first_start", "finish", "nodes_used", "data") == [(1.1, 6.1, 1, 100)]
@@ -82,7 +82,7 @@ def test_a_job_moves_and_its_result_comes_back() -> None:
 
 def test_a_bag_moves_task_by_task() -> None:
     """The first task starts at home; the others find node 1 idle until one has arrived there."""
-    bag = few([100.0, 100.0], tasks=4)
+    bag = small_scenario([100.0, 100.0], tasks=4)
     result = gs.simulate(bag, gs.Rjss(k=1.0, rule="none"), record=True)
     assert rows(result, "jobs", "application", "machine", "predicted", "waited", "turnaround")[1:] == [
         (0, 1, 0.0, 0.0, 12.2), (0, 1, 0.0, 10.0, 22.2), (0, 1, 0.0, 20.0, 32.2)
@@ -104,7 +104,7 @@ def test_jobs_that_leave_one_node_wait_for_its_interface() -> None:
     """1000 bytes take 1 s; node 1 needs 0.1 s a job, home 10 s."""
     found = {
         interfaces: gs.simulate(
-            few([100.0, 10_000.0], second(1000.0, interfaces), tasks=3, data=1000),
+            small_scenario([100.0, 10_000.0], second(1000.0, interfaces), tasks=3, data=1000),
             gs.Rjss(k=1.0, rule="none"),
             record=True,
         )
@@ -133,7 +133,7 @@ def test_tasks_of_different_sizes_are_placed() -> None:
 
 def test_probe_takes_as_long_as_two_packets() -> None:
     """A probe of 100 bytes takes 1.1 s each way, so the job leaves at 2.2 s."""
-    scenario = few([100.0, 200.0])
+    scenario = small_scenario([100.0, 200.0])
     result = gs.simulate(scenario, gs.Rjss(k=1.0, probe_latency="network"))
     assert rows(result, "jobs", "machine", "turnaround") == [(1, 9.4)]
     assert result.digest == gs.simulate(scenario, gs.Rjss(k=1.0, probe_latency=2.2)).digest
@@ -144,7 +144,7 @@ def test_probe_takes_as_long_as_two_packets() -> None:
 @pytest.mark.parametrize("cls", [gs.Rjss, gs.ResourceExclusion])
 def test_dispatcher_places_one_job_after_another(cls: type[gs.Scheduler]) -> None:
     """Probes take 4 s, and both jobs stay: the second is decided at 8 s, and the first result waits."""
-    scenario = few([100.0, 50.0], size=100.0, release=(0.0, 1.0))
+    scenario = small_scenario([100.0, 50.0], size=100.0, release=(0.0, 1.0))
     result = gs.simulate(scenario, cls(k=1.0, probe_latency=4.0), record=True)
     assert rows(result, "arrivals", "application", "time") == [(0, 4.0), (1, 8.0)]
     assert result.applications["finish"].tolist() == [5.0, 9.0]
@@ -247,7 +247,7 @@ def test_rules_on_arrivals_differ_only_for_long_transfers() -> None:
 
 def test_printed_turnaround_compares_one_transfer_with_the_local_queue() -> None:
     """A transfer takes 1.1 s and home is idle: the job stays, although it would return 2.8 s earlier."""
-    two = few([100.0, 200.0], release=(0.0, 5.0))
+    two = small_scenario([100.0, 200.0], release=(0.0, 5.0))
     result = gs.simulate(two, gs.Rjss(k=1.0, turnaround="printed", remote_threshold=np.inf))
     assert rows(result, "jobs", "machine", "turnaround") == [(0, 10.0), (1, 7.2)]
     assert gs.simulate(two, gs.Rjss(k=1.0)).tables["jobs"]["machine"].tolist() == [1, 1]
@@ -415,7 +415,7 @@ def test_invalid_parameters_are_rejected(
 
 
 def test_searches_beyond_the_clock_are_rejected() -> None:
-    scenario = few([100.0, 200.0, 300.0, 400.0])
+    scenario = small_scenario([100.0, 200.0, 300.0, 400.0])
     expected = "probe_latency must let {} nodes be asked within 2e+09 s, got {} s for each"
     for scheduler, message in (
         (gs.Rjss(k=0.5, probe_latency=1e308), f"rjss.{expected.format(2, 1e308)}"),
@@ -431,7 +431,7 @@ def test_searches_beyond_the_clock_are_rejected() -> None:
 @pytest.mark.parametrize("form", ["compiled", "interpreted", "python"])
 def test_a_run_that_passes_the_last_instant_is_an_error(form: Any) -> None:
     """The dispatcher of machine 0 looks for places for three jobs, 9e8 s each."""
-    scenario = few([100.0, 200.0], tasks=3)
+    scenario = small_scenario([100.0, 200.0], tasks=3)
     with pytest.raises(gs.ScenarioError, match="rjss did not end before a number overflowed"):
         gs.simulate(scenario, gs.Rjss(k=1.0, probe_latency=9e8), nodes=form)
 

@@ -19,7 +19,7 @@ from gridsim.testing import check_scheduler
 COPIES = 2
 
 
-def crowded(seed: int, **options: Any) -> gs.Scenario:
+def crowded_scenario(seed: int, **options: Any) -> gs.Scenario:
     """Return six bags for eight machines that fail often."""
     workload = gs.Workload.bags(6, 150.0, 1.5, 0.5, 1e5, seed=seed, spread=gs.LogUniform(4.0))
     faults = gs.Faults.exponential(400.0, 100.0, seed)
@@ -53,7 +53,7 @@ def decisions(result: Result) -> Iterator[tuple[int, Bags]]:
         begun[bag][task].append((end, completed))
 
 
-def wanted(order: str, bags: Bags, last: int) -> int:
+def expected_bag(order: str, bags: Bags, last: int) -> int:
     """Return the bag that a decision must choose; `last` is the bag of the previous one."""
     ready = [bag for bag, (_, may_start) in bags.items() if may_start]
     waiting = [bag for bag, (since, _) in bags.items() if since < math.inf]
@@ -70,10 +70,10 @@ def wanted(order: str, bags: Bags, last: int) -> int:
 @pytest.mark.parametrize("order", BAG_ORDERS)
 def test_bags_are_chosen_in_the_stated_order(order: Any) -> None:
     scheduler = gs.WqrFt(bag_order=order, max_replicas=COPIES, checkpoint_interval=60.0)
-    actual = list(decisions(gs.simulate(crowded(1), scheduler, record="all")))
+    actual = list(decisions(gs.simulate(crowded_scenario(1), scheduler, record="all")))
     last, several = -1, 0
     for number, (bag, bags) in enumerate(actual):
-        assert bag == wanted(order, bags, last), number
+        assert bag == expected_bag(order, bags, last), number
         last, several = bag, several + (len(bags) > 1)
     assert several > 40
 

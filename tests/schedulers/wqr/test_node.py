@@ -125,7 +125,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Count the calls of each handler."""
     count: Counter[str] = Counter()
 
-    def counted(owner: type, name: str) -> None:
+    def counting_handler(owner: type, name: str) -> None:
         handler = getattr(owner, name)
 
         @wraps(handler)
@@ -138,7 +138,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     for owner in (Server, Worker):
         for name in vars(owner):
             if name.startswith("on_"):
-                counted(owner, name)
+                counting_handler(owner, name)
     return count
 
 

@@ -41,7 +41,7 @@ def desktops(nodes: int = 40, ratio: float = 4.0, seed: int = 1, **options: Any)
     return gs.Scenario(gs.Platform.desktop_grid(nodes, seed), seed=seed, **{**usual, **options})
 
 
-def named(name: str, **parameters: Any) -> gs.WqrFt:
+def registered_scheduler(name: str, **parameters: Any) -> gs.WqrFt:
     order, choice = POLICIES[name]
     return gs.WqrFt(task_order=order, machine_choice=choice, **parameters)
 
@@ -77,9 +77,9 @@ def test_algorithm_as_printed_starves_if_machine_0_is_best_and_down() -> None:
         gs.Workload.of([0.0], 3, 1000.0),
         faults=gs.Faults.of([0], [0.1], [math.inf]),
     )
-    assert gs.simulate(scenario, named("SmallET-CpuInfo")).makespan > 0
+    assert gs.simulate(scenario, registered_scheduler("SmallET-CpuInfo")).makespan > 0
     with pytest.raises(gs.ScenarioError, match=r"WQR-FT.as_printed: \d tasks wait for machine 0"):
-        gs.simulate(scenario, named("SmallET-CpuInfo", as_printed=True))
+        gs.simulate(scenario, registered_scheduler("SmallET-CpuInfo", as_printed=True))
 
 
 # -- names and functions ------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def test_nine_policies_are_registered() -> None:
     assert len(NAMES) == 9
     for name in NAMES:
         cls, preset = known[name]
-        assert cls(**preset) == named(name)
+        assert cls(**preset) == registered_scheduler(name)
 
 
 @pytest.mark.parametrize("order", ["small", "great"])
@@ -134,7 +134,7 @@ def test_functions_of_users_are_supported() -> None:
     same = gs.simulate(scenario, gs.WqrFt(task_order=f"{__name__}:longest_first", machine_choice=slowest))
     assert same.digest == result.digest
     half = gs.simulate(scenario, gs.WqrFt(task_order=longest_first, machine_choice="cpu"))
-    assert half.digest == gs.simulate(scenario, named("GreatET-CpuInfo")).digest
+    assert half.digest == gs.simulate(scenario, registered_scheduler("GreatET-CpuInfo")).digest
 
 
 @pytest.mark.parametrize(
@@ -239,11 +239,13 @@ def test_unsupported_runs_are_rejected() -> None:
 
 def test_single_replicas_without_failures_waste_no_cycles() -> None:
     scenario = desktops(faults=None)
-    result = gs.simulate(scenario, named("GreatET-CpuInfo", max_replicas=1))
+    result = gs.simulate(scenario, registered_scheduler("GreatET-CpuInfo", max_replicas=1))
     assert result.wasted == 0.0 and result.undisturbed == result.applications["tasks"].sum()
     assert result.facts["checkpoint_interval"] is None or math.isinf(result.facts["checkpoint_interval"])
     assert result.applications["replicas"].sum() == 0
-    more = gs.simulate(scenario, named("GreatET-CpuInfo", max_replicas=1, checkpoint_interval=60.0))
+    more = gs.simulate(
+        scenario, registered_scheduler("GreatET-CpuInfo", max_replicas=1, checkpoint_interval=60.0)
+    )
     assert more.tables["cycles"]["overhead"].sum() > 0 and more.makespan > result.makespan
 
 
@@ -257,15 +259,18 @@ def test_checkpoint_interval_is_that_of_young() -> None:
 
 def test_prediction_errors_change_the_result() -> None:
     scenario = desktops(ratio=1.0)
-    exact = gs.simulate(scenario, named("GreatET-AllInfo"))
-    none = gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=0.0))
-    subset = gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=1.0))
+    exact = gs.simulate(scenario, registered_scheduler("GreatET-AllInfo"))
+    none = gs.simulate(scenario, registered_scheduler("GreatET-AllInfo", prediction_error=0.0))
+    subset = gs.simulate(scenario, registered_scheduler("GreatET-AllInfo", prediction_error=1.0))
     assert exact.digest == none.digest != subset.digest
-    assert subset.digest == gs.simulate(scenario, named("GreatET-AllInfo", prediction_error=1.0)).digest
+    assert (
+        subset.digest
+        == gs.simulate(scenario, registered_scheduler("GreatET-AllInfo", prediction_error=1.0)).digest
+    )
     # policies without predictions are unchanged; a random order is drawn from its own stream
     for name in ("GreatET-CpuInfo", "WQR-FT"):
-        uninformed = gs.simulate(scenario, named(name, prediction_error=1.0))
-        assert uninformed.digest == gs.simulate(scenario, named(name)).digest
+        uninformed = gs.simulate(scenario, registered_scheduler(name, prediction_error=1.0))
+        assert uninformed.digest == gs.simulate(scenario, registered_scheduler(name)).digest
 
 
 # -- order --------------------------------------------------------------------------------------------------

@@ -434,7 +434,7 @@ def _keyword_only(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.enqueue(application.number, self.only(number=tasks))
 
 
-def _halved(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _call_with_wrong_type(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.halve()
 
 
@@ -443,7 +443,7 @@ def _halved(self: Any, view: Any, application: Any, tasks: int) -> None:
     [
         (_recursive, "again", "self.again is recursive"),
         (_keyword_only, "only", "only has the keyword-only argument number; write it without the"),
-        (_halved, "halve", "self.count must be an int, as __init__ sets it, got a fraction"),
+        (_call_with_wrong_type, "halve", "self.count must be an int, as __init__ sets it, got a fraction"),
     ],
 )
 def test_errors_of_compilation_name_the_method_and_its_caller(method: Any, helper: str, message: str) -> None:

@@ -259,7 +259,7 @@ def test_elements_out_of_range_are_rejected_in_both_forms(release: Any) -> None:
     assert len(errors) == 1
 
 
-def _caught(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _catches_refusal(self: Any, view: Any, application: Any, tasks: int) -> None:
     try:
         self.send_negative(view)
     except Exception:
@@ -269,7 +269,7 @@ def _caught(self: Any, view: Any, application: Any, tasks: int) -> None:
 @pytest.mark.parametrize("nodes", ["interpreted", "compiled"])
 def test_a_message_that_is_refused_leaves_no_array(nodes: Any) -> None:
     kinds = {"one": gs.array(float, ndim=1), "values": gs.array(np.uint16, ndim=1)}
-    run = Simulation(SMALL, scheduler_of(_caught, **kinds), Options(nodes=nodes))
+    run = Simulation(SMALL, scheduler_of(_catches_refusal, **kinds), Options(nodes=nodes))
     core: Any = run.policy.core  # type: ignore[attr-defined]
     run.run()
     assert len(core.getstate()["payloads"]) == 0
@@ -311,27 +311,27 @@ def _set_floats(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.known.set(self.x)
 
 
-def _assigned_shared(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _assigns_shared(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.known = self.x
 
 
-def _changed_shared(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _changes_shared(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.known.values[0] = 1
 
 
-def _misspelled(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _misspells_dtype(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.known.put(self.x)
 
 
-def _added(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _adds(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.k = int(self.few[0] + 1)
 
 
-def _scaled(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _scales(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.x[:] = self.few * 0.5
 
 
-def _summed(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _sums(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.k = int(self.few.sum())
 
 
@@ -339,7 +339,7 @@ def _root(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.x[:] = np.sqrt(self.few)
 
 
-def _assigned(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _assigns(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.few[0] = tasks
 
 
@@ -355,14 +355,14 @@ def _assigned(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_floats, r"must be an array of uint16, .* got an array of float; .astype\(np.int64\) makes one"),
         (_two_dimensions, "must be an array of uint16, of one dimension, got an array of int"),
         (_set_floats, "SharedArray.set takes an array of int of one dimension, got an array of float"),
-        (_assigned_shared, "self.known is a SharedArray: only its contents can be changed"),
-        (_changed_shared, r"the array is read-only; change a copy, np.array\(...\)"),
-        (_misspelled, "there is no SharedArray.put; known: set, values"),
-        (_added, r"may differ from Python's for numbers of 16 bits, here uint16; convert them first: int\("),
-        (_scaled, r"of 16 bits, here an array of uint16; convert them first: values.astype\(np.int64\)"),
-        (_summed, "of 16 bits, here an array of uint16"),
+        (_assigns_shared, "self.known is a SharedArray: only its contents can be changed"),
+        (_changes_shared, r"the array is read-only; change a copy, np.array\(...\)"),
+        (_misspells_dtype, "there is no SharedArray.put; known: set, values"),
+        (_adds, r"may differ from Python's for numbers of 16 bits, here uint16; convert them first: int\("),
+        (_scales, r"of 16 bits, here an array of uint16; convert them first: values.astype\(np.int64\)"),
+        (_sums, "of 16 bits, here an array of uint16"),
         (_root, "of 16 bits, here an array of uint16"),
-        (_assigned, "elements of an array of uint16 must be assigned from numbers of that type, got int"),
+        (_assigns, "elements of an array of uint16 must be assigned from numbers of that type, got int"),
     ],
 )
 def test_arrays_that_cannot_be_compiled_are_named_with_the_remedy(release: Any, text: str) -> None:

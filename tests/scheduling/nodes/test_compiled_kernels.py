@@ -403,19 +403,19 @@ def _narrow(self: Any, view: Any, application: Any, tasks: int) -> None:
     split(self.cells[0, 0], tasks)
 
 
-def _computed(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _computes_grid(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.k = int(view.sample(GRID)[0, 0, 0] + 1)
 
 
-def _debited(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _debits_twice(self: Any, view: Any, application: Any, tasks: int) -> None:
     debit(self.cells, GRID, tasks=self.counts, task_size=self.counts, size=1.0, stretch=1.0, leaves=1)
 
 
-def _ruled(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _sets_rule(self: Any, view: Any, application: Any, tasks: int) -> None:
     debit(self.cells, GRID, tasks=1, task_size=1.0, size=1.0, stretch=1.0, leaves=1, rule="paper")
 
 
-def _extended(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _extends(self: Any, view: Any, application: Any, tasks: int) -> None:
     view.slots.extend(0, 0, 0.5, 1)
 
 
@@ -431,11 +431,11 @@ def _floats(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.records.busy(np.zeros(1))
 
 
-def _copied(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _copies(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.records.copy()
 
 
-def _misspelled(self: Any, view: Any, application: Any, tasks: int) -> None:
+def _misspells(self: Any, view: Any, application: Any, tasks: int) -> None:
     self.records.forgett(1, 1.0)
 
 
@@ -445,15 +445,15 @@ def _misspelled(self: Any, view: Any, application: Any, tasks: int) -> None:
         (_by_name, "WaitingTimes.open takes 1 values by position, not by name"),
         (_half, "argument 1 of WaitingTimes.open must be a whole number, got a fraction"),
         (_floats, "argument 1 of WaitingTimes.busy must be a contiguous array of int, got an array of float"),
-        (_copied, "compiled nodes do not support WaitingTimes.copy"),
-        (_misspelled, "there is no WaitingTimes.forgett; did you mean forget"),
+        (_copies, "compiled nodes do not support WaitingTimes.copy"),
+        (_misspells, "there is no WaitingTimes.forgett; did you mean forget"),
         (_any_grid, "must be a SummaryGrid of the module or of the parameters, got int"),
         (_wide, "children of aggregate must be a contiguous array of uint32 of at least 2 dimensions"),
         (_narrow, "available of split must be a contiguous array of int, got an array of uint32"),
-        (_computed, r"numbers of 32 bits, here uint32; convert them first: int\("),
-        (_extended, "start of view.slots.extend must be a whole number, got a fraction"),
-        (_debited, "task_size of debit must be a contiguous array of float, got an array of int"),
-        (_ruled, r"rule of debit must be one of the literals \('subtree', 'printed'\), got paper"),
+        (_computes_grid, r"numbers of 32 bits, here uint32; convert them first: int\("),
+        (_extends, "start of view.slots.extend must be a whole number, got a fraction"),
+        (_debits_twice, "task_size of debit must be a contiguous array of float, got an array of int"),
+        (_sets_rule, r"rule of debit must be one of the literals \('subtree', 'printed'\), got paper"),
     ],
 )
 def test_calls_of_kernels_that_cannot_be_compiled_are_named(release: Callable[..., None], text: str) -> None:

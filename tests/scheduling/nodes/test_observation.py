@@ -138,7 +138,9 @@ def pair(faults: gs.Faults | None = None) -> gs.Scenario:
     return gs.Scenario(gs.Platform.of([1000.0] * 2), workload, network, faults=faults)
 
 
-def sampled(columns: Any, every: float = 1.0, faults: gs.Faults | None = None, **options: Any) -> gs.Table:
+def samples_of_run(
+    columns: Any, every: float = 1.0, faults: gs.Faults | None = None, **options: Any
+) -> gs.Table:
     return gs.simulate(
         pair(faults), CountingScheduler(), observe=gs.Observe(every=every, columns=columns, **options)
     ).observed
@@ -150,7 +152,9 @@ def rows(table: gs.Table) -> list[tuple[Any, ...]]:
 
 def test_a_sample_shows_nodes_after_all_events_of_its_instant() -> None:
     """The release is at 1 s, when timers are due, too; the last task ends at 5 s, with the run."""
-    table = sampled({"n": "count", "work": "view.work", "rows": "waiting", "load": "load[1]"}, nodes=[0])
+    table = samples_of_run(
+        {"n": "count", "work": "view.work", "rows": "waiting", "load": "load[1]"}, nodes=[0]
+    )
     assert rows(table) == [
         (0.0, 0, 0.0, 0.0, 0.0, 0.0),
         (1.0, 0, 1.0, 4.0, 1.0, 0.5),
@@ -162,21 +166,21 @@ def test_a_sample_shows_nodes_after_all_events_of_its_instant() -> None:
 
 
 def test_samples_between_events_show_the_last_state() -> None:
-    table = sampled(["count", "view.work"], every=0.4, nodes=[1])
+    table = samples_of_run(["count", "view.work"], every=0.4, nodes=[1])
     assert [(time, count) for time, _, count, _ in rows(table)][:6] == [
         (0.0, 0.0), (0.4, 0.0), (0.8, 0.0), (1.2, 1.0), (1.6, 101.0), (2.0, 102.0)
     ]  # fmt: skip
 
 
 def test_nodes_that_are_down_have_no_sample() -> None:
-    table = sampled({"n": "count"}, faults=gs.Faults.of([1], [1.75], [3.25]))
+    table = samples_of_run({"n": "count"}, faults=gs.Faults.of([1], [1.75], [3.25]))
     assert [(time, n) for time, node, n in rows(table) if node == 1] == [
         (0.0, 0.0), (1.0, 1.0), (4.0, 0.0), (5.0, 1.0)
     ]  # fmt: skip
 
 
 def test_an_attribute_that_is_not_assigned_yet_is_nan() -> None:
-    table = sampled(
+    table = samples_of_run(
         {"asked": "asked", "twice": lambda program, view: 2 * view.tasks + program.count}, nodes=[0]
     )
     assert np.isnan(table["asked"][0]) and table["asked"][1] == 4.0
@@ -195,7 +199,7 @@ def test_an_attribute_that_is_not_assigned_yet_is_nan() -> None:
 )
 def test_columns_only_read(column: Any, doing: str) -> None:
     with pytest.raises(gs.SchedulerError, match=rf"^t = 0.0 s: node 0.* {doing}"):
-        sampled({"x": column})
+        samples_of_run({"x": column})
 
 
 class OpenNode(gs.NodeProgram):
@@ -247,7 +251,7 @@ def test_a_column_cannot_change_a_program(column: Any, message: str, form: Any) 
 
 def test_the_error_of_a_column_names_time_and_node() -> None:
     with pytest.raises(IndexError) as excinfo:
-        sampled({"x": "load[2]"})
+        samples_of_run({"x": "load[2]"})
     assert excinfo.value.__notes__ == ["at t = 0.0 s, in observe.columns['x'] of node 0"]
 
 
@@ -276,7 +280,7 @@ def test_the_error_of_a_column_names_time_and_node() -> None:
 )
 def test_wrong_observations_are_refused(arguments: Any, message: str) -> None:
     with pytest.raises(gs.ScenarioError, match=message):
-        sampled(**arguments)
+        samples_of_run(**arguments)
 
 
 def test_schedulers_without_node_programs_are_not_observed() -> None:

@@ -37,12 +37,12 @@ def small(seed: int = 1, **changes: object) -> gs.Scenario:
     return dataclasses.replace(gs.Scenario(gs.Platform.pareto(6, seed), workload, seed=seed), **changes)
 
 
-def some(count: int) -> list[Cell]:
+def some_cells(count: int) -> list[Cell]:
     schedulers = [gs.Fcfs(), gs.FairTree()]
     return [Cell(replication(small(), k // 2), schedulers[k % 2]) for k in range(count)]
 
 
-def gathered(cells: list[Cell], **options: object) -> list[RunRecord]:
+def collected_runs(cells: list[Cell], **options: object) -> list[RunRecord]:
     actual: dict[int, RunRecord] = {}
 
     def report(over: list[tuple[int, RunRecord]]) -> None:
@@ -247,22 +247,22 @@ def values(found: list[RunRecord]) -> list[tuple]:
 
 
 def test_results_do_not_depend_on_the_executor() -> None:
-    cells = some(9)
-    here = gathered(cells)
+    cells = some_cells(9)
+    here = collected_runs(cells)
     assert len({item.digest for item in here}) == 9 and not any(item.error for item in here)
     for workers, batch in ((1, None), (3, 2), (2, 50)):
         with ThreadPoolExecutor(workers) as pool:
-            assert values(gathered(cells, executor=pool, batch=batch)) == values(here)
+            assert values(collected_runs(cells, executor=pool, batch=batch)) == values(here)
     with Processes(2) as pool:
-        assert values(gathered(cells, executor=pool)) == values(here)
-        assert values(gathered(cells[:3], executor=pool, batch=1)) == values(here[:3])
+        assert values(collected_runs(cells, executor=pool)) == values(here)
+        assert values(collected_runs(cells[:3], executor=pool, batch=1)) == values(here[:3])
 
 
 @pytest.mark.filterwarnings("ignore:Couldn't detect a suitable IP address")  # without a network
 def test_runs_on_dask_equal_local_runs() -> None:
     import distributed
 
-    cells = some(6)
+    cells = some_cells(6)
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None, processes=False
@@ -270,7 +270,7 @@ def test_runs_on_dask_equal_local_runs() -> None:
         distributed.Client(cluster) as client,
         client.get_executor() as pool,
     ):
-        assert values(gathered(cells, executor=pool)) == values(gathered(cells))
+        assert values(collected_runs(cells, executor=pool)) == values(collected_runs(cells))
 
 
 def test_a_failed_connection_to_dask_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,20 +303,20 @@ class CountingExecutor(Executor):
 
 def test_cells_are_submitted_in_batches() -> None:
     pool = CountingExecutor()
-    gathered(some(40), executor=pool)
+    collected_runs(some_cells(40), executor=pool)
     assert sum(pool.sizes) == 40 and pool.sizes[0] == 1 and 3 <= max(pool.sizes) <= 25
     pool = CountingExecutor()
-    gathered(some(7), executor=pool, batch=3)
+    collected_runs(some_cells(7), executor=pool, batch=3)
     assert pool.sizes == [3, 3, 1]
     with pytest.raises(gs.ScenarioError, match="^batch"):
-        gathered(some(1), executor=pool, batch=0)
+        collected_runs(some_cells(1), executor=pool, batch=0)
 
 
 def test_a_failed_run_does_not_stop_other_runs(fatal: Any) -> None:
-    cells = some(5)
+    cells = some_cells(5)
     cells[2] = Cell(small(), fatal(how="raise"))
     cells[4] = Cell(small(), fatal(how="exit"))
-    actual = gathered(cells)
+    actual = collected_runs(cells)
     assert [bool(item.error) for item in actual] == [False, False, True, False, True]
     assert actual[4].error.startswith("SystemExit: 3 (fatal")
     assert actual[2].error.startswith("ZeroDivisionError: as asked for \\ud800 (fatal_scheduler.py:")
@@ -343,15 +343,15 @@ def test_an_error_whose_text_fails_is_recorded(fatal: Any, workers: bool) -> Non
 
 def test_a_killed_worker_fails_only_its_own_run(fatal: Any, tmp_path: Path) -> None:
     """The cell that kills its process is distinguished from those that were lost with it."""
-    cells = some(8)
+    cells = some_cells(8)
     cells[3] = Cell(small(), fatal())
     with Processes(2) as pool:
-        actual = gathered(cells, executor=pool, batch=2)
+        actual = collected_runs(cells, executor=pool, batch=2)
         assert [k for k, item in enumerate(actual) if item.error] == [3]
         assert actual[3].error.startswith("the worker was lost: ")
         # the loss may be accidental, so the run is repeated once
         cells[3] = Cell(small(), fatal(once=str(tmp_path / "there")))
-        assert not any(item.error for item in gathered(cells, executor=pool, batch=2))
+        assert not any(item.error for item in collected_runs(cells, executor=pool, batch=2))
 
 
 def lose_one(pool: Processes) -> None:
@@ -367,9 +367,9 @@ def lose_one(pool: Processes) -> None:
 @pytest.mark.slow
 def test_the_loss_of_an_idle_worker_fails_no_run() -> None:
     with Processes(2) as pool:
-        assert not any(item.error for item in gathered(some(4), executor=pool))
+        assert not any(item.error for item in collected_runs(some_cells(4), executor=pool))
         lose_one(pool)
-        assert not any(item.error for item in gathered(some(4), executor=pool))
+        assert not any(item.error for item in collected_runs(some_cells(4), executor=pool))
 
 
 class WorkerLossPool(Processes):
@@ -386,7 +386,7 @@ class WorkerLossPool(Processes):
 
 def test_the_loss_of_a_worker_during_submissions_fails_no_run() -> None:
     with WorkerLossPool(2) as pool:
-        assert not any(item.error for item in gathered(some(6), executor=pool, batch=2))
+        assert not any(item.error for item in collected_runs(some_cells(6), executor=pool, batch=2))
 
 
 class BatchLossPool(Processes):
@@ -412,7 +412,7 @@ class BatchLossPool(Processes):
 
 
 def test_runs_lost_with_a_broken_pool_are_repeated() -> None:
-    actual = gathered(some(6), executor=BatchLossPool(), batch=2)
+    actual = collected_runs(some_cells(6), executor=BatchLossPool(), batch=2)
     assert not any(item.error for item in actual)
 
 
@@ -436,12 +436,12 @@ def test_a_broken_pool_waits_for_the_end_of_its_workers() -> None:
 
 def test_an_import_error_of_a_worker_fails_only_its_own_run(fatal: Any, tmp_path: Path) -> None:
     """The worker continues; classes of notebooks cause such errors."""
-    cells = some(4)
+    cells = some_cells(4)
     cells[1] = Cell(small(), fatal())
     with Processes(1) as pool:
-        assert not any(item.error for item in gathered(some(2), executor=pool))
+        assert not any(item.error for item in collected_runs(some_cells(2), executor=pool))
         (tmp_path / "fatal_scheduler.py").unlink()  # before a worker has seen it
-        actual = gathered(cells, executor=pool, batch=2)
+        actual = collected_runs(cells, executor=pool, batch=2)
     assert [k for k, item in enumerate(actual) if item.error] == [1]
     message = "the worker could not run it: ModuleNotFoundError: No module named 'fatal_scheduler'"
     assert actual[1].error == message
@@ -469,7 +469,7 @@ class DroppingExecutor(CountingExecutor):
 
 def test_runs_dropped_by_an_executor_are_repeated_once() -> None:
     cells = [Cell(replication(small(), k), gs.Fcfs()) for k in range(5)]
-    actual = gathered(cells, executor=DroppingExecutor(always=3), batch=1)
+    actual = collected_runs(cells, executor=DroppingExecutor(always=3), batch=1)
     assert [k for k, item in enumerate(actual) if item.error] == [3]
     assert actual[3].error == "the worker could not run it: CancelledError: "
 
@@ -479,7 +479,7 @@ def test_a_broken_pool_is_reported(fatal: Any) -> None:
         ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
         pytest.raises(gs.GridSimError, match="the executor failed .*; what was finished is kept"),
     ):
-        gathered([Cell(small(), fatal())], executor=pool)
+        collected_runs([Cell(small(), fatal())], executor=pool)
 
 
 class BreakingExecutor(CountingExecutor):
@@ -506,7 +506,7 @@ class BreakingExecutor(CountingExecutor):
 def test_runs_finished_before_an_executor_broke_are_reported(refuses: bool, kept: list[int]) -> None:
     answers: list[Any] = []
     with pytest.raises(gs.GridSimError, match="no more.; what was finished is kept"):
-        run_cells(some(4), answers.extend, executor=BreakingExecutor(1, refuses), batch=1)
+        run_cells(some_cells(4), answers.extend, executor=BreakingExecutor(1, refuses), batch=1)
     assert [number for number, _ in answers] == kept
 
 
@@ -514,11 +514,11 @@ def test_workers_with_another_version_of_the_code_are_rejected(monkeypatch: pyte
     pool = CountingExecutor()
     monkeypatch.setattr(execution, "code_version", lambda: "0+other")
     with pytest.raises(gs.GridSimError, match="^workers"):
-        gathered(some(1), executor=pool)
+        collected_runs(some_cells(1), executor=pool)
 
 
 def test_functions_that_cannot_be_sent_are_rejected_before_the_runs() -> None:
-    cells = [*some(2), Cell(small(), gs.Fcfs(), {"own": lambda result: 1.0})]
+    cells = [*some_cells(2), Cell(small(), gs.Fcfs(), {"own": lambda result: 1.0})]
     with Processes(1) as pool, pytest.raises(gs.ScenarioError, match="^own"):
         run_cells(cells, lambda over: pytest.fail("something ran"), executor=pool)
 
@@ -529,7 +529,7 @@ def test_warnings_of_a_worker_are_returned(tmp_path: Path) -> None:
     log.write_text("\n".join(jobs) + "\n")
     cell = Cell(dataclasses.replace(small(), workload=gs.Workload.from_log(log)), gs.Fcfs())
     with Processes(1) as pool:
-        (actual,) = gathered([cell], executor=pool)
+        (actual,) = collected_runs([cell], executor=pool)
     assert actual.notes and all(issubclass(kind, gs.TraceWarning) for kind, _ in actual.notes)
 
 
@@ -647,7 +647,7 @@ def test_cancelled_runs_cause_no_error_in_a_broken_pool(monkeypatch: pytest.Monk
 
 
 def test_measured_values_equal_those_of_simulate() -> None:
-    actual = measure(some(1)[0])
+    actual = measure(some_cells(1)[0])
     assert actual.digest == gs.simulate(replication(small(), 0), gs.Fcfs()).digest
     assert actual.values["makespan"] == gs.simulate(replication(small(), 0), gs.Fcfs()).makespan
     assert actual.code == code_version() and actual.wall_seconds > 0

@@ -23,30 +23,30 @@ def small(seed: int = 1) -> gs.Scenario:
     return gs.Scenario(gs.Platform.pareto(6, seed), workload, seed=seed)
 
 
-def some(count: int) -> list[Cell]:
+def some_cells(count: int) -> list[Cell]:
     return [Cell(replication(small(), k), gs.Fcfs()) for k in range(count)]
 
 
 def test_stored_runs_are_not_repeated(tmp_path: Path, ran: list[int]) -> None:
-    first = collect(some(3), store=Store(tmp_path / "s"))
-    second = collect(some(5), store=Store(tmp_path / "s"))  # a larger study reuses the stored runs
+    first = collect(some_cells(3), store=Store(tmp_path / "s"))
+    second = collect(some_cells(5), store=Store(tmp_path / "s"))  # a larger study reuses the stored runs
     assert ran == [3, 2]
     assert str([(m.digest, sorted(m.values.items())) for m in second[:3]]) == str(
         [(m.digest, sorted(m.values.items())) for m in first]
     )
     assert len(Store(tmp_path / "s")) == 5
-    collect(some(5), store=Store(tmp_path / "s"))
+    collect(some_cells(5), store=Store(tmp_path / "s"))
     assert ran == [3, 2, 0]
 
 
 def test_equal_cells_are_run_once(tmp_path: Path, ran: list[int]) -> None:
-    cells = [some(1)[0], some(1)[0], some(2)[1]]
+    cells = [some_cells(1)[0], some_cells(1)[0], some_cells(2)[1]]
     actual = collect(cells, store=Store(tmp_path / "s"))
     assert ran == [2] and actual[0] == actual[1] != actual[2]
 
 
 def test_a_failed_run_is_stored_with_its_error(tmp_path: Path, ran: list[int]) -> None:
-    cells = [*some(2), Cell(small(), gs.DgsAsap())]
+    cells = [*some_cells(2), Cell(small(), gs.DgsAsap())]
     store = Store(tmp_path / "s")
     for retry in (False, False, True):
         actual = collect(cells, store=store, retry=retry)
@@ -58,7 +58,7 @@ def test_a_failed_run_is_stored_with_its_error(tmp_path: Path, ran: list[int]) -
 
 
 def test_a_successful_run_has_precedence_over_a_failed_one(tmp_path: Path) -> None:
-    store, (cell,) = Store(tmp_path / "s"), some(1)
+    store, (cell,) = Store(tmp_path / "s"), some_cells(1)
     (key,) = store.keys_of([cell])
     store.add([(key, cell, RunRecord(error="the worker was lost", code="c"))])
     assert store.find([key])[key].error
@@ -83,11 +83,11 @@ def test_a_run_with_only_own_metrics_has_precedence_over_a_failed_one(
 ) -> None:
     """The order in which shards are read has no effect."""
     in_order_of_time(monkeypatch, backwards)
-    store, (cell,) = Store(tmp_path / "s"), some(1)
+    store, (cell,) = Store(tmp_path / "s"), some_cells(1)
     (key,) = store.keys_of([cell])
-    store.add([(key, cell, RunRecord(values={"own": 3.0}, digest="d", code="c"))])
+    store.add([(key, cell, RunRecord(values={"own_metric": 3.0}, digest="d", code="c"))])
     store.add([(key, cell, RunRecord(error="the worker was lost", code="c"))])
-    assert store.find([key])[key].values == {"own": 3.0} and not store.find([key])[key].error
+    assert store.find([key])[key].values == {"own_metric": 3.0} and not store.find([key])[key].error
 
 
 @pytest.mark.parametrize("backwards", [False, True])
@@ -95,7 +95,7 @@ def test_a_stored_run_without_a_requested_metric_is_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backwards: bool
 ) -> None:
     in_order_of_time(monkeypatch, backwards)
-    store, (cell,) = Store(tmp_path / "s"), some(1)
+    store, (cell,) = Store(tmp_path / "s"), some_cells(1)
     (key,) = store.keys_of([cell])
     store.add([(key, cell, RunRecord(values={"makespan": float("nan")}, digest="d", code="c"))])
     assert key in store.find([key], ["makespan"]) and key not in store.find([key], ["gap"])
@@ -123,35 +123,35 @@ def test_columns_equal_those_that_pyarrow_makes(tmp_path: Path) -> None:
 
 def test_whole_results_are_stored_on_request(tmp_path: Path, ran: list[int]) -> None:
     store = Store(tmp_path / "s")
-    collect(some(2), store=store)
-    keys = store.keys_of(some(2))
+    collect(some_cells(2), store=store)
+    keys = store.keys_of(some_cells(2))
     with pytest.raises(gs.GridSimError, match="there is no result of"):
         store.result(keys[0])
     keeping = Store(tmp_path / "s", keep_results=True)
-    actual = collect(some(2), store=keeping)  # they are run again for their results, once
-    collect(some(2), store=keeping)
+    actual = collect(some_cells(2), store=keeping)  # they are run again for their results, once
+    collect(some_cells(2), store=keeping)
     assert ran == [2, 2, 0] and len(store) == 2
     assert [keeping.result(key).digest for key in keys] == [item.digest for item in actual]
 
 
 def test_a_store_is_read_as_tables(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
-    cells = [*some(2), Cell(small(), gs.FairTree(bound=1.5), {"own": own})]
+    cells = [*some_cells(2), Cell(small(), gs.FairTree(bound=1.5), {"own_metric": own_metric})]
     collect(cells, store=store)
     table = store.to_arrow()
     assert table.num_rows == 3 and table.schema.names[:3] == ["key", "error", "digest"]
     frame = store.to_pandas()
     assert list(frame["key"]) == sorted(store.keys_of(cells))
     tree = frame[frame["scheduler"] == "fair-tree"].iloc[0]
-    assert tree["own"] == 42.0 and '"bound": 1.5' in tree["parameters"]
-    assert frame["own"].isna().sum() == 2
+    assert tree["own_metric"] == 42.0 and '"bound": 1.5' in tree["parameters"]
+    assert frame["own_metric"].isna().sum() == 2
     assert store.scenario(tree["scenario"]) == small() and tree["seed"] == small().seed
     with pytest.raises(gs.GridSimError, match="there is no scenario x"):
         store.scenario("x")
     assert repr(store) == f"<Store {tmp_path / 's'}: 3 runs>"
 
 
-def own(result: gs.Result) -> float:
+def own_metric(result: gs.Result) -> float:
     return 42.0
 
 
@@ -162,10 +162,10 @@ def test_metrics_without_a_unique_name_are_rejected(tmp_path: Path) -> None:
     def share(q: float) -> Any:
         return lambda result: q
 
-    for metric in (share(0.1), lambda result: 1.0, functools.partial(own)):
-        with pytest.raises(gs.ScenarioError, match=r"^metrics\['own'\]"):
-            store.keys_of([dataclasses.replace(some(1)[0], metrics={"own": metric})])
-    assert store.keys_of([dataclasses.replace(some(1)[0], metrics={"own": own})])
+    for metric in (share(0.1), lambda result: 1.0, functools.partial(own_metric)):
+        with pytest.raises(gs.ScenarioError, match=r"^metrics\['own_metric'\]"):
+            store.keys_of([dataclasses.replace(some_cells(1)[0], metrics={"own_metric": metric})])
+    assert store.keys_of([dataclasses.replace(some_cells(1)[0], metrics={"own_metric": own_metric})])
 
 
 def test_a_changed_file_causes_a_new_run(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_changed_file_causes_a_new_run(tmp_path: Path) -> None:
 
 
 def test_a_run_lost_with_its_worker_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, cells = Store(tmp_path / "s"), some(2)
+    store, cells = Store(tmp_path / "s"), some_cells(2)
 
     def run_cells(todo, report, **options) -> None:
         report([(0, RunRecord(error="the worker was lost", lost=True)), (1, RunRecord(error="x", code="c"))])
@@ -205,7 +205,7 @@ def test_many_shards_are_merged_into_one(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(stores, "_MERGE_COUNT", 3)
     store = Store(tmp_path / "s")
     for k in range(1, 4):
-        collect(some(k), store=store)
+        collect(some_cells(k), store=store)
     assert [len(list((tmp_path / "s" / folder).iterdir())) for folder in ("cells", "scenarios")] == [1, 1]
     assert len(store) == 3
     for row in store.to_arrow().to_pylist():
@@ -220,7 +220,7 @@ def test_a_failed_merge_of_shards_loses_no_runs(tmp_path: Path, monkeypatch: pyt
     """The old shards remain if the process is killed or the disk is full."""
     store = Store(tmp_path / "s")
     for k in range(1, 4):
-        collect(some(k), store=store)
+        collect(some_cells(k), store=store)
     with monkeypatch.context() as patch:
         patch.setattr(stores, "_MERGE_COUNT", 3)
 
@@ -240,7 +240,7 @@ def test_runs_merged_by_another_process_are_found(tmp_path: Path, monkeypatch: p
     with monkeypatch.context() as patch:
         patch.setattr(Store, "tidy", lambda _: None)
         for k in range(1, 4):
-            collect(some(k), store=store)
+            collect(some_cells(k), store=store)
     opened, tidied = stores.open_regular, []
 
     def meanwhile(path: Any) -> Any:
@@ -300,7 +300,7 @@ def test_a_store_that_another_process_is_creating_can_be_opened(tmp_path: Path) 
 
 def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
-    collect(some(1), store=store)
+    collect(some_cells(1), store=store)
     (shard,) = (tmp_path / "s" / "cells").iterdir()
     shard.write_bytes(shard.read_bytes()[:-40])
     with pytest.raises(gs.GridSimError, match=f"{shard}: not a sound shard of a store .* are executed again"):
@@ -310,7 +310,7 @@ def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
 def test_a_shard_with_a_flipped_bit_is_rejected(tmp_path: Path) -> None:
     """Parquet itself notices few of them: it would return exchanged columns, NaN, or other digits."""
     store = Store(tmp_path / "s")
-    collect(some(1), store=store)
+    collect(some_cells(1), store=store)
     (shard,) = (tmp_path / "s" / "cells").iterdir()
     content = shard.read_bytes()
     for position in range(0, len(content), len(content) // 50):
@@ -333,7 +333,7 @@ def test_shards_that_were_merged_but_not_removed_are_merged_again(
     with monkeypatch.context() as patch:
         patch.setattr(Store, "tidy", lambda _: None)
         for k in range(1, 3):
-            collect(some(k), store=store)
+            collect(some_cells(k), store=store)
     store._write("cells", store.to_arrow())
     store.tidy()
     assert len(list((tmp_path / "s" / "cells").iterdir())) == 1 and len(store) == 2
@@ -352,13 +352,13 @@ def test_paths_that_are_no_store_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(gs.GridSimError, match="format of a store must be 1, got 99"):
         Store(store.path)
     with pytest.raises(gs.ScenarioError, match="a function may not be called 'digest' in a store"):
-        store.keys_of([dataclasses.replace(some(1)[0], metrics={"digest": own})])
+        store.keys_of([dataclasses.replace(some_cells(1)[0], metrics={"digest": own_metric})])
 
 
 def test_runs_finished_before_an_interrupt_are_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cells = some(4)
+    cells = some_cells(4)
     store = Store(tmp_path / "s")
     measure = __import__("gridsim.studies.execution.run_cells", fromlist=["measure"]).measure
     completed: list[Cell] = []
