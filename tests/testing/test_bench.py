@@ -410,7 +410,7 @@ def test_errors_of_the_bench(form: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 def test_errors_of_programs_name_the_line(form: str) -> None:
     bench = _bench(form)
-    with pytest.raises(gs.SchedulerError, match=f"got 0\nHalf.on_task, {__file__}:.* in deal"):
+    with pytest.raises(gs.SchedulerError, match=f"got 0\nHalfNode.on_task, {__file__}:.* in deal"):
         bench.deliver("task", 1, application=0, tasks=0)
 
 
